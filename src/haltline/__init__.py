@@ -1,0 +1,1 @@
+"""haltline stops runaway AI agents while they run."""
