@@ -50,7 +50,12 @@ def _compacted(name: str, what: str) -> TopicLayout:
 
 
 LAYOUT = (
-    _kept("actions", _ONE_WEEK_HOURS, "what agents are about to do, and what came of it", max_message_bytes=_ACTIONS_BYTES),
+    _kept(
+        "actions",
+        _ONE_WEEK_HOURS,
+        "what agents are about to do, and what came of it",
+        max_message_bytes=_ACTIONS_BYTES,
+    ),
     _kept("detections", _ONE_MONTH_HOURS, "every finding, also those that led to nothing"),
     _kept("interventions", _ONE_MONTH_HOURS, "decisions, to the agent's side"),
     _kept("feedback", _ONE_MONTH_HOURS, "what the agent's side answers"),
@@ -75,38 +80,47 @@ class Topics:
 
     @property
     def actions(self) -> str:
+        """What agents do."""
         return f"{self.prefix}actions"
 
     @property
     def detections(self) -> str:
+        """What detectors saw."""
         return f"{self.prefix}detections"
 
     @property
     def interventions(self) -> str:
+        """What was decided."""
         return f"{self.prefix}interventions"
 
     @property
     def feedback(self) -> str:
+        """What the agent's side answered."""
         return f"{self.prefix}feedback"
 
     @property
     def commands(self) -> str:
+        """What operators asked for."""
         return f"{self.prefix}commands"
 
     @property
     def signals(self) -> str:
+        """What matters across sessions."""
         return f"{self.prefix}signals"
 
     @property
     def control(self) -> str:
+        """What holds now."""
         return f"{self.prefix}control"
 
     @property
     def policies(self) -> str:
+        """Policy documents."""
         return f"{self.prefix}policies"
 
     @property
     def dead_letter(self) -> str:
+        """What could not be read."""
         return f"{self.prefix}dead-letter"
 
     @property

@@ -1,0 +1,78 @@
+"""What every detector is: settings, a state for each session, and a look at the next event."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, TypeVar
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
+
+from haltline.detectors.act import Act
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.record import Values
+
+State = TypeVar("State")
+
+SETTINGS = ConfigDict(extra="forbid")
+"""A setting that is not known is an error: a misspelt threshold must not be a default."""
+
+
+@dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Detector(ABC, Generic[State]):
+    """Looks for one pattern in the events of one session.
+
+    A detector is its settings only, checked at construction. What it remembers of a session
+    is a State, which the engine keeps, saves and drops: a dataclass (slots) of plain JSON
+    values, bounded in size, that comes back equal from JSON.
+    """
+
+    id: ClassVar[str]
+    version: ClassVar[int] = 1
+    reads: ClassVar[frozenset[Kind]]
+    """The kinds of event that it is called with."""
+
+    @abstractmethod
+    def start(self) -> State:
+        """The state of a session of which nothing was seen yet."""
+
+    @abstractmethod
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Takes in the session's next event; a finding on the event that completes one.
+
+        Changes `state` in place, never `act`. Events may come late, repeated calls may be
+        missing: never raises for one that is older than the last. Reads no clock, does no I/O.
+        """
+
+    def concerns(self, act: Act) -> bool:  # noqa: ARG002 - the argument is for those that override it
+        """False: this event cannot matter, no state is made for it. Must be cheap."""
+        return True
+
+    def near(self, state: State) -> float:  # noqa: ARG002 - as above
+        """How close the session is to a finding, from 0 (nothing seen) to 1 (found)."""
+        return 0.0
+
+    def finding(  # the fields of a finding, in the order of its definition
+        self,
+        code: str,
+        severity: Severity,
+        reason: str,
+        evidence: tuple[Evidence, ...],
+        *,
+        confidence: float = 1.0,
+        values: Values | None = None,
+        thresholds: Values | None = None,
+        target: str | None = None,
+    ) -> Finding:
+        """A finding of this detector."""
+        return Finding(
+            detector=self.id,
+            detector_version=self.version,
+            code=code,
+            severity=severity,
+            confidence=confidence,
+            reason=reason,
+            evidence=evidence,
+            values=values or {},
+            thresholds=thresholds or {},
+            target=target,
+        )

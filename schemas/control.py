@@ -1,0 +1,143 @@
+"""What holds now, what operators ask for, and what the agent's side answers."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import EpochMs, Id, Name, Record, Text
+
+
+class ControlState(StrEnum):
+    """What holds for a session, an agent, a tool, a target, a mission or the fleet."""
+
+    KILLED = "killed"
+    FROZEN = "frozen"
+    PROBATION = "probation"
+
+
+class ControlRecord(Record):
+    """One entry of the compacted `control` topic; its key is `scope:id`. No entry: nothing holds.
+
+    The worker that owns the key's partition is its only writer.
+    """
+
+    v: int = 1
+    scope: ScopeKind
+    id: Id
+    state: ControlState
+    code: Name
+    """What a refused call is answered with, such as `session_killed_loop_guard`."""
+    reason: Text
+    decision_id: Id
+    agent_id: Id = "unknown"
+    by: Name = "haltline"
+    """Who did it: `haltline`, or an operator's name."""
+    since: EpochMs
+    """Event time of the decision, or the time of the operator's command."""
+    decided_at: EpochMs | None = None
+    stopped_at: EpochMs | None = None
+    """When the agent's side said that it stopped; None: not acknowledged yet."""
+    time_to_stop_ms: Annotated[int, Field(ge=0)] | None = None
+
+    @property
+    def key(self) -> str:
+        """The record's key on the topic."""
+        return control_key(self.scope, self.id)
+
+
+def control_key(scope: ScopeKind, scope_id: str) -> str:
+    """The key of a control record: `session:42`, `agent:cleaner`, `fleet:*`."""
+    return f"{scope.value}:{scope_id}"
+
+
+class CommandKind(StrEnum):
+    """What an operator can ask for."""
+
+    KILL = "kill"
+    RESET = "reset"
+    APPROVE = "approve"
+    REJECT = "reject"
+    LABEL = "label"
+    BATCH = "batch"
+
+
+class Batch(Record):
+    """Many destructive acts that a person declared beforehand.
+
+    Raises the volume that is allowed for acts that match; the same target twice still counts.
+    """
+
+    actions: Name = "*"
+    """Glob over tool names."""
+    targets: list[Name] = Field(default_factory=list, max_length=10_000)
+    """Globs over targets such as `asset_id=stg_*`; empty: any."""
+    max_deletes: Annotated[int, Field(ge=1, le=1_000_000)]
+    expires: EpochMs
+
+
+class Command(Record):
+    """An operator's act. Every one names who and why, and is kept in the audit."""
+
+    v: int = 1
+    command_id: Id
+    kind: CommandKind
+    scope: ScopeKind = ScopeKind.SESSION
+    id: Id
+    """The session's id, or the id within the scope."""
+    by: Annotated[str, Field(min_length=1, max_length=256)]
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
+    time: EpochMs
+    batch: Batch | None = None
+    decision_id: Id | None = None
+    label: Name | None = None
+    """For `label`: `confirmed` or `false_alarm`."""
+
+
+class Stage(StrEnum):
+    """How far the agent's side is with a decision."""
+
+    RECEIVED = "received"
+    APPLIED = "applied"
+    STOPPED = "stopped"
+    """For a kill: nothing runs any more, every further call is refused."""
+    REFUSED = "refused"
+    """A call was refused because of it."""
+    CHILDREN = "children"
+    """The descendants that were stopped with it."""
+
+
+class Feedback(Record):
+    """An answer of the agent's side to one decision."""
+
+    v: int = 1
+    feedback_id: Id
+    decision_id: Id
+    session_id: Id
+    agent_id: Id = "unknown"
+    stage: Stage
+    time: EpochMs
+    decided_at: EpochMs | None = None
+    """As in the decision: lets the worker measure the way there and back on its own clock."""
+    call_id: Id | None = None
+    action: Name = ""
+    children: list[Id] = Field(default_factory=list, max_length=10_000)
+    detail: Text = ""
+
+
+class Signal(Record):
+    """One of the few events that matter across sessions, re-keyed by agent, target or root session."""
+
+    v: int = 1
+    signal_id: Id
+    kind: Name
+    scope: Name
+    """What the key is: `agent`, `target` or `root`."""
+    id: Id
+    session_id: Id
+    agent_id: Id = "unknown"
+    event_id: Id
+    time: EpochMs
+    action: Name = ""
+    target: Name = ""

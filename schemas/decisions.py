@@ -1,0 +1,103 @@
+"""What haltline decides, and what the agent's side must do then."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from haltline.schemas.findings import Evidence, Severity
+from haltline.schemas.ordered import OrderedName
+from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text, Values
+
+
+class Level(OrderedName):
+    """How hard an intervention is: what the agent's side must do."""
+
+    ALLOW = "ALLOW"
+    """Go on. Sent only where a verdict is awaited."""
+    NUDGE = "NUDGE"
+    """Give the message to the model, then go on."""
+    REINFORCE = "REINFORCE"
+    """Give goals and constraints of the task to the model again, then go on."""
+    THROTTLE = "THROTTLE"
+    """Apply the limits, then go on within them."""
+    PAUSE = "PAUSE"
+    """Do nothing more until a person has approved; refuse when the approval expires."""
+    BLOCK = "BLOCK"
+    """Do not do this one action, and tell the model so."""
+    ROLLBACK = "ROLLBACK"
+    """Do not do it; restore the checkpoint, then go on from there."""
+    KILL = "KILL"
+    """Do nothing more in this scope. Stop, acknowledge, refuse every further call."""
+
+
+class Mode(OrderedName):
+    """How far a rule may go."""
+
+    SHADOW = "shadow"
+    """Only record what it would have done."""
+    WARN = "warn"
+    """At most a nudge; record what it would have done."""
+    ENFORCE = "enforce"
+    """Do it."""
+
+
+class ScopeKind(StrEnum):
+    """What a decision or a control record is about."""
+
+    SESSION = "session"
+    AGENT = "agent"
+    MISSION = "mission"
+    TOOL = "tool"
+    TARGET = "target"
+    FLEET = "fleet"
+
+
+class Decision(Record):
+    """One intervention, or the verdict on one event that awaited it."""
+
+    v: int = 1
+    decision_id: Id
+    """A hash of rule, session and last evidence, so that a redelivery or a replay makes the same one."""
+    session_id: Id
+    agent_id: Id = "unknown"
+    event_id: Id
+    """The event that it answers."""
+    call_id: Id | None = None
+    time: EpochMs
+    """Event time of that event: decisions are made on the agent's clock."""
+    decided_at: EpochMs | None = None
+    """Wall clock of the worker when it was sent; not part of what is decided."""
+
+    level: Level
+    scope: ScopeKind = ScopeKind.SESSION
+    code: Name
+    """For machines, such as `session_killed_loop_guard`."""
+    reason: Text
+    """For the operator: what was seen, values against thresholds."""
+    message: Text = ""
+    """For the model: what to do next, and nothing that helps it around the guard."""
+    flag: bool = False
+    """To be reviewed by a person, whatever the level."""
+    flag_severity: Severity | None = None
+
+    detector: Name = ""
+    """The rule that decided; empty for a plain verdict."""
+    severity: Severity | None = None
+    confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
+    evidence: tuple[Evidence, ...] = ()
+    values: Values = Field(default_factory=dict)
+    thresholds: Values = Field(default_factory=dict)
+    near: dict[Name, float] = Field(default_factory=dict)
+    """How close the other rules were, 0 to 1."""
+
+    mode: Mode = Mode.ENFORCE
+    would: Level | None = None
+    """What it would have been under `enforce`, where the mode held it back."""
+    policy: Name = ""
+    policy_version: int = 0
+    limits: dict[Name, float] | None = None
+    checkpoint: Name | None = None
+    arguments: JsonObject | None = None
+    """Changed arguments to use instead."""
+    expires: EpochMs | None = None

@@ -1,0 +1,118 @@
+"""What agents say: one record for each action they are about to do, or have done."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from haltline.schemas.ordered import OrderedName
+from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
+
+Count = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0)]
+
+
+class Kind(StrEnum):
+    """What an event tells of."""
+
+    SESSION_STARTED = "session.started"
+    PROPOSED = "action.proposed"
+    COMPLETED = "action.completed"
+    MODEL_TURN = "model.turn"
+    HEARTBEAT = "session.heartbeat"
+    SESSION_ENDED = "session.ended"
+
+
+class Effect(OrderedName):
+    """What an action does to the world, from harmless to harmful.
+
+    A producer's hint may raise the effect that the policy gives to a tool, never lower it.
+    """
+
+    READ = "read"
+    """Looks only."""
+    POLL = "poll"
+    """Looks at the same thing again, and expects it to change."""
+    WRITE = "write"
+    """Makes something new, or changes what is easily made again."""
+    NETWORK = "network"
+    """Reaches something outside."""
+    EXEC = "exec"
+    """Runs a program; what it does is not known from its name."""
+    MUTATE = "mutate"
+    """Changes something that others rely on."""
+    DESTRUCTIVE = "destructive"
+    """Takes something away."""
+
+
+class Outcome(StrEnum):
+    """How an action ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    REFUSED = "refused"
+    """Never executed: haltline, a permission or a person said no."""
+    UNKNOWN = "unknown"
+
+
+class Usage(Record):
+    """What one step used. Increments, never running totals."""
+
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_tokens: Count = 0
+    cost_usd: Amount = 0.0
+    memory_bytes: Count = 0
+    """The amount in use at the end of the step: the one value that is a level and not an increment."""
+    cpu_ms: Amount = 0
+    file_ops: Count = 0
+
+
+class Task(Record):
+    """What a session was asked to do."""
+
+    goal: Text = ""
+    expected_paths: list[Name] = Field(default_factory=list, max_length=1000)
+    limits: dict[Name, float] = Field(default_factory=dict, max_length=100)
+    """Limits that the session declares for itself; they can tighten the policy, never loosen it."""
+
+
+class ActionEvent(Record):
+    """One action of one agent: proposed, completed, or one of the events around it."""
+
+    v: int = 1
+    event_id: Id
+    """Unique; a redelivered event keeps it."""
+    kind: Kind
+    session_id: Id
+    agent_id: Id = "unknown"
+    parent_session_id: Id | None = None
+    root_session_id: Id | None = None
+    mission_id: Id | None = None
+    seq: Count | None = None
+    """The session's own counter, to see loss, repeats and disorder."""
+    time: EpochMs
+    call_id: Id | None = None
+    """Joins what was proposed with what came of it."""
+
+    action: Name = ""
+    """The name of the tool."""
+    args: JsonObject | None = None
+    """The arguments; may be cut, then `args_digest` is of the whole."""
+    args_digest: Name | None = None
+    targets: list[Name] = Field(default_factory=list, max_length=1000)
+    """What it acts on, such as `asset_id=fact_sales`, `path=/etc/passwd`, `host=example.org`."""
+    effect: Effect | None = None
+
+    outcome: Outcome | None = None
+    error: str | None = None
+    duration_ms: Amount | None = None
+    output_digest: Name | None = None
+    output_bytes: Count | None = None
+    output_head: str | None = None
+
+    usage: Usage | None = None
+    task: Task | None = None
+    await_verdict: bool = False
+    """The agent's side waits for a verdict on this event."""

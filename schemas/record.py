@@ -1,0 +1,64 @@
+"""What every record on the wire has in common."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+EARLIEST_MS = 946_684_800_000  # 2000-01-01: before it, a clock is not set
+LATEST_MS = 4_102_444_800_000  # 2100-01-01: beyond it, a time is a mistake and would close every window
+
+
+def _epoch_ms(value: object) -> int:
+    """Epoch milliseconds of an RFC 3339 text or of a number of milliseconds.
+
+    Raises:
+        ValueError: no time, a time without an offset, or one outside 2000 to 2100.
+
+    """
+    if type(value) is int:
+        time_ms = value
+    elif isinstance(value, str):
+        moment = datetime.fromisoformat(value)
+        if moment.tzinfo is None:
+            raise ValueError(f"wanted an RFC 3339 time with an offset such as Z, got {value!r}")
+        time_ms = round(moment.timestamp() * 1000)
+    else:
+        raise ValueError(f"wanted an RFC 3339 text or whole epoch milliseconds, got {value!r:.80}")
+    if not EARLIEST_MS <= time_ms < LATEST_MS:
+        raise ValueError(f"wanted a time from 2000 to 2100 in epoch milliseconds, got {value!r:.80}")
+    return time_ms
+
+
+EpochMs = Annotated[int, BeforeValidator(_epoch_ms, json_schema_input_type=int | str)]
+"""A moment in epoch milliseconds, UTC; RFC 3339 text is read too."""
+
+Id = Annotated[str, Field(min_length=1, max_length=256)]
+"""An identifier: 1 to 256 characters."""
+
+Name = Annotated[str, Field(max_length=512)]
+"""A short text of a producer, such as the name of a tool."""
+
+Text = Annotated[str, Field(max_length=16_384)]
+"""A text for people, such as a reason."""
+
+Values = dict[str, float | int | str]
+"""Measured values or thresholds by name, units in the name."""
+
+
+class Record(BaseModel):
+    """A value that is said on the wire. Unknown fields are kept, so an older reader loses nothing."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, ser_json_inf_nan="null")
+
+    def to_json(self) -> bytes:
+        """The record as one line of JSON, without what is not known."""
+        return self.__pydantic_serializer__.to_json(self, exclude_none=True)
+
+
+def rfc3339(time_ms: int) -> str:
+    """The moment as people read it, in UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+JsonObject = dict[str, Any]

@@ -1,0 +1,139 @@
+"""Bytes to models and back: the only place that knows both."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from haltline.schemas import cloudevents, otel
+from haltline.schemas.control import Command, ControlRecord, Feedback, Signal
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Detection
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import JsonObject, Record
+
+VERSION = 1
+"""The version of every record that is written."""
+
+MAX_EVENT_BYTES = 1024 * 1024
+"""A larger record is not parsed: reading it would hold up every other session of its partition."""
+
+MODELS: dict[str, type[Record]] = {
+    "actions": ActionEvent,
+    "detections": Detection,
+    "interventions": Decision,
+    "feedback": Feedback,
+    "commands": Command,
+    "signals": Signal,
+    "control": ControlRecord,
+    "policies": Policy,
+    "dead-letter": DeadLetter,
+}
+"""What is on each topic, by the topic's name without the prefix."""
+
+Headers = Sequence[tuple[str, bytes]]
+_R = TypeVar("_R", bound=Record)
+
+
+class InvalidRecord(Exception):
+    """A record that cannot be used: why, and what was wanted and came."""
+
+    def __init__(self, reason: BadRecord, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail[:2000]
+
+
+def decode_event(value: bytes | None, headers: Headers = ()) -> ActionEvent:
+    """Reads one record of the `actions` topic: native JSON, a CloudEvent or an OTel span.
+
+    Raises:
+        InvalidRecord: it is none of these, or fields are missing or of the wrong type.
+
+    """
+    if headers:
+        fields = _foreign(value, headers)
+        if fields is not None:
+            return decode(ActionEvent, orjson.dumps(fields))
+    return decode(ActionEvent, value)
+
+
+def decode(model: type[_R], value: bytes | None) -> _R:
+    """Reads one JSON record as `model`.
+
+    Raises:
+        InvalidRecord: empty, too large, not JSON, of an unknown version, or not as the model says.
+
+    """
+    if not value:
+        raise InvalidRecord(BadRecord.EMPTY, "wanted a JSON object, got no value")
+    if len(value) > MAX_EVENT_BYTES:
+        raise InvalidRecord(BadRecord.TOO_LARGE, f"wanted at most {MAX_EVENT_BYTES} bytes, got {len(value)}")
+    try:
+        record = model.__pydantic_validator__.validate_json(value)
+    except ValidationError as error:
+        raise _located(error, value) from None
+    version = getattr(record, "v", VERSION)
+    if version != VERSION:
+        raise InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version}")
+    return record  # type: ignore[no-any-return]  # the validator of a model is untyped and returns that model
+
+
+def _located(error: ValidationError, value: bytes) -> InvalidRecord:
+    """Says where in the record it was, what was wanted and what came; never the whole input."""
+    first, *others = error.errors(include_url=False, include_context=False)
+    if first["type"] == "json_invalid":
+        return InvalidRecord(BadRecord.NOT_JSON, first["msg"])
+    version = _claimed_version(value)
+    if version is not None and version != VERSION:
+        return InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version!r}")
+    place = ".".join(str(step) for step in first["loc"]) or "the record"
+    more = f" (and {len(others)} more)" if others else ""
+    return InvalidRecord(BadRecord.INVALID, f"{place}: {first['msg']}, got {first['input']!r:.120}{more}")
+
+
+def _claimed_version(value: bytes) -> object:
+    try:
+        fields = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+    return fields.get("v", VERSION) if isinstance(fields, dict) else None
+
+
+def _foreign(value: bytes | None, headers: Headers) -> JsonObject | None:
+    """The fields of an event in another format, or None when it is native."""
+    by_name = {name.lower(): text for name, text in headers}
+    content_type = by_name.get("content-type", b"").decode(errors="replace").lower()
+    kind = content_type.partition(";")[0].strip()
+    cloudevent = kind.startswith("application/cloudevents")
+    if not cloudevent and "ce_specversion" not in by_name and kind != otel.CONTENT_TYPE:
+        return None
+    if not value:
+        raise InvalidRecord(BadRecord.EMPTY, "wanted an event, got no value")
+    if len(value) > MAX_EVENT_BYTES:
+        raise InvalidRecord(BadRecord.TOO_LARGE, f"wanted at most {MAX_EVENT_BYTES} bytes, got {len(value)}")
+    if cloudevent and kind != cloudevents.STRUCTURED:
+        raise InvalidRecord(BadRecord.UNKNOWN_FORMAT, f"wanted {cloudevents.STRUCTURED}, got content type {kind!r:.80}")
+    try:
+        if cloudevent:
+            return cloudevents.from_structured(value)
+        if kind == otel.CONTENT_TYPE:
+            return otel.from_span(value)
+        return cloudevents.from_binary(by_name, value)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRecord(BadRecord.NOT_JSON, str(error)) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidRecord(BadRecord.INVALID, f"{kind or 'CloudEvent'}: {error}") from None
+
+
+def json_schemas() -> dict[str, JsonObject]:
+    """The JSON Schema of every record, by topic name."""
+    return {topic: model.model_json_schema(mode="validation") for topic, model in MODELS.items()}
+
+
+def header(headers: Iterable[tuple[str, bytes]], name: str) -> str | None:
+    """The text of a header, or None."""
+    return next((text.decode(errors="replace") for key, text in headers if key == name), None)
