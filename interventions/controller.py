@@ -1,0 +1,283 @@
+"""From findings to one decision: pure, on the agent's own clock."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+
+from haltline.interventions.defaults import default_level, kill_code, message_for
+from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, Feedback, Stage
+from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Finding
+from haltline.schemas.policy import Policy, Rule
+
+MAX_BATCHES = 16
+"""Declared batches that a session can have at once, the oldest forgotten first."""
+
+
+def digest(*parts: str) -> str:
+    """An id made of what it is about, so that a redelivery and a replay make the same one."""
+    return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
+
+
+@dataclass(slots=True)
+class Given:
+    """The last decision that a rule led to in a session."""
+
+    level: str
+    time_ms: int
+
+
+@dataclass(slots=True)
+class Kill:
+    """That a session is killed, by what or whom, and whether its side has stopped."""
+
+    decision_id: str
+    code: str
+    reason: str
+    by: str
+    since_ms: int
+    stopped_at_ms: int | None = None
+    time_to_stop_ms: int | None = None
+
+
+@dataclass(slots=True)
+class DeclaredBatch:
+    """A batch that an operator declared for the session."""
+
+    actions: str
+    targets: list[str]
+    max_deletes: int
+    expires_ms: int
+
+
+@dataclass(slots=True)
+class Standing:
+    """What holds for one session. Plain JSON values: part of the session's state."""
+
+    killed: Kill | None = None
+    given: dict[str, Given] = field(default_factory=dict)
+    batches: list[DeclaredBatch] = field(default_factory=list)
+    after_kill: int = 0
+    """Attempts that were seen after the kill."""
+
+    def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> Batch | None:
+        """The declared batch that covers this action on all of these targets now; the largest of several."""
+        covering = [
+            b
+            for b in self.batches
+            if time_ms <= b.expires_ms
+            and fnmatchcase(action, b.actions)
+            and (not b.targets or all(any(fnmatchcase(t, glob) for glob in b.targets) for t in targets))
+        ]
+        if not covering:
+            return None
+        b = max(covering, key=lambda b: b.max_deletes)
+        return Batch(actions=b.actions, targets=b.targets, max_deletes=b.max_deletes, expires=b.expires_ms)
+
+
+class Controller:
+    """Chooses what follows from findings, commands and feedback, under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def decide(
+        self,
+        standing: Standing,
+        event: ActionEvent,
+        findings: Sequence[Finding],
+        rules: Mapping[str, Rule],
+        near: Callable[[], dict[str, float]],
+    ) -> Decision | None:
+        """The one decision on an event; None when there is nothing to say.
+
+        The hardest of all that the findings ask for wins. A kill is noted in `standing`.
+        """
+        if standing.killed is not None:
+            return self._after_kill(standing, event, standing.killed)
+        chosen = self._hardest(event, findings, rules, near)
+        if chosen is not None and self._is_news(standing, chosen):
+            standing.given[chosen.detector] = Given(level=chosen.level.value, time_ms=event.time)
+            if chosen.level is Level.KILL:
+                standing.killed = Kill(chosen.decision_id, chosen.code, chosen.reason, "haltline", event.time)
+            return chosen
+        return self._verdict(event) if event.await_verdict else None
+
+    def kill(self, standing: Standing, command: Command, agent_id: str) -> Decision | None:
+        """An operator's kill of the session; None when it is killed already."""
+        if standing.killed is not None:
+            return None
+        code = "session_killed_by_operator"
+        decision_id = digest("operator", command.id, command.command_id)
+        standing.killed = Kill(decision_id, code, command.reason, command.by, command.time)
+        return Decision(
+            decision_id=decision_id,
+            session_id=command.id,
+            agent_id=agent_id,
+            event_id=command.command_id,
+            time=command.time,
+            level=Level.KILL,
+            code=code,
+            reason=f"killed by {command.by}: {command.reason}",
+            message="This session was stopped by an operator. Nothing more is executed; a person has to release it.",
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )
+
+    @staticmethod
+    def declare(standing: Standing, batch: Batch) -> None:
+        """Notes a declared batch; the oldest goes when there are too many."""
+        standing.batches.append(DeclaredBatch(batch.actions, batch.targets, batch.max_deletes, batch.expires))
+        del standing.batches[:-MAX_BATCHES]
+
+    @staticmethod
+    def acknowledge(standing: Standing, feedback: Feedback) -> bool:
+        """Takes in what the agent's side answers; True when a kill is now known to be carried out."""
+        kill = standing.killed
+        if kill is None or feedback.stage is not Stage.STOPPED or feedback.decision_id != kill.decision_id:
+            return False
+        if kill.stopped_at_ms is not None:
+            return False
+        kill.stopped_at_ms = feedback.time
+        if feedback.decided_at is not None:
+            kill.time_to_stop_ms = max(0, feedback.time - feedback.decided_at)
+        return True
+
+    def _hardest(
+        self,
+        event: ActionEvent,
+        findings: Sequence[Finding],
+        rules: Mapping[str, Rule],
+        near: Callable[[], dict[str, float]],
+    ) -> Decision | None:
+        if not findings:
+            return None
+        wanted = [(self._wanted(rules[f.detector], f), f) for f in findings]
+        would, finding = max(
+            wanted,
+            # Of two equally hard ones the one that names a target tells the operator more.
+            key=lambda w: (_held_back(w[0], rules[w[1].detector].mode), w[0], w[1].severity, w[1].target is not None),
+        )
+        rule = rules[finding.detector]
+        level = _held_back(would, rule.mode)
+        return Decision(
+            decision_id=digest(finding.detector, event.session_id, finding.evidence[-1].event_id),
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            call_id=event.call_id,
+            time=event.time,
+            level=level,
+            code=kill_code(finding.detector) if level is Level.KILL else finding.code,
+            reason=finding.reason,
+            message="" if level is Level.ALLOW else message_for(level, finding),
+            flag=would >= Level.PAUSE,
+            flag_severity=finding.severity if would >= Level.PAUSE else None,
+            detector=finding.detector,
+            severity=finding.severity,
+            confidence=finding.confidence,
+            evidence=finding.evidence,
+            values=finding.values,
+            thresholds=finding.thresholds,
+            near=near(),
+            mode=rule.mode,
+            would=None if would is level else would,
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )
+
+    @staticmethod
+    def _wanted(rule: Rule, finding: Finding) -> Level:
+        return rule.levels.get(finding.severity) or default_level(finding.detector, finding.severity)
+
+    def _is_news(self, standing: Standing, decision: Decision) -> bool:
+        """A refusal is always said; a hint is not repeated within the cooldown unless it grows harder."""
+        if decision.level >= Level.PAUSE:
+            return True
+        last = standing.given.get(decision.detector)
+        if last is None or decision.level > Level(last.level):
+            return True
+        return decision.time - last.time_ms >= self._policy.cooldown_s * 1000
+
+    def _after_kill(self, standing: Standing, event: ActionEvent, kill: Kill) -> Decision | None:
+        """Whatever a killed session proposes is refused; what it had begun may report its end."""
+        if event.kind is not Kind.PROPOSED and not event.await_verdict:
+            return None
+        standing.after_kill += 1
+        return Decision(
+            decision_id=digest("killed", event.session_id, event.event_id),
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            call_id=event.call_id,
+            time=event.time,
+            level=Level.KILL,
+            code=kill.code,
+            reason=f"the session was killed before: {kill.reason}",
+            message="This session was stopped. Nothing more is executed; a person has to release it.",
+            detector="killed",
+            values={"attempts_after_kill": standing.after_kill},
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )
+
+    def _verdict(self, event: ActionEvent) -> Decision:
+        return Decision(
+            decision_id=digest("verdict", event.session_id, event.event_id),
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            call_id=event.call_id,
+            time=event.time,
+            level=Level.ALLOW,
+            code="allowed",
+            reason="nothing against it",
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )
+
+
+def _held_back(level: Level, mode: Mode) -> Level:
+    """What a mode leaves of a level."""
+    if mode is Mode.ENFORCE:
+        return level
+    return Level.ALLOW if mode is Mode.SHADOW else min(level, Level.NUDGE)
+
+
+def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int | None = None) -> ControlRecord:
+    """What the compacted topic says of a killed session."""
+    return ControlRecord(
+        scope=ScopeKind.SESSION,
+        id=session_id,
+        state=ControlState.KILLED,
+        code=kill.code,
+        reason=kill.reason,
+        decision_id=kill.decision_id,
+        agent_id=agent_id,
+        by=kill.by,
+        since=kill.since_ms,
+        decided_at=decided_at,
+        stopped_at=kill.stopped_at_ms,
+        time_to_stop_ms=kill.time_to_stop_ms,
+    )
+
+
+def scope_control(command: Command) -> ControlRecord | None:
+    """What an operator's kill or reset of an agent, tool, target, mission or the fleet leaves standing.
+
+    None: nothing stands any more, the entry is to be removed.
+    """
+    if command.kind is not CommandKind.KILL:
+        return None
+    return ControlRecord(
+        scope=command.scope,
+        id=command.id,
+        state=ControlState.KILLED,
+        code=f"{command.scope.value}_killed_by_operator",
+        reason=command.reason,
+        decision_id=digest("operator", command.id, command.command_id),
+        by=command.by,
+        since=command.time,
+    )

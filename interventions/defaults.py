@@ -1,0 +1,67 @@
+"""What a finding leads to where the policy does not say, and what the model is told then."""
+
+from collections.abc import Mapping
+
+from haltline.schemas.decisions import Level
+from haltline.schemas.findings import Finding, Severity
+
+LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
+"""The rules that make up the loop guard: their kill is answered with one code."""
+
+_BY_SEVERITY: Mapping[Severity, Level] = {
+    Severity.LOW: Level.NUDGE,
+    Severity.MEDIUM: Level.NUDGE,
+    Severity.HIGH: Level.REINFORCE,
+    Severity.CRITICAL: Level.PAUSE,
+}
+
+_BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
+    # Each further delete costs data: there is nothing to wait for.
+    "destructive_repeat": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
+    "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
+    # One act, refused in time, has done no harm: the session may go on without it.
+    "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    # Growth is slowed down before it is stopped.
+    "resource_growth": {**_BY_SEVERITY, Severity.HIGH: Level.THROTTLE},
+}
+
+
+def default_level(detector: str, severity: Severity) -> Level:
+    """The level that a finding leads to without a word from the policy."""
+    return _BY_RULE.get(detector, _BY_SEVERITY)[severity]
+
+
+def kill_code(detector: str) -> str:
+    """What every call of a session that this rule killed is refused with."""
+    return "session_killed_loop_guard" if detector in LOOP_GUARD else f"session_killed_{detector}"
+
+
+_MESSAGES: Mapping[str, str] = {
+    "loop_suspected": (
+        "You have done this to {target} before and are about to do it again. "
+        "Check first what came of it; if it did not work, repeating it will not help. Report it instead."
+    ),
+    "repetitive_errors": (
+        "You keep getting the same error. Stop repeating the call: read the error, "
+        "check that what you refer to exists and that you may use it, then try another way or report it."
+    ),
+    "resource_growth": "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need.",
+}
+
+_BY_LEVEL: Mapping[Level, str] = {
+    Level.NUDGE: "Stop for a moment: is what you are about to do still what you were asked for?",
+    Level.REINFORCE: "Go back to the task as it was given, within its limits.",
+    Level.THROTTLE: "Your limits have been lowered. Work in smaller pieces.",
+    Level.PAUSE: "This needs a person's approval. Do nothing more until it is given.",
+    Level.BLOCK: "This action was refused. Do not try to reach the same end another way; report it instead.",
+    Level.ROLLBACK: "This action was refused, and the work is taken back to an earlier state.",
+    Level.KILL: "This session was stopped. Nothing more is executed; a person has to release it.",
+}
+
+
+def message_for(level: Level, finding: Finding) -> str:
+    """What the model is told. From a refusal on it hears no thresholds: they would help it around the guard."""
+    if level >= Level.PAUSE:
+        return _BY_LEVEL[level]
+    text = _MESSAGES.get(finding.code) or _MESSAGES.get(finding.detector) or _BY_LEVEL.get(level, "")
+    return text.format(target=finding.target or "the same thing")

@@ -1,0 +1,262 @@
+"""What decides: a pure function of policy, state and event.
+
+The worker, replay, backtest, the agent's local mode and every test run this same code. Its only clock
+is the event's own time: no I/O, no wall clock, no randomness, no globals.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from haltline.detectors import build
+from haltline.detectors.act import Act, Calls
+from haltline.detectors.base import Detector
+from haltline.detectors.classify import Classifier
+from haltline.interventions.controller import Controller, Standing, control_record, digest
+from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Detection, Finding
+from haltline.schemas.policy import Policy, Rule
+
+MAX_SEEN = 64
+"""Event ids that are remembered, to know an event that its producer sent twice."""
+
+_CACHED_SESSIONS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an input stands in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class SessionState:
+    """All that is remembered of one session: one value, with the offsets that it includes."""
+
+    session_id: str
+    v: int = 1
+    agent_id: str = "unknown"
+    offsets: dict[str, int] = field(default_factory=dict)
+    """By topic: the last offset that this state includes."""
+    seen: list[int] = field(default_factory=list)
+    """Short hashes of the last event ids, the oldest first."""
+    clock_ms: int = 0
+    """The latest event time."""
+    events: int = 0
+    calls: Calls = field(default_factory=Calls)
+    detectors: dict[str, Any] = field(default_factory=dict)
+    """By detector id: its State."""
+    standing: Standing = field(default_factory=Standing)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A detector that raised: never the same as one that found nothing."""
+
+    detector: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What follows from one input."""
+
+    state: SessionState
+    applied: bool = True
+    """False: the state included it already, and nothing follows."""
+    detections: tuple[Detection, ...] = ()
+    decision: Decision | None = None
+    control: ControlRecord | None = None
+    """What to write to the compacted topic."""
+    released: bool = False
+    """The session's entry on the compacted topic is to be removed."""
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """The detectors and rules that hold for a session."""
+
+    by_kind: Mapping[Kind, tuple[Detector[Any], ...]]
+    rules: Mapping[str, Rule]
+
+
+class Core:
+    """The decisions under one policy."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        """Builds every detector of the policy.
+
+        Raises:
+            ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
+
+        """
+        self.policy = policy or Policy()
+        self._classifier = Classifier(self.policy)
+        self._controller = Controller(self.policy)
+        self._default = self._watch(())
+        self._watch_of = lru_cache(maxsize=_CACHED_SESSIONS)(self._look_up)
+        self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
+        for override in self.policy.overrides:
+            self._watch((override,))
+
+    def on_event(self, state: SessionState | None, event: ActionEvent, at: Position | None = None) -> Outcome:
+        """Takes in the session's next event. Changes `state` in place."""
+        if state is None:
+            state = SessionState(session_id=event.session_id)
+        if not _is_new(state, at) or not _is_first(state, event):
+            return Outcome(state, applied=False)
+        if event.time - state.clock_ms > self._ttl_ms and state.clock_ms:
+            # Was idle for so long that what it did then says nothing now. A kill stands.
+            state.calls, state.detectors = Calls(), {}
+        state.events += 1
+        state.clock_ms = max(state.clock_ms, event.time)
+        if event.agent_id != "unknown":
+            state.agent_id = event.agent_id
+
+        watch = self._watch_of(event.agent_id, event.session_id) if self.policy.overrides else self._default
+        act = self._act(state, event, at)
+        findings, failures = (), ()
+        if state.standing.killed is None:
+            findings, failures = _observe(watch, state, act)
+        state.calls.note(act)
+        was_killed = state.standing.killed
+        decision = self._controller.decide(
+            state.standing, event, findings, watch.rules, lambda: _near(watch, state, event.kind)
+        )
+        killed = state.standing.killed
+        return Outcome(
+            state,
+            detections=tuple(self._detection(event, finding, watch, decision) for finding in findings),
+            decision=decision,
+            control=control_record(state.session_id, state.agent_id, killed)
+            if killed is not None and was_killed is None
+            else None,
+            failures=failures,
+        )
+
+    def on_command(self, state: SessionState | None, command: Command, at: Position | None = None) -> Outcome:
+        """Carries out an operator's act on a session. Changes `state` in place; the same command twice is once."""
+        if state is None:
+            state = SessionState(session_id=command.id)
+        if not _is_new(state, at):
+            return Outcome(state, applied=False)
+        standing = state.standing
+        if command.kind is CommandKind.KILL:
+            decision = self._controller.kill(standing, command, state.agent_id)
+            killed = standing.killed
+            record = control_record(state.session_id, state.agent_id, killed) if killed is not None else None
+            return Outcome(state, decision=decision, control=record)
+        if command.kind is CommandKind.RESET:
+            # Anew, but what was already taken in stays taken in.
+            state.calls, state.detectors, state.standing = Calls(), {}, Standing()
+            return Outcome(state, released=True)
+        if command.kind is CommandKind.BATCH and command.batch is not None:
+            self._controller.declare(standing, command.batch)
+        return Outcome(state)
+
+    def on_feedback(self, state: SessionState | None, feedback: Feedback, at: Position | None = None) -> Outcome:
+        """Takes in what the agent's side answers. Changes `state` in place."""
+        if state is None:
+            state = SessionState(session_id=feedback.session_id)
+        if not _is_new(state, at):
+            return Outcome(state, applied=False)
+        stopped = self._controller.acknowledge(state.standing, feedback)
+        killed = state.standing.killed
+        if not stopped or killed is None:
+            return Outcome(state)
+        return Outcome(state, control=control_record(state.session_id, state.agent_id, killed, feedback.decided_at))
+
+    def _act(self, state: SessionState, event: ActionEvent, at: Position | None) -> Act:
+        phase, call = state.calls.phase(event)
+        act = Act(
+            event,
+            classifier=self._classifier,
+            phase=phase,
+            call=call,
+            topic=at.topic if at else "",
+            partition=at.partition if at else 0,
+            offset=at.offset if at else 0,
+        )
+        if state.standing.batches and act.is_attempt and act.destroys:
+            targets = [destroyed.target for destroyed in act.destroys]
+            act.batch = state.standing.batch_for(act.action, targets, event.time)
+        return act
+
+    def _detection(self, event: ActionEvent, finding: Finding, watch: _Watch, decision: Decision | None) -> Detection:
+        led_to = decision.decision_id if decision is not None and decision.detector == finding.detector else None
+        return Detection(
+            detection_id=digest("detection", finding.detector, finding.code, event.session_id, event.event_id),
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            time=event.time,
+            finding=finding,
+            mode=watch.rules[finding.detector].mode,
+            decision_id=led_to,
+            policy=self.policy.name,
+            policy_version=self.policy.version,
+        )
+
+    def _look_up(self, agent_id: str, session_id: str) -> _Watch:
+        return self._watch(self.policy.overrides_for(agent_id, session_id))
+
+    def _watch(self, overrides: Sequence[Any]) -> _Watch:
+        detectors = build(self.policy, tuple(overrides))
+        return _Watch(
+            by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
+            rules={d.id: self.policy.rule(d.id, tuple(overrides)) for d in detectors},
+        )
+
+
+def _is_new(state: SessionState, at: Position | None) -> bool:
+    """False when the state includes the input at this offset; notes the offset otherwise."""
+    if at is None:
+        return True
+    if at.offset <= state.offsets.get(at.topic, -1):
+        return False
+    state.offsets[at.topic] = at.offset
+    return True
+
+
+def _is_first(state: SessionState, event: ActionEvent) -> bool:
+    """False when the event's id was seen lately: its producer sent it twice."""
+    short = int.from_bytes(blake2b(event.event_id.encode(), digest_size=6).digest(), "big")
+    if short in state.seen:
+        return False
+    state.seen.append(short)
+    if len(state.seen) > MAX_SEEN:
+        del state.seen[0]
+    return True
+
+
+def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[tuple[Finding, ...], tuple[Failure, ...]]:
+    findings: list[Finding] = []
+    failures: list[Failure] = []
+    for detector in watch.by_kind[act.event.kind]:
+        try:
+            if not detector.concerns(act):
+                continue
+            memory = state.detectors.get(detector.id)
+            if memory is None:
+                memory = state.detectors[detector.id] = detector.start()
+            finding = detector.observe(memory, act)
+        except Exception as error:
+            failures.append(Failure(detector.id, error))
+        else:
+            if finding is not None:
+                findings.append(finding)
+    return tuple(findings), tuple(failures)
+
+
+def _near(watch: _Watch, state: SessionState, kind: Kind) -> dict[str, float]:
+    """How close each rule is, for a decision's record; what is far from anything is left out."""
+    near = {d.id: round(d.near(state.detectors[d.id]), 3) for d in watch.by_kind[kind] if d.id in state.detectors}
+    return {name: value for name, value in near.items() if value > 0}
