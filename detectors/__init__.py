@@ -1,0 +1,57 @@
+"""What a runaway looks like: one pattern, one file. All of it is pure."""
+
+from dataclasses import fields
+from typing import Any
+
+from pydantic import ValidationError
+
+from haltline.detectors.base import Detector
+from haltline.detectors.destructive_repeat import DestructiveRepeat
+from haltline.detectors.destructive_volume import DestructiveVolume
+from haltline.schemas.policy import Override, Policy
+
+ALL: tuple[type[Detector[Any]], ...] = (
+    DestructiveRepeat,
+    DestructiveVolume,
+)
+"""Every detector, in the order in which they look at an event. One that is not listed does not run."""
+
+
+def build(policy: Policy, overrides: tuple[Override, ...] = ()) -> tuple[Detector[Any], ...]:
+    """The enabled detectors as a policy sets them, under the overrides that hold for a session.
+
+    Raises:
+        ValueError: a rule is of no known detector, or a setting is unknown or out of its bounds.
+
+    """
+    known = [detector.id for detector in ALL]
+    for rules in (policy.rules, *(override.rules for override in policy.overrides)):
+        for detector_id in rules:
+            if detector_id not in known:
+                raise ValueError(f"rules.{detector_id}: wanted one of {', '.join(known)}, got {detector_id!r}")
+    rules_of = ((detector, policy.rule(detector.id, overrides)) for detector in ALL)
+    return tuple(_construct(detector, rule.settings) for detector, rule in rules_of if rule.enabled)
+
+
+def _construct(detector: type[Detector[Any]], settings: dict[str, Any]) -> Detector[Any]:
+    try:
+        return detector(**settings)
+    except ValidationError as error:
+        raise ValueError("; ".join(_located(detector, problem) for problem in error.errors())) from None
+
+
+def _located(detector: type[Detector[Any]], problem: Any) -> str:
+    """Where in the policy it was, what was wanted, and what came."""
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    place = ".".join(("rules", detector.id, "settings", *map(str, problem["loc"])))
+    known = [field.name for field in fields(detector)]
+    if name and name not in known:
+        return f"{place}: wanted one of {', '.join(known)}, got {name!r}"
+    return f"{place}: wanted {_wanted(problem['msg'])}, got {problem['input']!r:.120}"
+
+
+def _wanted(message: str) -> str:
+    """What pydantic asks for, as the rest of a sentence that begins with "wanted"."""
+    for start in ("Input should be ", "Value error, "):
+        message = message.removeprefix(start)
+    return message

@@ -1,80 +1,13 @@
 """An event as detectors see it: with what the policy knows of the tool and what the session knows of the call."""
 
-from dataclasses import dataclass, field
-from enum import StrEnum
-
-from haltline.detectors.classify import Classifier, Destroyed
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.detectors.calls import Call, Calls, Phase
+from haltline.detectors.classify import Classifier
+from haltline.detectors.commands.model import Badness, Destruction
+from haltline.schemas.control import Batch
+from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence
 
-MAX_OPEN_CALLS = 64
-"""Calls that are remembered until they complete, the oldest forgotten first."""
-
-
-class Phase(StrEnum):
-    """Where in the life of a call an event stands."""
-
-    ATTEMPT = "attempt"
-    """The session says what it is about to do."""
-    RESULT = "result"
-    """What came of an attempt that was seen."""
-    BOTH = "both"
-    """A completed call that was never proposed: the attempt and its result at once."""
-    NONE = "none"
-    """Not about a call."""
-
-
-@dataclass(slots=True)
-class Call:
-    """An attempt that is remembered until its result comes. Plain JSON values: part of the session's state."""
-
-    time_ms: int
-    event_id: str
-    offset: int
-    action: str
-    effect: str
-    destroys: list[list[str]]
-    done: bool = False
-    """Its result was seen: a late attempt of the same call is not counted again."""
-
-
-@dataclass(slots=True)
-class Calls:
-    """The calls of a session, joined by call id."""
-
-    by_id: dict[str, Call] = field(default_factory=dict)
-
-    def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
-        """Where the event stands, and the attempt that it is the result of."""
-        if event.kind is Kind.PROPOSED:
-            known = self.by_id.get(event.call_id) if event.call_id else None
-            return (Phase.NONE, known) if known is not None and known.done else (Phase.ATTEMPT, None)
-        if event.kind is not Kind.COMPLETED:
-            return Phase.NONE, None
-        call = self.by_id.get(event.call_id) if event.call_id else None
-        if call is None:
-            return Phase.BOTH, None
-        return (Phase.NONE, call) if call.done else (Phase.RESULT, call)
-
-    def note(self, act: "Act") -> None:
-        """Remembers an attempt, or that its result has come; drops the oldest beyond the bound."""
-        call_id = act.event.call_id
-        if call_id is None or act.phase is Phase.NONE:
-            return
-        if act.phase is Phase.RESULT:
-            self.by_id[call_id].done = True
-            return
-        self.by_id[call_id] = Call(
-            time_ms=act.time_ms,
-            event_id=act.event.event_id,
-            offset=act.offset,
-            action=act.action,
-            effect=act.effect.value,
-            destroys=[[d.verb, d.target, d.badness.name] for d in act.destroys],
-            done=act.phase is Phase.BOTH,
-        )
-        if len(self.by_id) > MAX_OPEN_CALLS:
-            del self.by_id[next(iter(self.by_id))]
+__all__ = ["Act", "Call", "Calls", "Phase"]
 
 
 class Act:
@@ -84,8 +17,11 @@ class Act:
         "_classifier",
         "_destroys",
         "_effect",
+        "_losses",
         "action",
+        "batch",
         "call",
+        "calls",
         "event",
         "offset",
         "partition",
@@ -101,6 +37,7 @@ class Act:
         classifier: Classifier,
         phase: Phase,
         call: Call | None = None,
+        calls: Calls,
         topic: str = "",
         partition: int = 0,
         offset: int = 0,
@@ -111,13 +48,18 @@ class Act:
         self.phase = phase
         self.call = call
         """The attempt that this is the result of."""
+        self.calls = calls
+        """What the session remembers, as it was before this event."""
+        self.batch: Batch | None = None
+        """The declared batch that covers this act, if any; set by the engine before detectors look."""
         self.action = event.action or (call.action if call else "")
         self.topic = topic
         self.partition = partition
         self.offset = offset
         self._classifier = classifier
         self._effect: Effect | None = None
-        self._destroys: tuple[Destroyed, ...] | None = None
+        self._destroys: tuple[Destruction, ...] | None = None
+        self._losses: tuple[Destruction, ...] | None = None
 
     @property
     def is_attempt(self) -> bool:
@@ -140,18 +82,54 @@ class Act:
         return self.event.outcome is Outcome.REFUSED
 
     @property
+    def index(self) -> int:
+        """Which action of the session it is, from 1; of a result, that of its attempt."""
+        if self.call is not None:
+            return self.call.index
+        return self.calls.actions + 1 if self.is_attempt else self.calls.actions
+
+    @property
     def effect(self) -> Effect:
         """What the action does: the policy's reading, raised by the producer's hint, never lowered."""
         if self._effect is None:
-            self._effect = self._classifier.effect(self.event, self.action)
+            if self.call is not None:
+                self._effect = Effect(self.call.effect)
+            else:
+                self._effect = self._classifier.effect(self.event, self.action)
         return self._effect
 
     @property
-    def destroys(self) -> tuple[Destroyed, ...]:
-        """What the action would take away; empty for nearly every action."""
+    def destroys(self) -> tuple[Destruction, ...]:
+        """What the action would take away, scratch and the session's own things too; of a result, `losses` only."""
         if self._destroys is None:
-            self._destroys = self._classifier.destroys(self.event, self.action)
+            if self.call is not None:
+                self._destroys = self.losses
+            else:
+                self._destroys = self._classifier.destroys(self.event, self.action)
         return self._destroys
+
+    @property
+    def losses(self) -> tuple[Destruction, ...]:
+        """What somebody would miss: neither scratch nor what the session itself made."""
+        if self._losses is None:
+            if self.call is not None:
+                self._losses = tuple(Destruction(verb, what, Badness[how]) for verb, what, how in self.call.losses)
+            else:
+                destroys = self.destroys
+                self._losses = tuple(filter(self._is_loss, destroys)) if destroys else ()
+        return self._losses
+
+    def _is_loss(self, destruction: Destruction) -> bool:
+        if destruction.badness is Badness.PLAIN:
+            return not self.calls.made(destruction.target)
+        return destruction.badness is Badness.SEVERE
+
+    @property
+    def creates(self) -> tuple[str, ...]:
+        """What the action makes, as targets."""
+        if self.call is not None:
+            return tuple(self.call.creates)
+        return self._classifier.creates(self.event, self.action)
 
     @property
     def evidence(self) -> Evidence:

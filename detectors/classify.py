@@ -1,36 +1,12 @@
 """What a tool does, from its name, its arguments and the policy."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import IntEnum
 from fnmatch import translate
 from typing import Any
 
+from haltline.detectors.commands.model import Badness, Destruction
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
-
-
-class Badness(IntEnum):
-    """How bad it is to lose a thing."""
-
-    SCRATCH = 0
-    """The session's own scratch, build output, caches: made again at no cost."""
-    PLAIN = 1
-    """Somebody's file, row or object."""
-    SEVERE = 2
-    """A single act is a catastrophe: a production database, a home folder, the backups."""
-
-
-@dataclass(frozen=True, slots=True)
-class Destroyed:
-    """One thing that an action would take away."""
-
-    verb: str
-    target: str
-    """Canonical, such as `asset_id=fact_sales` or `path=/srv/data`."""
-    badness: Badness
-
 
 BUILT_IN: tuple[Tool, ...] = (
     *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SHELL) for name in (
@@ -60,7 +36,7 @@ BUILT_IN: tuple[Tool, ...] = (
 
 TARGET_ARGS = (
     "asset_id", "database", "schema", "table", "dataset", "bucket", "collection", "index", "queue", "topic",
-    "namespace",     "resource_id", "record_id", "user_id", "path", "file_path", "filename", "file", "key", "name", "id",
+    "namespace", "resource_id", "record_id", "user_id", "path", "file_path", "filename", "file", "key", "name", "id",
 )  # fmt: skip
 """Arguments that name what an action is about, from the most telling to the least."""
 
@@ -104,13 +80,19 @@ class Classifier:
             return Effect.DESTRUCTIVE
         return effect
 
-    def destroys(self, event: ActionEvent, action: str) -> tuple[Destroyed, ...]:
+    def destroys(self, event: ActionEvent, action: str) -> tuple[Destruction, ...]:
         """What the action would take away: every target of a destructive tool, or what a command line says."""
         tool = self.tool(action)
         if tool.effect is Effect.DESTRUCTIVE or event.effect is Effect.DESTRUCTIVE:
             verb = action or "destructive"
-            return tuple(Destroyed(verb, target, Badness.PLAIN) for target in self.targets(event))
+            return tuple(Destruction(verb, target, Badness.PLAIN) for target in self.targets(event))
         return ()
+
+    def creates(self, event: ActionEvent, action: str) -> tuple[str, ...]:
+        """What the action makes, as targets: those of a tool that creates or writes."""
+        if self.tool(action).effect is not Effect.WRITE:
+            return ()
+        return self.targets(event)
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
@@ -133,8 +115,3 @@ def _is_id(value: Any) -> bool:
     return (isinstance(value, str) and 0 < len(value) <= 512) or (
         isinstance(value, int) and not isinstance(value, bool)
     )
-
-
-def badness_of(values: Iterable[Destroyed]) -> Badness:
-    """The worst of several."""
-    return max((value.badness for value in values), default=Badness.SCRATCH)

@@ -181,6 +181,7 @@ class Core:
             classifier=self._classifier,
             phase=phase,
             call=call,
+            calls=state.calls,
             topic=at.topic if at else "",
             partition=at.partition if at else 0,
             offset=at.offset if at else 0,

@@ -1,0 +1,143 @@
+"""What a session remembers of its calls: which are open, which are done, and whose things it touched."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeVar
+
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+
+if TYPE_CHECKING:
+    from haltline.detectors.act import Act
+
+T = TypeVar("T")
+
+MAX_OPEN_CALLS = 64
+"""Calls that are remembered until their result comes; the oldest are forgotten first."""
+MAX_DONE_CALLS = 32
+"""Results that are remembered, so that an attempt that comes after its result does not count again."""
+MAX_TARGETS = 256
+"""Targets of which it is known whether the session made them; the oldest are forgotten first."""
+
+
+class Phase(StrEnum):
+    """Where in the life of a call an event stands."""
+
+    ATTEMPT = "attempt"
+    """The session says what it is about to do."""
+    RESULT = "result"
+    """What came of an attempt that was seen."""
+    BOTH = "both"
+    """A completed call that was never proposed: the attempt and its result at once."""
+    NONE = "none"
+    """Not about a call, or about one that was counted already."""
+
+
+@dataclass(slots=True)
+class Call:
+    """An attempt that is remembered until its result comes. Plain JSON values: part of the session's state."""
+
+    key: str
+    time_ms: int
+    index: int
+    event_id: str
+    offset: int
+    action: str
+    effect: str
+    losses: list[list[str]] = field(default_factory=list)
+    """`[verb, target, badness]` of each of somebody's things that it would take away."""
+    creates: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of a session, joined by call id, or in their order for producers that have none."""
+
+    actions: int = 0
+    """Attempts so far: the clock of every window that counts actions."""
+    open: dict[str, Call] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
+    """Call id to event time of the result, epoch milliseconds."""
+    own: dict[str, bool] = field(default_factory=dict)
+    """By target: True, the session made it; False, it was there when the session destroyed it."""
+
+    def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
+        """Where the event stands, and the attempt that it is the result of.
+
+        A call id may be used again: only what is not newer than the known call is taken for the same call.
+        """
+        kind, call_id = event.kind, event.call_id
+        if kind is Kind.PROPOSED:
+            if call_id is None:
+                return Phase.ATTEMPT, None
+            known = self.open.get(call_id)
+            repeated = known is not None and known.time_ms == event.time and known.action == event.action
+            return (Phase.NONE if repeated or self._was_done(call_id, event.time) else Phase.ATTEMPT), None
+        if kind is not Kind.COMPLETED:
+            return Phase.NONE, None
+        known = self.open.get(call_id) if call_id is not None else self._first_open(event.action)
+        if known is not None:
+            return Phase.RESULT, known
+        late = call_id is not None and self._was_done(call_id, event.time)
+        return (Phase.NONE if late else Phase.BOTH), None
+
+    def _was_done(self, call_id: str, time_ms: int) -> bool:
+        done_ms = self.done.get(call_id)
+        return done_ms is not None and time_ms <= done_ms
+
+    def _first_open(self, action: str) -> Call | None:
+        """Of the calls without an id, the earliest of this tool: results are taken to come in order."""
+        if not self.open:
+            return None
+        return next((call for key, call in self.open.items() if key == _anonymous(action, call.index)), None)
+
+    def made(self, target: str) -> bool:
+        """Whether the session itself made the target, or a folder that it is in."""
+        if not self.own:
+            return False
+        own = self.own.get(target)
+        if own is not None or not target.startswith("path="):
+            return own is True
+        parent = target.rpartition("/")[0]
+        while parent:
+            if self.own.get(parent):
+                return True
+            parent = parent.rpartition("/")[0]
+        return False
+
+    def note(self, act: "Act") -> None:
+        """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
+        if act.phase is Phase.NONE:
+            return
+        call_id = act.event.call_id
+        if act.is_attempt:
+            self.actions += 1
+            for loss in act.losses:
+                _remember(self.own, loss.target, value=False, limit=MAX_TARGETS)
+        if act.is_result:
+            if act.call is not None:
+                self.open.pop(act.call.key, None)
+            if call_id is not None:
+                self.done.pop(call_id, None)
+                _remember(self.done, call_id, act.time_ms, limit=MAX_DONE_CALLS)
+            if act.event.outcome is not Outcome.REFUSED:
+                for target in act.creates:
+                    _remember(self.own, target, value=True, limit=MAX_TARGETS)
+            return
+        key = call_id if call_id is not None else _anonymous(act.action, act.index)
+        call = Call(key, act.time_ms, act.index, act.event.event_id, act.offset, act.action, act.effect.value)
+        call.losses = [[loss.verb, loss.target, loss.badness.name] for loss in act.losses]
+        call.creates = list(act.creates)
+        self.open.pop(key, None)
+        _remember(self.open, key, call, limit=MAX_OPEN_CALLS)
+
+
+def _anonymous(action: str, index: int) -> str:
+    """The key of a call that has no id."""
+    return f"\0{action}\0{index}"
+
+
+def _remember(known: dict[str, T], key: str, value: T, *, limit: int) -> None:
+    """Adds what is not known yet; beyond the limit the oldest is forgotten."""
+    known.setdefault(key, value)
+    if len(known) > limit:
+        del known[next(iter(known))]

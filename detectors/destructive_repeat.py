@@ -1,0 +1,113 @@
+"""The session destroys the same thing again and again: it does not see that it was done, or cannot be.
+
+Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt on the same target
+    before it; `loop_detected` (critical) with more than `same_target_prior` before it, all within
+    `window_s` or within the session's last `last_actions` actions. Executed is what was not refused:
+    an attempt that ended in an error was tried, and one whose result is still open goes on.
+    A declared batch changes nothing here.
+Quiet: attempts that were refused; scratch, build output, and what the session itself made; other targets.
+Misses: one thing under two names that only its system knows to be one.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.act import Act, Phase
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_MAX_TARGETS = 128
+_MAX_ENTRIES = 16
+"""Attempts that are kept of each target, unless the setting counts further."""
+
+
+@dataclass(slots=True)
+class State:
+    """By target: the attempts on it that were not refused."""
+
+    attempts: dict[str, list[Entry]] = field(default_factory=dict)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class DestructiveRepeat(Detector[State]):
+    """More than `same_target_prior` destructive attempts on one target before this one."""
+
+    id: ClassVar[str] = "destructive_repeat"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+
+    same_target_prior: Annotated[int, Field(ge=1, le=1000)] = 1
+    """So many executed attempts on a target may lie before one more; a further one is a loop."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000)] = 600.0
+    last_actions: Annotated[int, Field(ge=1, le=10_000)] = 20
+
+    def start(self) -> State:
+        """Nothing destroyed yet."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Attempts that would destroy something, and refusals of such attempts."""
+        return bool(act.losses) and (act.is_attempt or act.refused)
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Counts an attempt by its targets, or takes a refused one back."""
+        if act.refused:
+            _take_back(state, act)
+            return None
+        worst: list[Entry] = []
+        target = ""
+        for name in dict.fromkeys(loss.target for loss in act.losses):
+            entries = state.attempts.pop(name, [])
+            state.attempts[name] = entries  # now the newest
+            entries.append(entry(act))
+            del entries[: -max(_MAX_ENTRIES, self.same_target_prior + 2)]
+            close = self._close(entries)
+            if len(close) > len(worst):
+                worst, target = close, name
+        while len(state.attempts) > _MAX_TARGETS:
+            del state.attempts[next(iter(state.attempts))]
+        return self._found(act, target, worst) if len(worst) > 1 else None
+
+    def near(self, state: State) -> float:
+        """Attempts on the target that was tried last, to those that are a loop."""
+        if not state.attempts:
+            return 0.0
+        last = next(reversed(state.attempts.values()))
+        return min(1.0, len(self._close(last)) / (self.same_target_prior + 2))
+
+    def _close(self, entries: list[Entry]) -> list[Entry]:
+        fast = within(entries, self.window_s * 1000)
+        slow = within(entries, self.last_actions - 1, key=INDEX)
+        return fast if len(fast) >= len(slow) else slow
+
+    def _found(self, act: Act, target: str, entries: list[Entry]) -> Finding:
+        loop = len(entries) - 1 > self.same_target_prior
+        code = "loop_detected" if loop else "loop_suspected"
+        return self.finding(
+            code,
+            Severity.CRITICAL if loop else Severity.LOW,
+            f"{code}, {len(entries)} deletes on {target} in {seconds(entries)}s",
+            evidence(act, entries),
+            values={"deletes": len(entries), "span_s": seconds(entries)},
+            thresholds={
+                "same_target_prior": self.same_target_prior,
+                "window_s": self.window_s,
+                "last_actions": self.last_actions,
+            },
+            target=target,
+        )
+
+
+def _take_back(state: State, act: Act) -> None:
+    if act.phase is not Phase.RESULT or act.call is None:
+        return
+    for name in [loss.target for loss in act.losses]:
+        kept = [e for e in state.attempts.get(name, ()) if e[EVENT_ID] != act.call.event_id]
+        if kept:
+            state.attempts[name] = kept
+        else:
+            state.attempts.pop(name, None)
