@@ -1,0 +1,167 @@
+"""The encoded states of one partition, as the changelog topic tells them, and who may write it.
+
+A changelog partition has one writer at a time: the worker that the group has given the source
+partition. A worker that was taken for dead and is not (stopped, swapped out, cut off) may still
+write when another has its partitions; Kafka takes the record, it is the last for its key, and
+every event that the new owner had added would be gone from the state. Three things prevent it:
+
+1. A worker that finds itself stopped for longer than the session timeout ends before it sends
+   anything (`haltline.streams.pulse`). What librdkafka and the kernel had in their queues may
+   still leave.
+2. Each record carries the writer's `Epoch` in a header, and each owner's epoch is above every
+   epoch that it has read and above that of every earlier owner, because the group's generation
+   is added. A record whose epoch is below one that stands before it was written by an owner that
+   had been replaced. Readers take it as never written. That loses nothing: its writer could not
+   commit offsets after it (the group refuses an old generation), so what it had processed is
+   processed again by the new owner.
+3. Each owner knows the offset that its next record must get: one more than the last. If a record
+   lands elsewhere, somebody else wrote, and the process ends; when it starts again it reads what
+   happened by rule 2, and writes anew the keys whose last record is a late one.
+
+The window that remains: a late record and the compaction of the newer record before it, within
+the time until the owner's next write to that partition, or its next start. Kafka never compacts
+the segment being written (ten minutes, or 64 MiB, as our topics are made), so a late record would
+have to fall on the end of a segment, be followed by a run of the cleaner, and by a death of the
+owner, before the owner wrote to that partition again.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+EPOCH_HEADER: Final = "haltline-epoch"
+
+_EPOCH = struct.Struct(">qq")
+
+
+class RawRecord(Protocol):
+    """A record as it came from the broker. aiokafka's ConsumerRecord is one."""
+
+    @property
+    def topic(self) -> str:
+        """Where it stands: topic, partition, offset."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """From 0."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """From 0; some are missing after compaction."""
+        ...
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970, of the producer or of the broker, as the topic is set."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """What it was partitioned by."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """None on a compacted topic removes the key."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """A name may stand more than once."""
+        ...
+
+
+class Epoch(NamedTuple):
+    """Who owned a partition, in order: a later owner's is greater."""
+
+    era: int
+    """The highest era that its owner had read, plus the group's generation."""
+    since_ms: int
+    """When its owner took it; orders a static member that came back within one generation."""
+
+    def encode(self) -> bytes:
+        """The header's value: 16 bytes."""
+        return _EPOCH.pack(*self)
+
+    @classmethod
+    def of(cls, record: RawRecord) -> "Epoch | None":
+        """The epoch of a changelog record; None when no worker wrote it."""
+        for name, value in record.headers:
+            if name == EPOCH_HEADER and len(value) == _EPOCH.size:
+                return cls(*_EPOCH.unpack(value))
+        return None
+
+
+NOBODY: Final = Epoch(0, 0)
+
+
+class ForeignWrite(RuntimeError):
+    """A record of another writer stands in a changelog partition that this process owns."""
+
+
+class Slice:
+    """The states of one partition: encoded bytes by key, complete up to `offset`."""
+
+    __slots__ = ("epoch", "late", "offset", "partition", "skipped", "values")
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.values: dict[bytes, bytes] = {}
+        self.offset: int | None = None
+        """The last changelog record that is applied; None before the first."""
+        self.epoch = NOBODY
+        self.late: set[bytes] = set()
+        """Keys whose last record in the log is a late one; to be written anew."""
+        self.skipped = 0
+        """Records without a key, which cannot be a session's."""
+
+    def apply(self, records: Iterable[RawRecord]) -> None:
+        """Read records of the changelog partition, in offset order; those read before are passed over."""
+        for record in records:
+            if self.offset is not None and record.offset <= self.offset:
+                continue
+            self.offset = record.offset
+            key = record.key
+            if key is None:
+                self.skipped += 1
+                continue
+            epoch = Epoch.of(record)
+            if epoch is not None and epoch < self.epoch:
+                self.late.add(key)
+                continue
+            if epoch is not None:
+                self.epoch = epoch
+            self.late.discard(key)
+            self.put(key, record.value)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Set the state of one key; None drops it."""
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
+
+    def claim(self, generation: int, now_ms: int, last_offset: int) -> None:
+        """Become the owner: take an epoch above all that was read. Once per assignment, after recovery.
+
+        `last_offset` is where the partition ended when recovery began; compaction may have
+        left less to read.
+        """
+        self.epoch = Epoch(self.epoch.era + generation, now_ms)
+        if self.offset is None or self.offset < last_offset:
+            self.offset = last_offset
+
+    def wrote(self, offset: int) -> None:
+        """Take in where an own record landed; -1 when the broker does not say.
+
+        Raises ForeignWrite when it is not the offset after the last one.
+        """
+        expected = 0 if self.offset is None else self.offset + 1
+        if offset not in (-1, expected):
+            raise ForeignWrite(
+                f"changelog partition {self.partition}: wanted our record at offset {expected}, came {offset}: "
+                "another process writes to it"
+            )
+        self.offset = expected

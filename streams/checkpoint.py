@@ -1,0 +1,198 @@
+"""What happens in which order, so that no event is lost and no state runs ahead.
+
+For each micro-batch (`Checkpointer.process`, nothing else runs meanwhile):
+
+1. the pipeline decodes, skips what the state includes, decides, and sends what follows at once;
+2. the batch joins the list of processed batches.
+
+For each checkpoint (`Checkpointer.checkpoint`: about once a second, before partitions are given
+up, and at the end; micro-batches go on while it waits):
+
+3. take the list of processed batches, before anything is awaited;
+4. have the pipeline encode what changed;
+5. wait until everything sent so far is confirmed;
+6. write the encoded states to the changelog;
+7. wait until they are confirmed;
+8. set the table;
+9. acknowledge exactly the batches of 3;
+10. have Faust commit.
+
+Why it holds when the process dies between any two steps: the committed offset (10) stands only for
+batches whose states are in the changelog (7), so what was not committed is read again. A state in
+the changelog may include events that are read again; each state knows its own offsets, and the
+pipeline skips those (1). What followed from them is not lost by skipping, for it was confirmed (5)
+before the state was written (6). What was sent for events that are decided again is sent again,
+with the same id.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from haltline.streams.changelog import EPOCH_HEADER, RawRecord, Slice
+from haltline.streams.outbox import Outbox
+from haltline.streams.pipeline import Change, PipelineFactory
+
+_HOLD_LOOP_S: Final = 0.005
+"""How long the encoding and sending of states may keep micro-batches waiting, at a time."""
+_LOOK_EVERY: Final = 32
+
+
+class Slices(Protocol):
+    """The partitions of the table."""
+
+    def slice(self, partition: int) -> Slice:
+        """The states of a partition."""
+        ...
+
+    def owned(self) -> Collection[Slice]:
+        """Those that this process may write now."""
+        ...
+
+
+class Written(NamedTuple):
+    """What one checkpoint did."""
+
+    batches: int
+    states: int
+    state_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Processed:
+    partition: int
+    acknowledge: Callable[[], object]
+
+
+class Checkpointer:
+    """Runs a pipeline's micro-batches and checkpoints, in the order of the module's list.
+
+    `alive` is called before anything is sent; it does not return in a process that had been
+    stopped. `commit` commits what was acknowledged.
+    """
+
+    def __init__(
+        self,
+        factory: PipelineFactory,
+        outbox: Outbox,
+        slices: Slices,
+        *,
+        changelog: str,
+        alive: Callable[[], None],
+        commit: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._outbox = outbox
+        self._slices = slices
+        self._changelog = changelog
+        self._alive = alive
+        self._commit = commit
+        self._processed: list[_Processed] = []
+        self._handed_out: dict[bytes, bytes | None] = {}
+        self._here: Slice | None = None
+        self._turn = asyncio.Lock()
+        self._pipeline = factory(self._load, outbox)
+
+    def process(self, records: Sequence[RawRecord], acknowledge: Callable[[], object]) -> None:
+        """Apply one micro-batch. Raises what the pipeline raises, and DeliveryFailed."""
+        self._alive()
+        partition = records[0].partition
+        self._here = self._slices.slice(partition)
+        try:
+            self._pipeline.process(records)  # 1
+        finally:
+            self._here = None
+        self._processed.append(_Processed(partition, acknowledge))  # 2
+        self._outbox.poll()
+
+    async def checkpoint(self) -> Written:
+        """Make what was processed durable, and commit it. Raises DeliveryFailed and ForeignWrite."""
+        async with self._turn:
+            started = time.perf_counter()
+            batches, self._processed = self._processed, []  # 3
+            owned = {part.partition: part for part in self._slices.owned()}
+            changes = _overdue(owned.values())
+            await self._encode(changes)  # 4
+            await self._outbox.confirmed(self._outbox.cut())  # 5
+            self._alive()
+            state_bytes = await self._write(changes, owned)  # 6
+            await self._outbox.confirmed(self._outbox.cut())  # 7
+            for partition, key, value in changes:  # 8
+                owned[partition].put(key, value)
+            self._handed_out.clear()
+            self._alive()
+            for batch in batches:  # 9
+                batch.acknowledge()
+            if batches:
+                await self._commit()  # 10
+            return Written(len(batches), len(changes), state_bytes, time.perf_counter() - started)
+
+    async def forget(self, partitions: Collection[int]) -> None:
+        """Drop what is held of partitions that go away; what was not committed is read again by their owner."""
+        async with self._turn:
+            self._processed = [batch for batch in self._processed if batch.partition not in partitions]
+            self._pipeline.revoke(partitions)
+
+    def _load(self, key: bytes) -> bytes | None:
+        if key in self._handed_out:
+            return self._handed_out[key]
+        places = self._slices.owned() if self._here is None else (self._here,)
+        return next((place.values[key] for place in places if key in place.values), None)
+
+    async def _encode(self, changes: list[Change]) -> None:
+        breath = _Breath()
+        for change in self._pipeline.changed():
+            changes.append(change)
+            self._handed_out[change[1]] = change[2]
+            if breath.due():
+                await asyncio.sleep(0)
+
+    async def _write(self, changes: Sequence[Change], owned: dict[int, Slice]) -> int:
+        breath = _Breath()
+        state_bytes = 0
+        for partition, key, value in changes:
+            part = owned.get(partition)
+            if part is None:
+                raise RuntimeError(
+                    f"checkpoint: wanted changes in the partitions of this worker ({sorted(owned)}), "
+                    f"came one of key {key!r} in partition {partition}"
+                )
+            self._outbox.send(
+                self._changelog,
+                key=key,
+                value=value,
+                headers=((EPOCH_HEADER, part.epoch.encode()),),
+                partition=partition,
+                on_offset=part.wrote,
+            )
+            state_bytes += len(key) + len(value or b"")
+            if breath.due():
+                self._outbox.poll()
+                await asyncio.sleep(0)
+        return state_bytes
+
+
+def _overdue(owned: Iterable[Slice]) -> list[Change]:
+    """Write anew the keys whose last record in the log is one of a replaced owner."""
+    changes: list[Change] = []
+    for part in owned:
+        changes += [(part.partition, key, part.values.get(key)) for key in part.late]
+        part.late.clear()
+    return changes
+
+
+class _Breath:
+    """Tells when others should have the loop; asks the clock now and then only."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+        self._until = time.perf_counter() + _HOLD_LOOP_S
+
+    def due(self) -> bool:
+        self._steps += 1
+        if self._steps % _LOOK_EVERY or time.perf_counter() < self._until:
+            return False
+        self._until = time.perf_counter() + _HOLD_LOOP_S
+        return True

@@ -1,0 +1,198 @@
+"""What is ours inside Faust: four classes, tied to the minor version that pyproject.toml names.
+
+- `BatchScheduler`: the fetched records of a partition become one record. Faust spends four
+  tasks, a lock and its sensors on each record that it sees; so it sees few.
+- `BatchConsumer`: commits the highest acknowledged offset, checkpoints before a partition is
+  given up, and waits less for a fetch.
+- `StateTable` and `SliceStore`: the table's bytes by partition, read in batches.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+import aiokafka  # type: ignore[import-untyped]  # it ships no types
+import faust
+from faust.stores.memory import Store
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
+from faust.transport.utils import DefaultSchedulingStrategy
+from faust.types import TP, EventT
+from faust.types.transports import TransportT
+
+from haltline.streams.changelog import RawRecord, Slice
+
+NO_GENERATION: Final = -1
+"""aiokafka's generation when the group no longer knows this member."""
+
+
+class Batch(NamedTuple):
+    """Records of one partition in the shape of one record, as far as Faust reads it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    headers: tuple[()]
+    key: None
+    value: list[RawRecord]
+    checksum: None
+    serialized_key_size: int
+    serialized_value_size: int
+
+    @classmethod
+    def of(cls, records: Sequence[RawRecord]) -> "Batch":
+        """Fold records of one partition; the last one's offset stands for all."""
+        last = records[-1]
+        return cls(last.topic, last.partition, last.offset, last.timestamp, 0, (), None, list(records), None, -1, -1)
+
+
+class BatchScheduler(DefaultSchedulingStrategy):
+    """Folds what was fetched: one record per partition, topics in the order of `order`."""
+
+    order: Mapping[str, int] = {}
+    """By topic of those that are folded: its place in the line."""
+
+    @classmethod
+    def folding(cls, topics: Sequence[str]) -> "type[BatchScheduler]":
+        """The scheduler that folds these topics; records of others go through one by one."""
+        return type(cls.__name__, (cls,), {"order": {topic: place for place, topic in enumerate(topics)}})
+
+    def iterate(self, records: Mapping[TP, list[Any]]) -> Iterator[tuple[TP, Any]]:
+        """Yield what Faust is to see of one fetch."""
+        ours = [tp for tp, fetched in records.items() if tp.topic in self.order and fetched]
+        for tp in sorted(ours, key=lambda tp: self.order[tp.topic]):
+            yield tp, Batch.of(records[tp])
+        rest = {tp: fetched for tp, fetched in records.items() if tp.topic not in self.order}
+        if rest:
+            yield from super().iterate(rest)
+
+
+class SliceStore(Store[bytes, bytes]):
+    """Table storage by partition, so that a partition is dropped at once and read in batches."""
+
+    def __post_init__(self) -> None:
+        self.slices: dict[int, Slice] = {}
+        self.data = {}  # what Faust's own methods of the base class look at; stays empty
+        self._key_partition = {}
+        self.on_recovered: Callable[[set[TP]], None] = lambda _active: None
+
+    def slice(self, partition: int) -> Slice:
+        """The partition's slice; an empty one if nothing is known."""
+        found = self.slices.get(partition)
+        if found is None:
+            found = self.slices[partition] = Slice(partition)
+        return found
+
+    def keep(self, partitions: Iterable[int]) -> None:
+        """Forget every other partition."""
+        for partition in self.slices.keys() - set(partitions):
+            del self.slices[partition]
+
+    def state_of(self, key: bytes) -> bytes | None:
+        """The encoded state of a key, of whatever partition."""
+        for part in self.slices.values():
+            value = part.values.get(key)
+            if value is not None:
+                return value
+        return None
+
+    def apply_changelog_batch(
+        self, batch: Iterable[EventT[Any]], to_key: Callable[[Any], Any], to_value: Callable[[Any], Any]
+    ) -> None:
+        """Read folded changelog records."""
+        del to_key, to_value  # for windowed tables
+        for event in batch:
+            self.slice(event.message.partition).apply(cast("list[RawRecord]", event.message.value))
+
+    def persisted_offset(self, tp: TP) -> int | None:
+        """Where reading goes on: what is held of a partition is complete up to here."""
+        part = self.slices.get(tp.partition)
+        return None if part is None else part.offset
+
+    async def on_recovery_completed(self, active_tps: set[TP], standby_tps: set[TP]) -> None:
+        """Keep what standbys hold, which the base class would drop; tell the runtime what it may write."""
+        self.keep(tp.partition for tp in active_tps | standby_tps)
+        self.on_recovered(active_tps)
+
+
+class StateTable(faust.Table[bytes, bytes]):
+    """A table whose store is a SliceStore."""
+
+    def _new_store(self) -> SliceStore:
+        return SliceStore("memory://", self.app, self, table_name=self.name, loop=self.loop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """What the runtime does when partitions come and go; called in the main loop."""
+
+    on_giving_up: Callable[[set[TP], bool], Awaitable[None]]
+    """Before partitions are taken; True when the group has dropped this member already."""
+    on_assigned: Callable[[set[TP], int], None]
+    """New assignment, before recovery, with the group's generation."""
+
+
+class _Thread(AIOKafkaConsumerThread):
+    consumer: "BatchConsumer"
+
+    def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = self.consumer.fetch_wait_ms
+        return consumer
+
+    def still_member(self) -> bool:
+        """Whether the group knew this member when it last answered."""
+        return bool(self._ensure_consumer()._coordinator.generation != NO_GENERATION)
+
+
+class BatchConsumer(Consumer):
+    """Faust's consumer, told that a record may stand for many."""
+
+    hooks: Hooks
+    fetch_wait_ms: int
+    _thread: _Thread
+
+    @classmethod
+    def with_hooks(cls, hooks: Hooks, *, fetch_wait_ms: int) -> "type[BatchConsumer]":
+        """The consumer class of one app."""
+        return type(cls.__name__, (cls,), {"hooks": hooks, "fetch_wait_ms": fetch_wait_ms})
+
+    def __init__(self, transport: TransportT, *args: Any, **kwargs: Any) -> None:
+        super().__init__(transport, *args, **kwargs)
+        self._highest: dict[TP, int] = {}
+
+    def _new_consumer_thread(self) -> _Thread:
+        return _Thread(self, loop=self.loop, beacon=self.beacon)
+
+    def _new_offset(self, tp: TP) -> int | None:
+        """The highest acknowledged offset + 1: batches of a partition are acknowledged in order.
+
+        The original looks for a run without gaps, and every folded batch is a gap to it.
+        """
+        acked = self._acked[tp]
+        if acked:
+            self._highest[tp] = max(acked)
+            acked.clear()
+            self._acked_index[tp].clear()
+        highest = self._highest.get(tp)
+        return None if highest is None else highest + 1
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Gaps are what batches look like; the original would list each offset in them."""
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Checkpoint first: the original forgets what was acknowledged before it tells anyone."""
+        await self.hooks.on_giving_up(revoked, not self._thread.still_member())
+        for tp in revoked:
+            self._highest.pop(tp, None)
+        await super().on_partitions_revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Tell the runtime before recovery begins."""
+        self.hooks.on_assigned(assigned, generation_id)
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    def committed(self, tp: TP) -> int | None:
+        """The offset that was last committed, or found at assignment."""
+        return self._committed_offset.get(tp)

@@ -1,0 +1,108 @@
+"""A worker with the smallest pipeline: per key, how many records and the sum of what they hold.
+
+A record is JSON: {"n": 1}. The state of a key carries the offsets it includes, so each record
+counts once; every tenth of a key is told on the topic of outputs, with an id that a repeated
+record makes again.
+"""
+
+import argparse
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from haltline.streams.runtime import Load, Outbox, RawRecord, WorkerSettings, run_worker
+
+TELL_EVERY = 10
+
+
+class Counting:
+    """Counts per key; `fail_on` is a value of n that raises, as a fault in a pipeline would."""
+
+    def __init__(self, load: Load, outbox: Outbox, *, output: str, fail_on: int | None = None) -> None:
+        self._load = load
+        self._outbox = outbox
+        self._output = output
+        self._fail_on = fail_on
+        self._live: dict[bytes, dict[str, Any]] = {}
+        self._partition: dict[bytes, int] = {}
+        self._dirty: set[bytes] = set()
+
+    def process(self, records: Sequence[RawRecord]) -> None:
+        live = self._live
+        dirty = self._dirty
+        for record in records:
+            key = record.key
+            if key is None or record.value is None:
+                raise ValueError(f"{record.topic}: wanted a key and a value at offset {record.offset}, came none")
+            state = live.get(key)
+            if state is None:
+                encoded = self._load(key)
+                state = live[key] = orjson.loads(encoded) if encoded else {"count": 0, "sum": 0, "offsets": {}}
+                self._partition[key] = record.partition
+            offsets = state["offsets"]
+            if record.offset <= offsets.get(record.topic, -1):
+                continue
+            offsets[record.topic] = record.offset
+            n = orjson.loads(record.value)["n"]
+            if n == self._fail_on:
+                raise RuntimeError(f"asked to fail on {n}")
+            state["count"] += 1
+            state["sum"] += n
+            dirty.add(key)
+            if state["count"] % TELL_EVERY == 0:
+                self._outbox.send(
+                    self._output,
+                    key=key,
+                    value=b"%s:%d" % (key, state["count"]),
+                    headers=(("sent-ms", str(record.timestamp).encode()),),
+                )
+
+    def changed(self) -> Iterator[tuple[int, bytes, bytes | None]]:
+        dirty, self._dirty = self._dirty, set()
+        for key in dirty:
+            yield self._partition[key], key, orjson.dumps(self._live[key])
+
+    def revoke(self, partitions: Collection[int]) -> None:
+        for key in [key for key, partition in self._partition.items() if partition in partitions]:
+            del self._partition[key], self._live[key]
+            self._dirty.discard(key)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topics", required=True, help="separated by commas")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--group", default="counting")
+    parser.add_argument("--instance-id")
+    parser.add_argument("--fetch-wait-ms", type=int, default=500)
+    parser.add_argument("--session-timeout-s", type=float, default=10.0)
+    parser.add_argument("--delivery-timeout-s", type=float, default=30.0)
+    parser.add_argument("--recovery-stuck-after-s", type=float, default=60.0)
+    parser.add_argument("--stuck-after-s", type=float, default=60.0)
+    parser.add_argument("--metrics-port", type=int)
+    parser.add_argument("--standby-replicas", type=int, default=0)
+    parser.add_argument("--max-poll-records", type=int, default=1000)
+    parser.add_argument("--fail-on", type=int)
+    asked = parser.parse_args(arguments)
+    settings = WorkerSettings(
+        bootstrap=asked.bootstrap,
+        sources=tuple(asked.topics.split(",")),
+        group=asked.group,
+        instance_id=asked.instance_id,
+        fetch_wait_ms=asked.fetch_wait_ms,
+        session_timeout_s=asked.session_timeout_s,
+        delivery_timeout_s=asked.delivery_timeout_s,
+        recovery_stuck_after_s=asked.recovery_stuck_after_s,
+        stuck_after_s=asked.stuck_after_s,
+        metrics_port=asked.metrics_port,
+        standby_replicas=asked.standby_replicas,
+        max_poll_records=asked.max_poll_records,
+    )
+    return run_worker(settings, lambda load, outbox: Counting(load, outbox, output=asked.output, fail_on=asked.fail_on))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
