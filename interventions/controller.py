@@ -99,7 +99,7 @@ class Controller:
             return self._after_kill(standing, event, standing.killed)
         chosen = self._hardest(event, findings, rules, near)
         if chosen is not None and self._is_news(standing, chosen):
-            standing.given[chosen.detector] = Given(level=chosen.level.value, time_ms=event.time)
+            standing.given[chosen.detector] = Given(level=_meant(chosen).value, time_ms=event.time)
             if chosen.level is Level.KILL:
                 standing.killed = Kill(chosen.decision_id, chosen.code, chosen.reason, "haltline", event.time)
             return chosen
@@ -194,10 +194,11 @@ class Controller:
 
     def _is_news(self, standing: Standing, decision: Decision) -> bool:
         """A refusal is always said; a hint is not repeated within the cooldown unless it grows harder."""
-        if decision.level >= Level.PAUSE:
+        meant = _meant(decision)
+        if meant >= Level.PAUSE:
             return True
         last = standing.given.get(decision.detector)
-        if last is None or decision.level > Level(last.level):
+        if last is None or meant > Level(last.level):
             return True
         return decision.time - last.time_ms >= self._policy.cooldown_s * 1000
 
@@ -237,6 +238,11 @@ class Controller:
             policy=self._policy.name,
             policy_version=self._policy.version,
         )
+
+
+def _meant(decision: Decision) -> Level:
+    """The level without the mode that held it back: a shadow rule says the same things as an enforced one."""
+    return decision.would or decision.level
 
 
 def _held_back(level: Level, mode: Mode) -> Level:

@@ -1,0 +1,50 @@
+"""What the worker's runtime asks of what it runs; it knows nothing else of it."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
+
+from haltline.streams.changelog import RawRecord
+from haltline.streams.outbox import Outbox
+
+__all__ = ["Change", "Load", "Pipeline", "PipelineFactory", "RawRecord"]
+
+Change = tuple[int, bytes, bytes | None]
+"""Partition, key, encoded state; None drops the key."""
+
+Load = Callable[[bytes], bytes | None]
+"""The encoded state of a key, as the last call of `Pipeline.changed` gave it out, or as it was
+recovered. While a batch is processed only keys of its partition are found."""
+
+
+class Pipeline(Protocol):
+    """Keeps states by key, each in the partition of the records that make it.
+
+    Everything is called from one thread, one call at a time. What raises ends the process.
+    """
+
+    def process(self, records: Sequence[RawRecord]) -> None:
+        """Apply one micro-batch of one topic partition, in offset order.
+
+        Outputs go through the outbox at once. Must not block or await. Records that a state
+        includes already come again after a restart; they must change nothing.
+        """
+        ...
+
+    def changed(self) -> Iterable[Change]:
+        """What changed since the last call; called about once a second, also when idle.
+
+        `process` may be called between two items: take the set of what changed first, and
+        encode each item when it is asked for.
+        """
+        ...
+
+    def revoke(self, partitions: Collection[int]) -> None:
+        """Forget the live objects of these partitions, changed or not.
+
+        They are in the table, or, when the group dropped this worker, its new owner makes
+        them again.
+        """
+        ...
+
+
+PipelineFactory = Callable[[Load, Outbox], Pipeline]

@@ -1,0 +1,249 @@
+"""The scenario of the loop guard and what surrounds it, through the pure core."""
+
+import orjson
+import pytest
+
+from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.policy import Override, Policy, Rule
+from haltline.streams import state_codec
+from haltline.streams.core import MAX_SEEN, Core, Position, SessionState
+from haltline.streams.core import Outcome as Followed
+
+T0_MS = 1_750_000_000_000
+
+
+def at(second: float) -> int:
+    return T0_MS + round(second * 1000)
+
+
+def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
+    said: dict[str, object] = {
+        "event_id": f"p@{second}:{target}",
+        "kind": Kind.PROPOSED,
+        "session_id": "s1",
+        "agent_id": "cleaner",
+        "time": at(second),
+        "call_id": f"c@{second}:{target}",
+        "action": "delete_asset",
+        "targets": [target],
+        "await_verdict": True,
+    }
+    return ActionEvent.model_validate(said | fields)
+
+
+def result(second: float, of: ActionEvent, outcome: Outcome = Outcome.ERROR) -> ActionEvent:
+    return ActionEvent(
+        event_id=of.event_id.replace("p@", "r@"),
+        kind=Kind.COMPLETED,
+        session_id=of.session_id,
+        agent_id=of.agent_id,
+        time=at(second),
+        call_id=of.call_id,
+        outcome=outcome,
+        error="asset still exists" if outcome is Outcome.ERROR else None,
+    )
+
+
+class Session:
+    """One session through the core, its state through the real codec after every step."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.core = Core(policy)
+        self.state: SessionState | None = None
+        self.offset = 0
+
+    def __call__(self, event: ActionEvent) -> Followed:
+        followed = self.core.on_event(self.state, event, Position("haltline.actions", 0, self.offset))
+        self.offset += 1
+        self.state = state_codec.decode(state_codec.encode(followed.state))
+        return followed
+
+    def command(self, kind: CommandKind, second: float = 0, batch: Batch | None = None) -> Followed:
+        command = Command(
+            command_id=f"k@{second}", kind=kind, id="s1", by="alice", reason="as agreed", time=at(second), batch=batch
+        )
+        followed = self.core.on_command(self.state, command, Position("haltline.commands", 0, self.offset))
+        self.offset += 1
+        self.state = state_codec.decode(state_codec.encode(followed.state))
+        return followed
+
+    def deletes(self, *seconds: float, targets: list[str] | None = None) -> list[str]:
+        """The verdicts on deletes at these seconds, each executed when it was allowed."""
+        verdicts = []
+        for number, second in enumerate(seconds):
+            event = attempt(second, targets[number]) if targets else attempt(second)
+            decision = self(event).decision
+            assert decision is not None, "every awaited verdict is answered"
+            verdicts.append(f"{decision.level.value} {decision.code}")
+            refused = decision.level >= Level.PAUSE
+            self(result(second + 0.2, event, Outcome.REFUSED if refused else Outcome.ERROR))
+        return verdicts
+
+
+ALLOWED = "ALLOW allowed"
+SUSPECTED = "NUDGE loop_suspected"
+KILLED = "KILL session_killed_loop_guard"
+
+
+def test_the_third_delete_of_one_table_is_refused() -> None:
+    session = Session()
+    assert session.deletes(0, 6, 12) == [ALLOWED, SUSPECTED, KILLED]
+    assert session.state is not None
+    assert session.state.standing.killed is not None
+    assert session.state.standing.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "last"),
+    [
+        pytest.param((0, 30, 60), KILLED, id="an entry exactly as old as the window still counts"),
+        pytest.param((0, 0, 0), KILLED, id="all at one moment"),
+        pytest.param((0, 6, 3), KILLED, id="a late one counts at its own time"),
+    ],
+)
+def test_windows(seconds: tuple[float, ...], last: str) -> None:
+    session = Session()
+    events = [attempt(s, event_id=f"e{n}", call_id=f"c{n}") for n, s in enumerate(seconds)]
+    decisions = [session(e).decision for e in events]
+    assert decisions[-1] is not None
+    assert f"{decisions[-1].level.value} {decisions[-1].code}" == last
+
+
+def test_three_deletes_of_different_assets_are_too_many_as_well() -> None:
+    targets = ["asset_id=a", "asset_id=b", "asset_id=c"]
+    assert Session().deletes(0, 6, 12, targets=targets) == [ALLOWED, ALLOWED, KILLED]
+
+
+def test_a_declared_batch_lets_many_assets_go_but_not_one_thing_thrice() -> None:
+    session = Session()
+    batch = Batch(actions="delete_*", targets=["asset_id=stg_*"], max_deletes=100, expires=at(3600))
+    session.command(CommandKind.BATCH, batch=batch)
+    seconds = [float(n) for n in range(20)]
+    assert set(session.deletes(*seconds, targets=[f"asset_id=stg_{n}" for n in range(20)])) == {ALLOWED}
+    assert session.deletes(30, 32, targets=["asset_id=stg_1"] * 2)[-1] == KILLED
+
+
+def test_refused_attempts_are_no_deletes() -> None:
+    session = Session()
+    for second in (0.0, 1.0, 2.0):
+        event = attempt(second)
+        session(event)
+        session(result(second + 0.1, event, Outcome.REFUSED))
+    assert session.state is not None
+    assert session.state.standing.killed is None
+
+
+def test_after_the_kill_every_call_is_refused_until_an_operator_resets() -> None:
+    session = Session()
+    session.deletes(0, 6, 12)
+    look = attempt(20, "path=/etc/hosts", action="read_file", effect="read")
+    refusal = session(look).decision
+    assert refusal is not None
+    assert (refusal.level, refusal.code) == (Level.KILL, "session_killed_loop_guard")
+    followed = session.command(CommandKind.RESET, 30)
+    assert followed.released
+    assert session.deletes(40) == [ALLOWED]
+
+
+def test_a_kill_stands_after_a_day_of_silence() -> None:
+    session = Session()
+    session.deletes(0, 6, 12)
+    assert session.deletes(3 * 86_400) == [KILLED]
+
+
+def test_a_session_that_was_idle_for_a_day_starts_anew() -> None:
+    session = Session(Policy(rules={"destructive_repeat": Rule(settings={"window_s": 600_000})}))
+    assert session.deletes(0, 1, 3 * 86_400) == [ALLOWED, SUSPECTED, ALLOWED]
+
+
+@pytest.mark.parametrize("same", ["offset", "event_id"])
+def test_an_event_that_comes_twice_changes_nothing(same: str) -> None:
+    core = Core()
+    first = core.on_event(None, attempt(0), Position("haltline.actions", 0, 5))
+    before = orjson.dumps({**orjson.loads(state_codec.encode(first.state)), "offsets": {}})
+    again = core.on_event(first.state, attempt(0), Position("haltline.actions", 0, 5 if same == "offset" else 6))
+    after = orjson.dumps({**orjson.loads(state_codec.encode(again.state)), "offsets": {}})
+    assert (again.applied, again.decision, after) == (False, None, before)
+
+
+def test_the_ring_of_seen_events_is_bounded() -> None:
+    session = Session()
+    for second in range(MAX_SEEN + 20):
+        session(attempt(second, action="read_file", effect="read"))
+    assert session.state is not None
+    assert len(session.state.seen) == MAX_SEEN
+
+
+@pytest.mark.parametrize(
+    ("override", "verdicts"),
+    [
+        pytest.param(Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED], id="nothing said"),
+        pytest.param(
+            Override(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
+            [ALLOWED, SUSPECTED, KILLED],
+            id="a looser repeat leaves the volume in force",
+        ),
+        pytest.param(
+            Override(session="s1", rules={r: Rule(enabled=False) for r in ("destructive_repeat", "destructive_volume")}),
+            [ALLOWED, ALLOWED, ALLOWED],
+            id="both signals off for one session",
+        ),
+        pytest.param(
+            Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in ("destructive_repeat", "destructive_volume")}),
+            [ALLOWED, "ALLOW loop_suspected", "ALLOW loop_detected"],
+            id="in shadow all is only recorded",
+        ),
+        pytest.param(
+            Override(agent="other", rules={"destructive_repeat": Rule(enabled=False)}),
+            [ALLOWED, SUSPECTED, KILLED],
+            id="another agent's override does not concern this one",
+        ),
+        pytest.param(
+            Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
+            [ALLOWED, KILLED, KILLED],
+            id="a stricter volume for one session",
+        ),
+    ],
+)  # fmt: skip
+def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
+    assert Session(Policy(overrides=(override,))).deletes(0, 6, 12) == verdicts
+
+
+def test_the_stop_is_known_once_the_agents_side_said_so() -> None:
+    session = Session()
+    session.deletes(0, 6, 12)
+    assert session.state is not None
+    assert session.state.standing.killed is not None
+    answer = Feedback(
+        feedback_id="f1",
+        decision_id=session.state.standing.killed.decision_id,
+        session_id="s1",
+        stage=Stage.STOPPED,
+        time=at(12) + 70,
+        decided_at=at(12),
+    )
+    followed = session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    assert followed.control is not None
+    assert (followed.control.stopped_at, followed.control.time_to_stop_ms) == (at(12) + 70, 70)
+
+
+def test_every_decision_carries_its_evidence_by_offset() -> None:
+    session = Session()
+    followed = [session(attempt(s)) for s in (0.0, 6.0, 12.0)]
+    decision = followed[-1].decision
+    assert decision is not None
+    assert [(e.event_id, e.topic, e.offset) for e in decision.evidence] == [
+        (f"p@{s}:asset_id=fact_sales", "haltline.actions", n) for n, s in enumerate((0.0, 6.0, 12.0))
+    ]
+
+
+def test_two_runs_of_the_same_events_decide_the_same() -> None:
+    runs = [[Session()(attempt(s)) for s in (0.0, 6.0, 12.0)] for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_a_rule_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ValueError, match="destructive_repeat"):
+        Core(Policy(rules={"destructive_repaet": Rule()}))
