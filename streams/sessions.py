@@ -1,50 +1,194 @@
-"""What the worker's runtime asks of what it runs; it knows nothing else of it."""
+"""The main path of the worker: records in, decisions out, states to keep. One screen: `_event`."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Protocol
+from itertools import islice
 
-from haltline.streams.changelog import RawRecord
+from haltline.streams.metrics import WorkerMetrics
 from haltline.streams.outbox import Outbox
+from haltline.streams.pipeline import Change, Load, RawRecord
 
-__all__ = ["Change", "Load", "Pipeline", "PipelineFactory", "RawRecord"]
+from haltline.interventions.controller import scope_control
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage, control_key
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+from haltline.streams import state_codec
+from haltline.streams.core import Core, Outcome, Position, SessionState
 
-Change = tuple[int, bytes, bytes | None]
-"""Partition, key, encoded state; None drops the key."""
-
-Load = Callable[[bytes], bytes | None]
-"""The encoded state of a key, as the last call of `Pipeline.changed` gave it out, or as it was
-recovered. While a batch is processed only keys of its partition are found."""
+MAX_LIVE_SESSIONS = 200_000
+"""Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
 
 
-class Pipeline(Protocol):
-    """Keeps states by key, each in the partition of the records that make it.
+class SessionPipeline:
+    """Takes in the records of the sources, in order; keeps the state of the sessions of the partitions it was given."""
 
-    Everything is called from one thread, one call at a time. What raises ends the process.
-    """
+    def __init__(
+        self,
+        core: Core,
+        *,
+        topics: Topics,
+        partitions: int,
+        load: Load,
+        outbox: Outbox,
+        metrics: WorkerMetrics,
+        max_live_sessions: int = MAX_LIVE_SESSIONS,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._core = core
+        self._topics = topics
+        self._partitions = partitions
+        self._load = load
+        self._outbox = outbox
+        self._metrics = metrics
+        self._max_live = max_live_sessions
+        self._now_ms = now_ms
+        self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
+        self._handle = {topics.actions: self._event, topics.commands: self._command, topics.feedback: self._feedback}
+        self._live: dict[bytes, tuple[int, SessionState]] = {}  # with its partition; the longest untouched first
+        self._changed: dict[bytes, int] = {}
+        self._stream_ms: dict[int, int] = {}
 
     def process(self, records: Sequence[RawRecord]) -> None:
-        """Apply one micro-batch of one topic partition, in offset order.
+        """One micro-batch of one topic partition, in the order of its offsets."""
+        handle = self._handle[records[0].topic]
+        for record in records:
+            try:
+                handle(record)
+            except wire.InvalidRecord as bad:
+                self._bury(record, bad.reason, bad.detail)
+        self._metrics.events(records[0].topic, records[0].partition, len(records))
 
-        Outputs go through the outbox at once. Must not block or await. Records that a state
-        includes already come again after a restart; they must change nothing.
-        """
-        ...
+    def _event(self, record: RawRecord) -> None:
+        event = wire.decode_event(record.value, record.headers)
+        key, state = self._session(event.session_id, record)
+        outcome = self._core.on_event(state, event, Position(record.topic, record.partition, record.offset))
+        self._emit(outcome, record)
+        self._keep(key, outcome.state, record)
+
+    def _command(self, record: RawRecord) -> None:
+        command = wire.decode(Command, record.value)
+        if command.scope is not ScopeKind.SESSION:
+            self._scope_command(command)
+            return
+        key, state = self._session(command.id, record)
+        outcome = self._core.on_command(state, command, Position(record.topic, record.partition, record.offset))
+        self._emit(outcome, record)
+        self._keep(key, outcome.state, record)
+
+    def _feedback(self, record: RawRecord) -> None:
+        feedback = wire.decode(Feedback, record.value)
+        key, state = self._session(feedback.session_id, record)
+        outcome = self._core.on_feedback(state, feedback, Position(record.topic, record.partition, record.offset))
+        if outcome.control is not None and feedback.stage is Stage.STOPPED and feedback.decided_at is not None:
+            self._metrics.stopped((self._now_ms() - feedback.decided_at) / 1000)
+        self._emit(outcome, record)
+        self._keep(key, outcome.state, record)
 
     def changed(self) -> Iterable[Change]:
-        """What changed since the last call; called about once a second, also when idle.
+        """The states that changed since the last call, encoded; None for a session that is idle for too long.
 
-        `process` may be called between two items: take the set of what changed first, and
-        encode each item when it is asked for.
+        Batches may be processed between two items: a state is encoded when it is asked for, with
+        what has come since, and is then given out again by the next call.
         """
-        ...
+        self._evict()
+        changed, self._changed = self._changed, {}
+        for key, partition in changed.items():
+            yield partition, key, state_codec.encode(self._live[key][1])
+        for key, partition in self._idle():
+            del self._live[key]
+            yield partition, key, None
+        self._metrics.sessions_live(len(self._live))
 
     def revoke(self, partitions: Collection[int]) -> None:
-        """Forget the live objects of these partitions, changed or not.
+        """Forgets the sessions of partitions that are another worker's now."""
+        self._live = {key: held for key, held in self._live.items() if held[0] not in partitions}
+        self._changed = {key: partition for key, partition in self._changed.items() if partition not in partitions}
 
-        They are in the table, or, when the group dropped this worker, its new owner makes
-        them again.
-        """
-        ...
+    def _session(self, session_id: str, record: RawRecord) -> tuple[bytes, SessionState | None]:
+        key = session_id.encode()
+        held = self._live.get(key)
+        wanted = held[0] if held is not None else partition_of(session_id, self._partitions)
+        if wanted != record.partition:
+            # On another partition than its commands and its control entry: a kill would not reach it.
+            detail = f"session {session_id!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
+            raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
+        if held is not None:
+            return key, held[1]
+        data = self._load(key)
+        return key, None if data is None else state_codec.decode(data)
 
+    def _keep(self, key: bytes, state: SessionState, record: RawRecord) -> None:
+        self._live.pop(key, None)
+        self._live[key] = (record.partition, state)  # to the end: touched last
+        self._changed[key] = record.partition
+        self._stream_ms[record.partition] = max(record.timestamp, self._stream_ms.get(record.partition, 0))
 
-PipelineFactory = Callable[[Load, Outbox], Pipeline]
+    def _emit(self, outcome: Outcome, record: RawRecord) -> None:
+        key = outcome.state.session_id.encode()
+        for detection in outcome.detections:
+            self._outbox.send(self._topics.detections, key=key, value=detection.to_json())
+            self._metrics.finding(detection.finding)
+        if outcome.decision is not None:
+            now_ms = self._now_ms()
+            decision = outcome.decision.model_copy(update={"decided_at": now_ms})
+            self._outbox.send(self._topics.interventions, key=key, value=decision.to_json())
+            self._metrics.decision(decision, (now_ms - record.timestamp) / 1000)
+            if outcome.control is not None:
+                self._stand(outcome.control.model_copy(update={"decided_at": now_ms}))
+        elif outcome.control is not None:
+            self._stand(outcome.control)
+        if outcome.released:
+            self._release(ScopeKind.SESSION, outcome.state.session_id)
+        for failure in outcome.failures:
+            self._metrics.detector_error(failure.detector)
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
+
+    def _scope_command(self, command: Command) -> None:
+        if command.kind not in {CommandKind.KILL, CommandKind.RESET}:
+            return
+        standing = scope_control(command)
+        if standing is None:
+            self._release(command.scope, command.id)
+        else:
+            self._stand(standing)
+
+    def _stand(self, control: ControlRecord) -> None:
+        self._outbox.send(self._topics.control, key=control.key.encode(), value=control.to_json())
+
+    def _release(self, scope: ScopeKind, scope_id: str) -> None:
+        self._outbox.send(self._topics.control, key=control_key(scope, scope_id).encode(), value=None)
+
+    def _bury(self, record: RawRecord, reason: BadRecord, detail: str) -> None:
+        """Keeps what could not be used, whole, with the reason; the next record is processed."""
+        letter = DeadLetter(
+            reason=reason,
+            detail=detail[:2000],
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp,
+        )
+        self._outbox.send(self._topics.dead_letter, key=record.key, value=record.value, headers=letter.headers())
+        self._metrics.dead_letter(reason)
+
+    def _evict(self) -> None:
+        """Lets the longest untouched objects go: their bytes are in the table since the last checkpoint."""
+        excess = len(self._live) - self._max_live
+        for key in list(islice(self._live, max(0, excess))):
+            if key not in self._changed:
+                del self._live[key]
+
+    def _idle(self) -> list[tuple[bytes, int]]:
+        """Sessions whose last event is older, in the log's own time, than the policy keeps them. A kill is kept."""
+        idle = []
+        for key, (partition, state) in self._live.items():
+            if key in self._changed:
+                continue
+            if state.clock_ms > self._stream_ms.get(partition, 0) - self._ttl_ms:
+                break
+            if state.standing.killed is None:
+                idle.append((key, partition))
+        return idle
