@@ -6,6 +6,7 @@ known kinds, such as `com.example.`, is cut off), `subject` for `session_id`, `s
 for `agent_id`, `time` for `time`.
 """
 
+from base64 import b64decode
 from collections.abc import Mapping
 
 import orjson
@@ -22,11 +23,14 @@ def from_structured(value: bytes) -> JsonObject:
 
     Raises:
         ValueError: not JSON, or `data` is not an object.
+        TypeError: `data_base64` is not a text.
 
     """
     event = orjson.loads(value)
     if not isinstance(event, dict):
         raise ValueError(f"wanted a CloudEvent object, got {type(event).__name__}")
+    if "data_base64" in event:
+        return _merge(event, orjson.loads(b64decode(event["data_base64"], validate=True)))
     return _merge(event, event.get("data"))
 
 

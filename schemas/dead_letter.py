@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from pydantic import ConfigDict
+
 from haltline.schemas.record import Record, Text
 
 
@@ -27,6 +29,9 @@ class DeadLetter(Record):
 
     On the topic, `raw` is the record's value, untouched and of any size; all else are headers.
     """
+
+    # As JSON, say for a person to read, bytes that need not be UTF-8 are Base64.
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     reason: BadRecord
     detail: Text

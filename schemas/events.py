@@ -8,8 +8,9 @@ from pydantic import Field
 from haltline.schemas.ordered import OrderedName
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
+# Bounded, so that sums of them in a session's state stay within what JSON readers take: 64 bits, never infinite.
+Count = Annotated[int, Field(ge=0, le=2**53)]
+Amount = Annotated[float, Field(ge=0, le=1e15)]
 
 
 class Kind(StrEnum):

@@ -30,10 +30,11 @@ def from_span(value: bytes) -> JsonObject:
     span = orjson.loads(value)
     if not isinstance(span, dict):
         raise ValueError(f"wanted a span object, got {type(span).__name__}")
-    attributes = {entry["key"]: _plain(entry.get("value", {})) for entry in span.get("attributes", [])}
+    attributes = {entry["key"]: _plain(entry.get("value", {})) for entry in span.get("attributes") or []}
     get = attributes.get
+    status = span.get("status") or {}
     start_ns, end_ns = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
-    failed = span.get("status", {}).get("code") in (_STATUS_ERROR, "STATUS_CODE_ERROR") or "error.type" in attributes
+    failed = status.get("code") in (_STATUS_ERROR, "STATUS_CODE_ERROR") or "error.type" in attributes
     fields: JsonObject = {
         "event_id": f"{span['traceId']}-{span['spanId']}",
         "session_id": get("gen_ai.conversation.id") or span["traceId"],
@@ -41,7 +42,7 @@ def from_span(value: bytes) -> JsonObject:
         "time": end_ns // _NS_PER_MS,
         "duration_ms": (end_ns - start_ns) / _NS_PER_MS,
         "outcome": Outcome.ERROR if failed else Outcome.OK,
-        "error": str(get("error.type") or span.get("status", {}).get("message") or "error") if failed else None,
+        "error": str(get("error.type") or status.get("message") or "error") if failed else None,
         "usage": {
             "input_tokens": int(get("gen_ai.usage.input_tokens") or 0),
             "output_tokens": int(get("gen_ai.usage.output_tokens") or 0),

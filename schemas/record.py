@@ -19,7 +19,10 @@ def _epoch_ms(value: object) -> int:
     if type(value) is int:
         time_ms = value
     elif isinstance(value, str):
-        moment = datetime.fromisoformat(value)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError as error:
+            raise ValueError(f"wanted an RFC 3339 time such as 2025-06-16T12:00:00Z, got {value!r:.80}") from error
         if moment.tzinfo is None:
             raise ValueError(f"wanted an RFC 3339 time with an offset such as Z, got {value!r}")
         time_ms = round(moment.timestamp() * 1000)

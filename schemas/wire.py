@@ -1,6 +1,6 @@
 """Bytes to models and back: the only place that knows both."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import orjson
@@ -34,7 +34,7 @@ MODELS: dict[str, type[Record]] = {
 }
 """What is on each topic, by the topic's name without the prefix."""
 
-Headers = Sequence[tuple[str, bytes]]
+Headers = Sequence[tuple[str, bytes | None]]
 _R = TypeVar("_R", bound=Record)
 
 
@@ -55,9 +55,9 @@ def decode_event(value: bytes | None, headers: Headers = ()) -> ActionEvent:
 
     """
     if headers:
-        fields = _foreign(value, headers)
-        if fields is not None:
-            return decode(ActionEvent, orjson.dumps(fields))
+        native = _foreign(value, headers)
+        if native is not None:
+            return decode(ActionEvent, native)
     return decode(ActionEvent, value)
 
 
@@ -76,10 +76,20 @@ def decode(model: type[_R], value: bytes | None) -> _R:
         record = model.__pydantic_validator__.validate_json(value)
     except ValidationError as error:
         raise _located(error, value) from None
+    if b"NaN" in value or b"Inf" in value:
+        _require_strict(value)
     version = getattr(record, "v", VERSION)
     if version != VERSION:
         raise InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version}")
     return record  # type: ignore[no-any-return]  # the validator of a model is untyped and returns that model
+
+
+def _require_strict(value: bytes) -> None:
+    """Refuses NaN and Infinity: pydantic lets them through where any value may stand, no other JSON reader would."""
+    try:
+        orjson.loads(value)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRecord(BadRecord.NOT_JSON, str(error)) from None
 
 
 def _located(error: ValidationError, value: bytes) -> InvalidRecord:
@@ -92,6 +102,8 @@ def _located(error: ValidationError, value: bytes) -> InvalidRecord:
         return InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version!r}")
     place = ".".join(str(step) for step in first["loc"]) or "the record"
     more = f" (and {len(others)} more)" if others else ""
+    if first["type"] == "value_error":  # raised by our own checks, which say what came
+        return InvalidRecord(BadRecord.INVALID, f"{place}: {first['msg'].removeprefix('Value error, ')}{more}")
     return InvalidRecord(BadRecord.INVALID, f"{place}: {first['msg']}, got {first['input']!r:.120}{more}")
 
 
@@ -103,9 +115,9 @@ def _claimed_version(value: bytes) -> object:
     return fields.get("v", VERSION) if isinstance(fields, dict) else None
 
 
-def _foreign(value: bytes | None, headers: Headers) -> JsonObject | None:
-    """The fields of an event in another format, or None when it is native."""
-    by_name = {name.lower(): text for name, text in headers}
+def _foreign(value: bytes | None, headers: Headers) -> bytes | None:
+    """An event in another format as native JSON, or None when it is native already."""
+    by_name = {name.lower(): text for name, text in headers if text is not None}
     content_type = by_name.get("content-type", b"").decode(errors="replace").lower()
     kind = content_type.partition(";")[0].strip()
     cloudevent = kind.startswith("application/cloudevents")
@@ -118,15 +130,20 @@ def _foreign(value: bytes | None, headers: Headers) -> JsonObject | None:
     if cloudevent and kind != cloudevents.STRUCTURED:
         raise InvalidRecord(BadRecord.UNKNOWN_FORMAT, f"wanted {cloudevents.STRUCTURED}, got content type {kind!r:.80}")
     try:
-        if cloudevent:
-            return cloudevents.from_structured(value)
-        if kind == otel.CONTENT_TYPE:
-            return otel.from_span(value)
-        return cloudevents.from_binary(by_name, value)
+        return orjson.dumps(_fields(kind, by_name, value))
     except orjson.JSONDecodeError as error:
         raise InvalidRecord(BadRecord.NOT_JSON, str(error)) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InvalidRecord(BadRecord.INVALID, f"{kind or 'CloudEvent'}: {error}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        # A producer's object of any shape: what is not there, or is something else, shows where it is used.
+        raise InvalidRecord(BadRecord.INVALID, f"{kind or 'CloudEvent'}: {type(error).__name__}: {error}") from None
+
+
+def _fields(kind: str, headers: Mapping[str, bytes], value: bytes) -> JsonObject:
+    if kind == cloudevents.STRUCTURED:
+        return cloudevents.from_structured(value)
+    if kind == otel.CONTENT_TYPE:
+        return otel.from_span(value)
+    return cloudevents.from_binary(headers, value)
 
 
 def json_schemas() -> dict[str, JsonObject]:
@@ -134,6 +151,6 @@ def json_schemas() -> dict[str, JsonObject]:
     return {topic: model.model_json_schema(mode="validation") for topic, model in MODELS.items()}
 
 
-def header(headers: Iterable[tuple[str, bytes]], name: str) -> str | None:
+def header(headers: Iterable[tuple[str, bytes | None]], name: str) -> str | None:
     """The text of a header, or None."""
-    return next((text.decode(errors="replace") for key, text in headers if key == name), None)
+    return next((text.decode(errors="replace") for key, text in headers if key == name and text is not None), None)

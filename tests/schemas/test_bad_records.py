@@ -1,0 +1,170 @@
+"""What cannot be used gets a reason, says where it was and what came, and is never raised as anything else."""
+
+import math
+from typing import Any
+
+import orjson
+import pytest
+
+from haltline.schemas.control import Batch, Command
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import Decision
+from haltline.schemas.policy import Policy
+from haltline.schemas.wire import MAX_EVENT_BYTES, MODELS, InvalidRecord, decode, decode_event
+
+EVENT: dict[str, Any] = {"event_id": "e", "kind": "action.proposed", "session_id": "s", "time": 1_750_000_000_000}
+
+
+def event(**changes: Any) -> bytes:
+    return orjson.dumps(EVENT | changes)
+
+
+def raw(name: str, text: str) -> bytes:
+    """An event with a field written as it is given, which need not be JSON."""
+    return orjson.dumps(EVENT)[:-1] + f',"{name}":{text}}}'.encode()
+
+
+def without(name: str) -> bytes:
+    return orjson.dumps({key: value for key, value in EVENT.items() if key != name})
+
+
+NESTED = '{"a":' * 300 + "1" + "}" * 300
+
+BAD: list[tuple[str, bytes | None, BadRecord, str]] = [
+    ("no value at all", None, BadRecord.EMPTY, "got no value"),
+    ("an empty value", b"", BadRecord.EMPTY, "got no value"),
+    ("not JSON", b"delete everything", BadRecord.NOT_JSON, "Invalid JSON"),
+    ("only spaces", b"   ", BadRecord.NOT_JSON, "EOF"),
+    ("cut in the middle", event()[:-10], BadRecord.NOT_JSON, "EOF"),
+    ("two objects in one record", event() + event(), BadRecord.NOT_JSON, "trailing"),
+    ("a byte order mark before it", b"\xef\xbb\xbf" + event(), BadRecord.NOT_JSON, "line 1 column 1"),
+    ("UTF-16", event().decode().encode("utf-16"), BadRecord.NOT_JSON, "line 1 column 1"),
+    ("invalid UTF-8 in a text", event().replace(b'"s"', b'"\xff"'), BadRecord.NOT_JSON, "unicode"),
+    ("invalid UTF-8 in a name", b'{"\xc3(":1}', BadRecord.NOT_JSON, "unicode"),
+    ("half a surrogate pair", raw("action", r'"\ud800"'), BadRecord.NOT_JSON, "hex escape"),
+    ("nested 300 deep", raw("args", NESTED), BadRecord.NOT_JSON, "recursion limit"),
+    ("nested 100,000 deep", b"[" * 100_000, BadRecord.NOT_JSON, "recursion limit"),
+    ("NaN for a number", raw("duration_ms", "NaN"), BadRecord.INVALID, "duration_ms: "),
+    ("Infinity for a number", raw("duration_ms", "-Infinity"), BadRecord.INVALID, "duration_ms: "),
+    ("NaN in the arguments", raw("args", '{"a": [NaN]}'), BadRecord.NOT_JSON, "unexpected"),
+    ("Infinity in an unknown field", raw("new_field", "Infinity"), BadRecord.NOT_JSON, "unexpected"),
+    ("a number beyond a double", raw("duration_ms", "1e400"), BadRecord.INVALID, "duration_ms: "),
+    ("a number of 5,000 digits", raw("seq", "9" * 5000), BadRecord.NOT_JSON, "out of range"),
+    ("a counter beyond 64 bits", raw("seq", "9" * 30), BadRecord.INVALID, "seq: "),
+    ("10 MB of arguments", event(args={"text": "a" * 10_000_000}), BadRecord.TOO_LARGE, str(MAX_EVENT_BYTES)),
+    ("an array at the top", b"[" + event() + b"]", BadRecord.INVALID, "the record: "),
+    ("a text at the top", b'"event"', BadRecord.INVALID, "the record: "),
+    ("null at the top", b"null", BadRecord.INVALID, "the record: "),
+    ("an empty object", b"{}", BadRecord.INVALID, "and 3 more"),
+    *[(f"no {name}", without(name), BadRecord.INVALID, f"{name}: Field required") for name in EVENT],
+    ("an empty event id", event(event_id=""), BadRecord.INVALID, "event_id: "),
+    ("an empty session id", event(session_id=""), BadRecord.INVALID, "session_id: "),
+    ("a session id of 257 characters", event(session_id="s" * 257), BadRecord.INVALID, "session_id: "),
+    ("a number for the session id", event(session_id=42), BadRecord.INVALID, "got 42"),
+    ("a kind that is not known", event(kind="action.dreamt"), BadRecord.INVALID, "got 'action.dreamt'"),
+    ("the year 9999", event(time="9999-01-01T00:00:00Z"), BadRecord.INVALID, "time: wanted a time from 2000 to 2100"),
+    ("a negative counter", event(seq=-1), BadRecord.INVALID, "seq: "),
+    ("a fraction for a counter", event(seq=1.5), BadRecord.INVALID, "seq: "),
+    ("an array for the arguments", event(args=["rm", "-rf"]), BadRecord.INVALID, "args: "),
+    ("a text for the targets", event(targets="path=/etc"), BadRecord.INVALID, "targets: "),
+    ("1,001 targets", event(targets=["t"] * 1001), BadRecord.INVALID, "targets: "),
+    ("an effect in capitals", event(effect="DESTRUCTIVE"), BadRecord.INVALID, "effect: "),
+    ("a negative cost", event(usage={"cost_usd": -0.01}), BadRecord.INVALID, "usage.cost_usd: "),
+    ("a cost whose sum would be infinite", event(usage={"cost_usd": 1e308}), BadRecord.INVALID, "usage.cost_usd: "),
+    ("version 2", event(v=2), BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 2"),
+    ("version 2 of another shape", b'{"v": 2, "who": "s"}', BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 2"),
+    ("a text for the version", event(v="two"), BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 'two'"),
+    ("version 0", event(v=0), BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 0"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason", "said"), [pytest.param(*case[1:], id=case[0]) for case in BAD])
+def test_a_bad_record_has_a_reason_and_says_what_came(value: bytes | None, reason: BadRecord, said: str) -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        decode_event(value)
+    assert caught.value.reason is reason
+    assert said in caught.value.detail
+    assert len(caught.value.detail) <= 2000
+
+
+@pytest.mark.parametrize("topic", MODELS)
+def test_every_topic_refuses_what_is_no_object(topic: str) -> None:
+    for value, reason in (
+        (None, BadRecord.EMPTY),
+        (b"", BadRecord.EMPTY),
+        (b"{", BadRecord.NOT_JSON),
+        (b"[]", BadRecord.INVALID),
+        (b"[" * 100_000, BadRecord.NOT_JSON),
+        (b" " * (MAX_EVENT_BYTES + 1), BadRecord.TOO_LARGE),
+    ):
+        with pytest.raises(InvalidRecord) as caught:
+            decode(MODELS[topic], value)
+        assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize("topic", [topic for topic in MODELS if MODELS[topic] is not DeadLetter])
+def test_every_topic_refuses_an_unknown_version(topic: str) -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        decode(MODELS[topic], b'{"v": 99}')
+    assert caught.value.reason is BadRecord.UNKNOWN_VERSION
+
+
+def test_a_record_of_the_largest_size_is_read_and_one_byte_more_is_not() -> None:
+    room = MAX_EVENT_BYTES - len(event(args={"text": ""}))
+    largest = event(args={"text": "a" * room})
+    assert decode_event(largest).args == {"text": "a" * room}
+    with pytest.raises(InvalidRecord) as caught:
+        decode_event(event(args={"text": "a" * (room + 1)}))
+    assert caught.value.reason is BadRecord.TOO_LARGE
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "the result was NaN"])
+def test_a_text_that_speaks_of_nan_is_read(text: str) -> None:
+    assert decode_event(event(args={"text": text})).args == {"text": text}
+
+
+def test_a_command_without_a_reason_or_a_name_is_refused() -> None:
+    command = {"command_id": "c", "kind": "reset", "id": "s", "by": "mira", "reason": "why", "time": EVENT["time"]}
+    assert decode(Command, orjson.dumps(command)).reason == "why"
+    for name in ("by", "reason"):
+        for wrong in ({name: ""}, {name: None}):
+            with pytest.raises(InvalidRecord, match=f"{name}: "):
+                decode(Command, orjson.dumps(command | wrong))
+        with pytest.raises(InvalidRecord, match=f"{name}: Field required"):
+            decode(Command, orjson.dumps({key: command[key] for key in command if key != name}))
+
+
+def test_a_batch_has_a_bound() -> None:
+    with pytest.raises(InvalidRecord, match="max_deletes: "):
+        decode(Batch, orjson.dumps({"max_deletes": 0, "expires": EVENT["time"]}))
+
+
+def test_a_confidence_is_from_0_to_1() -> None:
+    decision = EVENT | {"decision_id": "d", "level": "KILL", "code": "c", "reason": "r"}
+    for confidence in (-0.1, 1.1):
+        with pytest.raises(InvalidRecord, match="confidence: "):
+            decode(Decision, orjson.dumps(decision | {"confidence": confidence}))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param({"cooldown": 3}, id="a misspelt field"),
+        pytest.param({"rules": {"r": {"setings": {}}}}, id="a misspelt field of a rule"),
+        pytest.param({"rules": {"r": {"levels": {"worst": "KILL"}}}}, id="a severity that is not known"),
+        pytest.param({"rules": {"r": {"levels": {"high": "kill"}}}}, id="a level in small letters"),
+        pytest.param({"overrides": [{"agents": "*", "rules": {}}]}, id="a misspelt field of an override"),
+        pytest.param({"session_ttl_h": 0}, id="sessions that end at once"),
+    ],
+)
+def test_a_policy_with_a_mistake_is_refused(policy: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        decode(Policy, orjson.dumps(policy))
+    assert caught.value.reason is BadRecord.INVALID
+
+
+def test_sums_of_the_largest_amounts_stay_finite() -> None:
+    usage = decode_event(event(usage={"cost_usd": 1e15, "cpu_ms": 1e15, "input_tokens": 2**53})).usage
+    assert usage is not None
+    assert math.isfinite(usage.cost_usd * 10**12)
+    assert usage.input_tokens * 1000 < 2**63

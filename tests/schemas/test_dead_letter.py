@@ -1,0 +1,86 @@
+"""A record that could not be read, on its topic: the raw bytes as value, all else as headers."""
+
+from base64 import b64decode
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.wire import InvalidRecord, decode, decode_event
+
+GOLDEN = Path(__file__).parent / "golden" / "v1" / "dead-letter.json"
+
+any_text = st.text(st.characters(codec="utf-8"), max_size=300)
+letters = st.builds(
+    DeadLetter,
+    reason=st.sampled_from(BadRecord),
+    detail=any_text,
+    topic=any_text,
+    partition=st.integers(0, 2**31 - 1),
+    offset=st.integers(0, 2**63 - 1),
+    timestamp_ms=st.integers(-1, 2**63 - 1),
+    key=st.none() | st.binary(),
+    raw=st.none() | st.binary(),
+)
+
+
+@given(letter=letters)
+def test_a_dead_letter_comes_back_from_its_topic_as_it_was(letter: DeadLetter) -> None:
+    assert DeadLetter.from_record(letter.key, letter.raw, letter.headers()) == letter
+
+
+@given(letter=letters)
+def test_a_dead_letter_comes_back_from_json_as_it_was_whatever_its_bytes_are(letter: DeadLetter) -> None:
+    assert decode(DeadLetter, letter.to_json()) == letter
+
+
+@given(letter=letters, others=st.lists(st.tuples(st.text().map("x-".__add__), st.binary())))
+def test_headers_of_others_do_not_matter(letter: DeadLetter, others: list[tuple[str, bytes]]) -> None:
+    assert DeadLetter.from_record(letter.key, letter.raw, [*others, *letter.headers(), *others]) == letter
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, _ in DeadLetter.model_validate(
+            {"reason": "empty", "detail": "", "topic": "t", "partition": 0, "offset": 0, "timestamp_ms": 0}
+        ).headers()
+    ],
+)
+def test_a_record_without_the_header_was_not_written_by_haltline(name: str) -> None:
+    letter = DeadLetter(reason=BadRecord.EMPTY, detail="", topic="t", partition=0, offset=0, timestamp_ms=0)
+    with pytest.raises(KeyError, match=name):
+        DeadLetter.from_record(None, None, [header for header in letter.headers() if header[0] != name])
+
+
+def test_the_golden_dead_letter_is_read_and_written_again_as_it_was() -> None:
+    golden = orjson.loads(GOLDEN.read_bytes())
+    headers = [(name, text.encode()) for name, text in golden["headers"].items()]
+    value = b64decode(golden["value_base64"])
+    letter = DeadLetter.from_record(golden["key"].encode(), value, headers)
+    assert letter.reason is BadRecord.NOT_JSON
+    assert letter.offset == 2**53 - 1
+    assert letter.raw == value
+    assert letter.headers() == headers
+
+
+def test_the_reason_and_detail_of_a_bad_record_fit_into_a_dead_letter() -> None:
+    value = orjson.dumps({"event_id": "e" * 1_000_000})
+    with pytest.raises(InvalidRecord) as caught:
+        decode_event(value)
+    letter = DeadLetter(
+        reason=caught.value.reason,
+        detail=caught.value.detail,
+        topic="haltline.actions",
+        partition=0,
+        offset=7,
+        timestamp_ms=1,
+        raw=value,
+    )
+    headers = letter.headers()
+    assert sum(len(text) for _, text in headers) < 10_000
+    assert DeadLetter.from_record(None, value, headers) == letter

@@ -1,0 +1,287 @@
+"""CloudEvents over Kafka, binary and structured, and OTel GenAI spans are read as ActionEvents."""
+
+from base64 import b64encode
+from typing import Any
+
+import orjson
+import pytest
+
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.wire import MAX_EVENT_BYTES, InvalidRecord, decode_event
+
+TIME_MS = 1_750_075_200_000
+ATTRIBUTES = {
+    "specversion": "1.0",
+    "id": "e1",
+    "type": "com.example.agents.action.proposed",
+    "source": "catalog-cleaner",
+    "subject": "sess-1",
+    "time": "2025-06-16T12:00:00Z",
+}
+DATA: dict[str, Any] = {"action": "delete_asset", "args": {"asset_id": "fact_sales"}, "seq": 3}
+EXPECTED = ActionEvent(
+    event_id="e1",
+    kind=Kind.PROPOSED,
+    session_id="sess-1",
+    agent_id="catalog-cleaner",
+    time=TIME_MS,
+    action="delete_asset",
+    args={"asset_id": "fact_sales"},
+    seq=3,
+)
+Headers = list[tuple[str, bytes | None]]
+
+
+def content_type(text: str) -> Headers:
+    return [("content-type", text.encode())]
+
+
+def binary(**changes: str) -> Headers:
+    attributes = [(f"ce_{name}", text.encode()) for name, text in (ATTRIBUTES | changes).items()]
+    return [*attributes, ("content-type", b"application/json")]
+
+
+def structured(**changes: Any) -> bytes:
+    return orjson.dumps(ATTRIBUTES | {"datacontenttype": "application/json", "data": DATA} | changes)
+
+
+STRUCTURED = content_type("application/cloudevents+json")
+
+
+def test_a_binary_cloud_event_is_read() -> None:
+    assert decode_event(orjson.dumps(DATA), binary()) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "application/cloudevents+json",
+        "application/cloudevents+json; charset=UTF-8",
+        "Application/CloudEvents+JSON",
+        "APPLICATION/CLOUDEVENTS+JSON ;charset=utf-8",
+    ],
+)
+@pytest.mark.parametrize("name", ["content-type", "Content-Type"])
+def test_a_structured_cloud_event_is_read_whatever_the_case_of_its_content_type(name: str, text: str) -> None:
+    assert decode_event(structured(), [(name, text.encode())]) == EXPECTED
+
+
+def test_data_of_a_structured_cloud_event_may_be_base64() -> None:
+    event = ATTRIBUTES | {"data_base64": b64encode(orjson.dumps(DATA)).decode()}
+    assert decode_event(orjson.dumps(event), STRUCTURED) == EXPECTED
+
+
+def test_data_that_names_its_own_ids_wins_over_the_attributes() -> None:
+    own = {"event_id": "own", "session_id": "own-session", "kind": "action.completed", "time": TIME_MS + 5}
+    event = decode_event(structured(data=DATA | own), STRUCTURED)
+    assert (event.event_id, event.session_id, event.kind) == ("own", "own-session", Kind.COMPLETED)
+    assert event.time == TIME_MS + 5
+
+
+def test_unknown_fields_of_the_data_are_kept() -> None:
+    event = decode_event(structured(data=DATA | {"tenant": "north"}), STRUCTURED)
+    assert event.model_extra == {"tenant": "north"}
+
+
+@pytest.mark.parametrize("prefix", ["", "com.example.", "io.acme.agents.v2."])
+@pytest.mark.parametrize("kind", Kind)
+def test_the_type_is_a_kind_whatever_stands_before_it(prefix: str, kind: Kind) -> None:
+    assert decode_event(structured(type=prefix + kind), STRUCTURED).kind is kind
+
+
+def test_a_json_content_type_alone_is_a_native_event() -> None:
+    assert decode_event(EXPECTED.to_json(), content_type("application/json")) == EXPECTED
+
+
+def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
+    headers: Headers = [("traceparent", b"00-4bf9"), ("x", None), ("content-type", None), ("\u00e9", b"\xff")]
+    assert decode_event(EXPECTED.to_json(), headers) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("headers", "value", "reason", "said"),
+    [
+        pytest.param(
+            content_type("application/cloudevents+avro"),
+            structured(),
+            BadRecord.UNKNOWN_FORMAT,
+            "application/cloudevents+avro",
+            id="another format suffix",
+        ),
+        pytest.param(
+            content_type("application/cloudevents-batch+json"),
+            structured(),
+            BadRecord.UNKNOWN_FORMAT,
+            "batch",
+            id="a batch, which Kafka does not have",
+        ),
+        pytest.param(
+            content_type("application/cloudevents"), structured(), BadRecord.UNKNOWN_FORMAT, "+json", id="no suffix"
+        ),
+        pytest.param(STRUCTURED, None, BadRecord.EMPTY, "no value", id="a structured tombstone"),
+        pytest.param(binary(), None, BadRecord.EMPTY, "no value", id="a binary tombstone"),
+        pytest.param(STRUCTURED, b"{", BadRecord.NOT_JSON, "", id="structured and cut"),
+        pytest.param(binary(), b"<xml/>", BadRecord.NOT_JSON, "", id="binary with XML"),
+        pytest.param(STRUCTURED, b"[]", BadRecord.INVALID, "list", id="structured and an array"),
+        pytest.param(binary(), b"[1]", BadRecord.INVALID, "list", id="binary and an array"),
+        pytest.param(STRUCTURED, structured(data="text"), BadRecord.INVALID, "str", id="data that is a text"),
+        pytest.param(STRUCTURED, structured(data_base64="%"), BadRecord.INVALID, "", id="data that is not base64"),
+        pytest.param(STRUCTURED, structured(data_base64=7), BadRecord.INVALID, "", id="base64 that is a number"),
+        pytest.param(STRUCTURED, structured(type="com.example.lunch"), BadRecord.INVALID, "lunch", id="another type"),
+        pytest.param(STRUCTURED, structured(subject=None), BadRecord.INVALID, "session_id", id="no subject"),
+        pytest.param(STRUCTURED, structured(time="now"), BadRecord.INVALID, "time", id="no time"),
+        pytest.param(
+            STRUCTURED,
+            b'{"data":{"a":' + b"[" * 500 + b"]" * 500 + b"}}",
+            BadRecord.INVALID,
+            "ecursion",
+            id="nested 500 deep",
+        ),
+        pytest.param(
+            STRUCTURED,
+            structured(data={"args": {"a": "a" * MAX_EVENT_BYTES}}),
+            BadRecord.TOO_LARGE,
+            str(MAX_EVENT_BYTES),
+            id="too large",
+        ),
+        pytest.param(
+            [("ce_specversion", b"1.0"), ("ce_id", b"\xff")],
+            b"{}",
+            BadRecord.INVALID,
+            "utf-8",
+            id="a header that is not UTF-8",
+        ),
+    ],
+)
+def test_a_bad_cloud_event_has_a_reason(headers: Headers, value: bytes | None, reason: BadRecord, said: str) -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        decode_event(value, headers)
+    assert caught.value.reason is reason
+    assert said in caught.value.detail
+
+
+SPAN = content_type("application/vnd.opentelemetry.span+json")
+
+
+def attribute(key: str, value: Any) -> dict[str, Any]:
+    name = {str: "stringValue", bool: "boolValue", float: "doubleValue", dict: "kvlistValue"}.get(type(value))
+    if name is None:  # OTLP/JSON writes 64-bit numbers as text
+        return {"key": key, "value": {"intValue": str(value)}}
+    if isinstance(value, dict):
+        value = {"values": [attribute(inner, value[inner]) for inner in value]}
+    return {"key": key, "value": {name: value}}
+
+
+def span(said: dict[str, Any], /, **changes: Any) -> bytes:
+    return orjson.dumps(
+        {
+            "traceId": "5b8efff798038103d269b633813fc60c",
+            "spanId": "eee19b7ec3c1b174",
+            "name": "execute_tool delete_asset",
+            "startTimeUnixNano": str((TIME_MS - 250) * 1_000_000),
+            "endTimeUnixNano": str(TIME_MS * 1_000_000 + 999_999),
+            "attributes": [attribute(key, value) for key, value in said.items()],
+        }
+        | changes
+    )
+
+
+TOOL = {
+    "gen_ai.operation.name": "execute_tool",
+    "gen_ai.conversation.id": "sess-1",
+    "gen_ai.agent.id": "catalog-cleaner",
+    "gen_ai.tool.name": "delete_asset",
+    "gen_ai.tool.call.id": "call-9",
+}
+
+
+def test_a_span_of_a_tool_is_a_completed_action() -> None:
+    arguments = {"asset_id": "fact_sales", "force": True, "limits": {"depth": 3, "ratio": 0.5}}
+    event = decode_event(span(TOOL | {"gen_ai.tool.call.arguments": arguments}), SPAN)
+    assert event == ActionEvent(
+        event_id="5b8efff798038103d269b633813fc60c-eee19b7ec3c1b174",
+        kind=Kind.COMPLETED,
+        session_id="sess-1",
+        agent_id="catalog-cleaner",
+        time=TIME_MS,
+        call_id="call-9",
+        action="delete_asset",
+        args=arguments,
+        outcome=Outcome.OK,
+        duration_ms=250.999999,
+        usage=Usage(),
+    )
+
+
+def test_arguments_may_be_the_text_of_an_object() -> None:
+    event = decode_event(span(TOOL | {"gen_ai.tool.call.arguments": '{"asset_id": "fact_sales"}'}), SPAN)
+    assert event.args == {"asset_id": "fact_sales"}
+
+
+def test_a_span_without_arguments_works_for_they_are_opt_in() -> None:
+    event = decode_event(span(TOOL), SPAN)
+    assert event.args is None
+    assert event.action == "delete_asset"
+
+
+@pytest.mark.parametrize("operation", ["chat", "text_completion", "invoke_agent", "embeddings"])
+def test_a_span_of_another_operation_is_a_model_turn_with_its_usage(operation: str) -> None:
+    used = {
+        "gen_ai.usage.input_tokens": 1200,
+        "gen_ai.usage.output_tokens": 64,
+        "gen_ai.usage.cache_read.input_tokens": 900,
+    }
+    event = decode_event(
+        span({"gen_ai.operation.name": operation, "gen_ai.request.model": "m-1", "gen_ai.agent.name": "n"} | used), SPAN
+    )
+    assert event.kind is Kind.MODEL_TURN
+    assert event.action == "m-1"
+    assert event.agent_id == "n"
+    assert event.session_id == "5b8efff798038103d269b633813fc60c"
+    assert event.usage == Usage(input_tokens=1200, output_tokens=64, cache_read_tokens=900)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "status", "error"),
+    [
+        pytest.param({}, {"code": 2, "message": "asset still exists"}, "asset still exists", id="a status of error"),
+        pytest.param({}, {"code": "STATUS_CODE_ERROR"}, "error", id="a status by its name"),
+        pytest.param({"error.type": "timeout"}, {}, "timeout", id="an error type"),
+        pytest.param({"error.type": "timeout"}, None, "timeout", id="an error type and no status"),
+    ],
+)
+def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, error: str) -> None:
+    event = decode_event(span(TOOL | attributes, status=status), SPAN)
+    assert event.outcome is Outcome.ERROR
+    assert event.error == error
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(b"", BadRecord.EMPTY, id="empty"),
+        pytest.param(b"{", BadRecord.NOT_JSON, id="not JSON"),
+        pytest.param(b"[]", BadRecord.INVALID, id="an array"),
+        pytest.param(b"{}", BadRecord.INVALID, id="no ids and no times"),
+        pytest.param(span({}, attributes=["a"]), BadRecord.INVALID, id="attributes that are texts"),
+        pytest.param(span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID, id="a value without a type"),
+        pytest.param(span({}, attributes=7), BadRecord.INVALID, id="attributes that are a number"),
+        pytest.param(span({}, status="bad"), BadRecord.INVALID, id="a status that is a text"),
+        pytest.param(span({}, endTimeUnixNano="9" * 4000), BadRecord.INVALID, id="a time of 4,000 digits"),
+        pytest.param(span({}, endTimeUnixNano="9" * 28), BadRecord.INVALID, id="a time beyond 64 bits"),
+        pytest.param(span({}, endTimeUnixNano="253402300799000000000"), BadRecord.INVALID, id="the year 9999"),
+        pytest.param(span({}, endTimeUnixNano="0"), BadRecord.INVALID, id="an end before the start"),
+        pytest.param(span({"gen_ai.usage.input_tokens": "many"}), BadRecord.INVALID, id="tokens that are a text"),
+        pytest.param(span(TOOL | {"gen_ai.tool.call.arguments": "{"}), BadRecord.NOT_JSON, id="arguments that are cut"),
+        pytest.param(
+            b'{"attributes":[{"key":"a","value":' + b'{"arrayValue":{"values":[' * 300 + b"]}}" * 300 + b"}]}",
+            BadRecord.INVALID,
+            id="a value that is nested 300 deep",
+        ),
+    ],
+)
+def test_a_bad_span_has_a_reason(value: bytes, reason: BadRecord) -> None:
+    with pytest.raises(InvalidRecord) as caught:
+        decode_event(value, SPAN)
+    assert caught.value.reason is reason

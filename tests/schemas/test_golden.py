@@ -1,0 +1,101 @@
+"""Records of version 1 as they were written: every later release must read them.
+
+The files in golden/v1 are never changed; a new field gets a new file.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from haltline.schemas.record import Record
+from haltline.schemas.wire import MODELS, VERSION, decode, decode_event, json_schemas
+
+GOLDEN = Path(__file__).parent / "golden" / "v1"
+AS_HEADERS = "dead-letter"  # is not JSON on its topic: see test_dead_letter
+STRICT = "policies"  # a misspelt field of a policy is an error, never kept
+
+FILES = sorted(path for path in GOLDEN.glob("*.json") if path.stem != AS_HEADERS)
+
+
+def topic_of(path: Path) -> str:
+    return path.name.split(".")[0]
+
+
+def read(path: Path) -> Record:
+    return decode(MODELS[topic_of(path)], path.read_bytes())
+
+
+def holds(whole: Any, part: Any) -> bool:
+    """Whether all of `part` is in `whole`, at its place and with the same type."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(name in whole and holds(whole[name], part[name]) for name in part)
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(whole) == len(part) and all(map(holds, whole, part))
+    return type(whole) is type(part) and bool(whole == part)
+
+
+def test_there_is_a_minimal_and_a_full_record_of_every_topic() -> None:
+    wanted = {f"{topic}.{what}.json" for topic in MODELS if topic != AS_HEADERS for what in ("minimal", "full")}
+    wanted |= {f"{topic}.unknown-fields.json" for topic in MODELS if topic not in (AS_HEADERS, STRICT)}
+    assert {path.name for path in FILES} >= wanted
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_golden_record_is_read_and_nothing_of_it_is_lost_when_it_is_written_again(path: Path) -> None:
+    record = read(path)
+    written = record.to_json()
+    assert holds(orjson.loads(written), orjson.loads(path.read_bytes()))
+    assert decode(type(record), written) == record
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if ".full." in p.name], ids=lambda path: path.stem)
+def test_a_full_record_is_written_again_as_it_was(path: Path) -> None:
+    assert orjson.loads(read(path).to_json()) == orjson.loads(path.read_bytes())
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if ".minimal." in p.name], ids=lambda path: path.stem)
+def test_a_record_that_names_no_version_is_of_version_1(path: Path) -> None:
+    assert b'"v"' not in path.read_bytes()
+    assert orjson.loads(read(path).to_json())["v"] == VERSION
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if "unknown" in p.name], ids=lambda path: path.stem)
+def test_a_field_that_this_release_does_not_know_is_kept(path: Path) -> None:
+    record = read(path)
+    assert record.model_extra
+    assert holds(orjson.loads(record.to_json()), record.model_extra)
+
+
+def test_fields_that_are_not_known_are_kept_within_usage_and_task_too() -> None:
+    event = decode_event((GOLDEN / "actions.unknown-fields.json").read_bytes())
+    assert event.usage is not None
+    assert event.task is not None
+    assert event.usage.model_extra == {"reasoning_tokens": 17}
+    assert event.task.model_extra == {"tickets": [1, 2]}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_published_json_schema_accepts_the_golden_record(path: Path) -> None:
+    schema = json_schemas()[topic_of(path)]
+    problems = Draft202012Validator(schema).iter_errors(orjson.loads(path.read_bytes()))
+    assert [problem.message for problem in problems] == []
+
+
+@pytest.mark.parametrize("topic", MODELS)
+def test_the_json_schema_of_every_topic_is_valid_and_plain_json(topic: str) -> None:
+    schema = json_schemas()[topic]
+    Draft202012Validator.check_schema(schema)
+    assert orjson.loads(orjson.dumps(schema)) == schema
+    assert schema["properties"]
+
+
+def test_the_json_schema_refuses_what_the_model_refuses() -> None:
+    event = orjson.loads((GOLDEN / "actions.minimal.json").read_bytes())
+    validator = Draft202012Validator(json_schemas()["actions"])
+    for wrong in ({"kind": "action.dreamt"}, {"session_id": ""}, {"seq": -1}, {"effect": "DESTRUCTIVE"}):
+        assert not validator.is_valid(event | wrong), wrong
+    for missing in ("event_id", "kind", "session_id", "time"):
+        assert not validator.is_valid({name: event[name] for name in event if name != missing}), missing

@@ -1,0 +1,73 @@
+"""Severity, level, mode and effect have an order of their own, never the alphabet's."""
+
+import copy
+import operator
+import pickle
+from collections.abc import Callable
+from itertools import pairwise
+
+import orjson
+import pytest
+
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import Effect
+from haltline.schemas.findings import Severity
+from haltline.schemas.ordered import OrderedName
+
+ORDERS: dict[type[OrderedName], list[str]] = {
+    Severity: ["low", "medium", "high", "critical"],
+    Level: ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"],
+    Mode: ["shadow", "warn", "enforce"],
+    Effect: ["read", "poll", "write", "network", "exec", "mutate", "destructive"],
+}
+of_every_order = pytest.mark.parametrize("names", ORDERS, ids=lambda names: names.__name__)
+
+
+@of_every_order
+def test_members_are_in_the_documented_order(names: type[OrderedName]) -> None:
+    assert [member.value for member in names] == ORDERS[names]
+
+
+@of_every_order
+def test_every_comparison_goes_by_position(names: type[OrderedName]) -> None:
+    for lower, higher in pairwise(names):
+        assert lower < higher
+        assert lower <= higher
+        assert higher > lower
+        assert higher >= lower
+        assert not higher < lower
+        assert not lower >= higher
+
+
+@of_every_order
+def test_min_max_and_sorted_go_by_position(names: type[OrderedName]) -> None:
+    members = list(names)
+    assert max(reversed(members)) is members[-1]
+    assert min(reversed(members)) is members[0]
+    by_alphabet = sorted(members, key=str)
+    assert by_alphabet != members
+    assert sorted(by_alphabet) == members
+
+
+@of_every_order
+def test_a_member_equals_its_name_and_is_written_as_it(names: type[OrderedName]) -> None:
+    for member in names:
+        assert member == member.value
+        assert {member.value: 1}[member] == 1
+        assert orjson.loads(orjson.dumps([member])) == [member.value]
+        assert names(member.value) is member
+
+
+@of_every_order
+def test_a_member_survives_copy_and_pickle(names: type[OrderedName]) -> None:
+    for member in names:
+        assert copy.deepcopy(member) is member
+        assert pickle.loads(pickle.dumps(member)) is member
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge])
+@pytest.mark.parametrize("other", ["medium", Level.NUDGE, Effect.READ], ids=["a text", "a level", "an effect"])
+def test_a_severity_is_not_compared_with(other: str, compare: Callable[[str, str], bool]) -> None:
+    for one, another in ((Severity.LOW, other), (other, Severity.LOW)):
+        with pytest.raises(TypeError, match="compared"):
+            compare(one, another)

@@ -1,0 +1,72 @@
+"""Our own partitioner names the same partition as the clients that produce."""
+
+import random
+
+import pytest
+from aiokafka.partitioner import murmur2 as aiokafka_murmur2  # type: ignore[import-untyped]  # it has no types
+from confluent_kafka import KafkaError, Message, Producer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.schemas.partitioner import murmur2, partition_of
+from haltline.streams.broker import PARTITIONS, EmbeddedBroker
+
+UNICODE = ["ü", "日本語", "\U0001f600", "a\u0301", "Ω≈ç√", "\u202e", "ß" * 7]
+ODD = [" ", "  ", "\0", "\0\0\0\0", "\n", "0", "-1", '"', "null", "\x7f", "\u0080"]
+_random = random.Random(7)
+OF_EVERY_LENGTH = [
+    "".join(_random.choices("abcdefghijklmnopqrstuvwxyz0123456789-_:", k=length))
+    for length in range(1, 41)
+    for _ in range(8)
+]
+KEYS = [*UNICODE, *ODD, *OF_EVERY_LENGTH, "s" * 256]
+
+
+def partitions_of_librdkafka(keys: list[str]) -> dict[str, int]:
+    """The partition on which librdkafka put a record of each key."""
+    found: dict[str, int] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        key, partition = message.key(), message.partition()
+        assert key is not None
+        assert partition is not None
+        found[key.decode() if isinstance(key, bytes) else key] = partition
+
+    with EmbeddedBroker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+        for key in keys:
+            producer.produce("t", key=key.encode(), value=b"x", on_delivery=delivered)
+        assert producer.flush(30) == 0
+    return found
+
+
+def test_a_record_is_where_we_say_when_librdkafka_produces_it() -> None:
+    expected = {key: partition_of(key, PARTITIONS) for key in KEYS}
+    assert set(expected.values()) == set(range(PARTITIONS))
+    assert partitions_of_librdkafka(KEYS) == expected
+
+
+@given(data=st.binary(max_size=300))
+def test_the_hash_is_the_same_as_aiokafkas(data: bytes) -> None:
+    assert murmur2(data) == aiokafka_murmur2(data) & 0xFFFFFFFF
+
+
+@given(key=st.text(st.characters(codec="utf-8"), min_size=1, max_size=256), partitions=st.integers(1, 1000))
+def test_a_partition_is_the_same_as_aiokafkas_for_any_number_of_partitions(key: str, partitions: int) -> None:
+    assert partition_of(key, partitions) == (aiokafka_murmur2(key.encode()) & 0x7FFFFFFF) % partitions
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [  # from the tests of Apache Kafka's own client
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_the_hash_is_that_of_the_java_client(data: bytes, expected: int) -> None:
+    assert murmur2(data) == expected % 2**32

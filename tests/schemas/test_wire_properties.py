@@ -1,0 +1,132 @@
+"""Whatever comes, reading it gives a record or an InvalidRecord, and nothing else."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.record import Record
+from haltline.schemas.wire import MODELS, InvalidRecord, decode, decode_event
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+plain = st.none() | st.booleans() | st.integers() | st.floats() | texts
+values = st.recursive(plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4))
+
+EVENT: dict[str, Any] = {
+    "event_id": "e",
+    "kind": "action.completed",
+    "session_id": "s",
+    "time": 1_750_000_000_000,
+    "action": "delete_asset",
+    "args": {"asset_id": "fact_sales"},
+    "usage": {"cost_usd": 0.1},
+}
+SPAN: dict[str, Any] = {
+    "traceId": "a",
+    "spanId": "b",
+    "startTimeUnixNano": "1750000000000000000",
+    "endTimeUnixNano": "1750000000000000000",
+    "status": {"code": 2},
+    "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}}],
+}
+CLOUD_EVENT: dict[str, Any] = {
+    "id": "e",
+    "type": "action.proposed",
+    "source": "a",
+    "subject": "s",
+    "time": "2025-06-16T12:00:00Z",
+    "data": {"action": "x"},
+    "data_base64": "e30=",
+}
+FORMATS = {
+    b"application/json": EVENT,
+    b"application/cloudevents+json": CLOUD_EVENT,
+    b"application/vnd.opentelemetry.span+json": SPAN,
+}
+
+
+def changed(base: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """`base` with some fields replaced by anything, left out or added."""
+    replaced = st.dictionaries(st.sampled_from([*base, "unknown"]), values, max_size=3)
+    left_out = st.sets(st.sampled_from(list(base)), max_size=2)
+    return st.builds(lambda new, out: {k: v for k, v in (base | new).items() if k not in out}, replaced, left_out)
+
+
+def fields_of(topic: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Objects with the fields of a topic's model, and any values."""
+    return st.dictionaries(st.sampled_from(sorted(MODELS[topic].model_fields)), values, max_size=8)
+
+
+def python_json(value: object) -> bytes:
+    """As Python's own json writes it: with NaN, Infinity and numbers of any length."""
+    return json.dumps(value).encode()
+
+
+@given(value=st.binary())
+@pytest.mark.parametrize("topic", MODELS)
+def test_arbitrary_bytes_are_read_or_refused(topic: str, value: bytes) -> None:
+    with suppress(InvalidRecord):
+        decode(MODELS[topic], value)
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("topic", MODELS)
+def test_arbitrary_json_in_the_fields_of_a_record_is_read_or_refused(topic: str, data: st.DataObject) -> None:
+    with suppress(InvalidRecord):
+        read_again(decode(MODELS[topic], python_json(data.draw(fields_of(topic)))))
+
+
+@given(fields=changed(EVENT))
+def test_an_event_with_arbitrary_changes_is_read_or_refused(fields: dict[str, Any]) -> None:
+    with suppress(InvalidRecord):
+        read_again(decode_event(python_json(fields)))
+
+
+@given(
+    data=st.data(),
+    headers=st.lists(
+        st.tuples(
+            st.sampled_from(["content-type", "ce_specversion", "ce_id", "ce_type", "ce_time", "x"]),
+            st.none() | st.binary() | st.sampled_from(sorted(FORMATS)),
+        ),
+        max_size=4,
+    ),
+)
+@pytest.mark.parametrize("content_type", FORMATS)
+def test_any_format_with_arbitrary_headers_is_read_or_refused(
+    content_type: bytes, data: st.DataObject, headers: list[tuple[str, bytes | None]]
+) -> None:
+    value = data.draw(st.binary() | changed(FORMATS[content_type]).map(python_json) | values.map(python_json))
+    with suppress(InvalidRecord):
+        read_again(decode_event(value, [*headers, ("content-type", content_type)]))
+
+
+@given(value=values)
+def test_what_is_read_is_json_to_every_other_reader(value: object) -> None:
+    """Numbers that are not JSON, such as NaN, are refused wherever they stand."""
+    encoded = python_json(EVENT | {"args": {"value": value}})
+    with suppress(InvalidRecord):
+        decode_event(encoded)
+        orjson.loads(encoded)
+
+
+def read_again(record: Record) -> None:
+    """What was read is written as JSON that every reader takes, and is the same when it is read again."""
+    written = record.to_json()
+    orjson.loads(written)
+    again = decode(type(record), written)
+    # An unknown field that is null is not written: it says the same as no field.
+    assert again.model_dump(exclude_none=True) == record.model_dump(exclude_none=True)
+    assert again.to_json() == written
+
+
+@given(event_id=st.text(st.characters(codec="utf-8"), min_size=1, max_size=256))
+def test_an_id_of_any_characters_survives(event_id: str) -> None:
+    event = decode_event(orjson.dumps(EVENT | {"event_id": event_id}))
+    assert event.event_id == event_id
+    assert decode(ActionEvent, event.to_json()) == event
