@@ -1,0 +1,79 @@
+"""Brokers for the tests. Nothing starts before a test asks for it."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local_kafka import LocalKafka, fetch, missing_tools
+from haltline.streams.topics import create_topics
+from tests.mock_cluster import MockCluster
+
+PARTITIONS = 4
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses the real Kafka, so that `-m "not kafka"` leaves out all of it."""
+    for item in items:
+        if "kafka" in getattr(item, "fixturenames", ()):
+            item.add_marker("kafka")
+
+
+@pytest.fixture
+def embedded() -> Iterator[EmbeddedBroker]:
+    """The product's embedded broker with every topic of the default prefix; it starts in some milliseconds."""
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        yield broker
+
+
+@pytest.fixture
+def mock_cluster() -> Iterator[Callable[[int], MockCluster]]:
+    """Makes clusters of so many brokers, with switches for faults; see `tests/mock_cluster.py`."""
+    clusters: list[MockCluster] = []
+
+    def make(brokers: int = 1) -> MockCluster:
+        clusters.append(MockCluster(brokers))
+        return clusters[-1]
+
+    yield make
+    for cluster in clusters:
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
+    """A real Kafka for the whole run (some 5 s)."""
+    require_kafka()
+    with LocalKafka(tmp_path_factory.mktemp("kafka"), jars=fetch()) as node:
+        yield node
+
+
+@pytest.fixture
+def kafka_topics(kafka: LocalKafka) -> Iterator[Topics]:
+    """Every topic, made with 4 partitions on the real Kafka under a prefix of this test's own."""
+    topics = Topics(prefix=f"t{uuid.uuid4().hex[:8]}.")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    changelog = changelog_of(topics)
+    create_topics(admin, topics, PARTITIONS, 1, changelog=changelog)
+    yield topics
+    for deleted in admin.delete_topics([*topics.all, changelog]).values():
+        deleted.result()
+
+
+def changelog_of(topics: Topics) -> str:
+    """The changelog topic that `kafka_topics` makes: of a Faust app whose id is the prefix without the dot."""
+    return f"{topics.prefix.removesuffix('.')}-sessions-changelog"
+
+
+def require_kafka() -> None:
+    """Skip the test where Kafka cannot run; with CI=true that is a failure."""
+    if missing := missing_tools():
+        reason = f"needs {' and '.join(missing)}"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI=true: the real Kafka {reason}", pytrace=False)
+        pytest.skip(reason)

@@ -1,0 +1,154 @@
+"""librdkafka's mock cluster with its whole test interface, by ctypes on the wheel's own library.
+
+The product uses the public setting of it (`haltline.streams.broker`); here are the switches
+that only tests need: partition counts, injected errors, brokers that go down, slow links.
+"""
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import confluent_kafka
+
+_PRODUCER: Final = 0
+_NO_ERROR: Final = 0
+_ERROR_TEXT_BYTES: Final = 512
+
+
+class ApiKey(IntEnum):
+    """Kafka's numbers of the requests that tests make fail."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    INIT_PRODUCER_ID = 22
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    package = Path(confluent_kafka.__file__).parent
+    folders = [package.parent / "confluent_kafka.libs", package / ".dylibs"]  # Linux, macOS wheels
+    found = sorted(itertools.chain.from_iterable(folder.glob("librdkafka*") for folder in folders))
+    if not found:
+        raise FileNotFoundError(
+            f"mock cluster: wanted librdkafka* of the confluent-kafka wheel in {folders[0]} or {folders[1]}, "
+            "came none (a confluent-kafka built from source uses the system's own library)"
+        )
+    library = ctypes.CDLL(str(found[0]))
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    signatures: dict[str, tuple[type | None, list[type]]] = {
+        "rd_kafka_conf_new": (pointer, []),
+        "rd_kafka_conf_set": (number, [pointer, text, text, text, ctypes.c_size_t]),
+        "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
+        "rd_kafka_destroy": (None, [pointer]),
+        "rd_kafka_err2name": (text, [number]),
+        "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),
+        "rd_kafka_mock_cluster_destroy": (None, [pointer]),
+        "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
+        "rd_kafka_mock_topic_create": (number, [pointer, text, number, number]),
+        "rd_kafka_mock_topic_set_error": (None, [pointer, text, number]),
+        "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [pointer, ctypes.c_int32]),
+        "rd_kafka_mock_push_request_errors_array": (
+            None,
+            [pointer, ctypes.c_int16, ctypes.c_size_t, ctypes.POINTER(number)],
+        ),
+        "rd_kafka_mock_clear_request_errors": (None, [pointer, ctypes.c_int16]),
+        "rd_kafka_mock_broker_set_down": (number, [pointer, ctypes.c_int32]),
+        "rd_kafka_mock_broker_set_up": (number, [pointer, ctypes.c_int32]),
+        "rd_kafka_mock_broker_set_rtt": (number, [pointer, ctypes.c_int32, number]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class MockCluster:
+    """Brokers 1 to `brokers` on loopback, until `close`. `bootstrap` is their address."""
+
+    bootstrap: str
+
+    def __init__(self, brokers: int = 1, *, group_initial_rebalance_delay_ms: int = 0) -> None:
+        self._rd = _library()
+        self.brokers = range(1, brokers + 1)
+        text = ctypes.create_string_buffer(_ERROR_TEXT_BYTES)
+        configuration = self._rd.rd_kafka_conf_new()
+        self._rd.rd_kafka_conf_set(configuration, b"log_level", b"3", text, len(text))
+        self._host = self._rd.rd_kafka_new(_PRODUCER, configuration, text, len(text))
+        if not self._host:
+            raise RuntimeError(f"mock cluster: wanted a librdkafka handle, came: {text.value.decode()}")
+        self._cluster = self._rd.rd_kafka_mock_cluster_new(self._host, brokers)
+        if not self._cluster:
+            raise RuntimeError(f"mock cluster: wanted {brokers} brokers, came none")
+        self.bootstrap = self._rd.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+        self._rd.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, group_initial_rebalance_delay_ms)
+
+    def create_topic(self, name: str, partitions: int = 4, replication: int = 1) -> None:
+        """Make a topic; one that clients ask for without this gets 4 partitions."""
+        self._check(
+            self._rd.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, replication),
+            f"topic {name} with {partitions} partitions",
+        )
+
+    def fail_topic(self, name: str, error: int) -> None:
+        """Answer metadata requests for the topic with a KafkaError code; 0 ends it."""
+        self._rd.rd_kafka_mock_topic_set_error(self._cluster, name.encode(), error)
+
+    def fail_next(self, request: ApiKey, errors: Sequence[int]) -> None:
+        """Answer the next requests of this kind with these KafkaError codes, one each; 0 lets one pass."""
+        codes = (ctypes.c_int * len(errors))(*errors)
+        self._rd.rd_kafka_mock_push_request_errors_array(self._cluster, request, len(errors), codes)
+
+    def stop_failing(self, request: ApiKey) -> None:
+        """Drop the errors of this kind that are not used up."""
+        self._rd.rd_kafka_mock_clear_request_errors(self._cluster, request)
+
+    def set_down(self, broker: int = 1) -> None:
+        """Close the broker's port and connections. Its partitions get no other leader."""
+        self._check(self._rd.rd_kafka_mock_broker_set_down(self._cluster, broker), f"broker {broker} down")
+
+    def set_up(self, broker: int = 1) -> None:
+        """Open the port of a broker that is down; its records are still there."""
+        self._check(self._rd.rd_kafka_mock_broker_set_up(self._cluster, broker), f"broker {broker} up")
+
+    def set_round_trip(self, rtt_ms: int, broker: int = 1) -> None:
+        """Delay every answer of the broker."""
+        self._check(
+            self._rd.rd_kafka_mock_broker_set_rtt(self._cluster, broker, rtt_ms),
+            f"round trip of {rtt_ms} ms at broker {broker}",
+        )
+
+    def close(self) -> None:
+        """End the brokers. Closing twice does nothing."""
+        if self._host is not None:
+            self._rd.rd_kafka_mock_cluster_destroy(self._cluster)
+            self._rd.rd_kafka_destroy(self._host)
+            self._host = self._cluster = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check(self, error: int, wanted: str) -> None:
+        if error != _NO_ERROR:
+            raise RuntimeError(f"mock cluster: wanted {wanted}, came {self._rd.rd_kafka_err2name(error).decode()}")
