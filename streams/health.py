@@ -1,0 +1,199 @@
+"""Whether a worker is alive and ready, judged by progress and not by size.
+
+A large backlog that shrinks is healthy; one record that waits while nothing is processed is not.
+The judgement is a pure function of what was seen and when; `HealthServer` serves it.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+Partition = tuple[str, int]
+"""Topic and partition number."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One partition at one moment."""
+
+    next_offset: int
+    """The first offset that is not processed."""
+    end_offset: int
+    """Where the partition ends: the offset that the next record will get."""
+    last_record_ms: int | None
+    """The time of the last processed record; None before the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """One partition as it was followed over time. Times are epoch seconds."""
+
+    next_offset: int
+    end_offset: int
+    last_record_ms: int | None
+    caught_up_s: float
+    """When it was last seen without anything waiting; at first, when it was first seen."""
+    waiting_since_s: float | None
+    """Since when records wait and none was processed; None when none wait."""
+
+    @property
+    def lag(self) -> int:
+        """How many offsets wait."""
+        return max(0, self.end_offset - self.next_offset)
+
+    def lag_seconds(self, now_s: float) -> float:
+        """How long the oldest waiting record can have waited; 0 when none wait.
+
+        It came after the last processed one, and after the last moment when none waited.
+        """
+        if self.lag == 0:
+            return 0.0
+        last_record_s = 0.0 if self.last_record_ms is None else self.last_record_ms / 1000
+        return max(0.0, now_s - max(last_record_s, self.caught_up_s))
+
+
+def follow(before: Progress | None, sample: Sample, now_s: float) -> Progress:
+    """What is known of a partition after one more sample."""
+    waits = sample.end_offset > sample.next_offset
+    if not waits:
+        waiting_since_s = None
+    elif before is None or before.waiting_since_s is None or before.next_offset != sample.next_offset:
+        waiting_since_s = now_s
+    else:
+        waiting_since_s = before.waiting_since_s
+    return Progress(
+        next_offset=sample.next_offset,
+        end_offset=sample.end_offset,
+        last_record_ms=sample.last_record_ms,
+        caught_up_s=now_s if before is None or not waits else before.caught_up_s,
+        waiting_since_s=waiting_since_s,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stuck:
+    """A partition whose records wait while none is processed."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    lag_records: int
+    since_s: float
+    """Epoch seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the process says of itself."""
+
+    alive: bool
+    ready: bool
+    reasons: tuple[str, ...]
+    """Why it is not alive or not ready, for people."""
+    partitions: int
+    lag_records: int
+    stuck: tuple[Stuck, ...]
+
+
+def judge(progress: Mapping[Partition, Progress], now_s: float, *, stuck_after_s: float, recovered: bool) -> Verdict:
+    """Alive unless a partition is stuck; ready when partitions are assigned, recovered and not stuck.
+
+    Progress is not expected of a partition whose state is being recovered: nothing is stuck then.
+    """
+    stuck = tuple(
+        Stuck(
+            topic=topic,
+            partition=partition,
+            next_offset=seen.next_offset,
+            lag_records=seen.lag,
+            since_s=seen.waiting_since_s,
+        )
+        for (topic, partition), seen in sorted(progress.items())
+        if recovered and seen.waiting_since_s is not None and now_s - seen.waiting_since_s >= stuck_after_s
+    )
+    reasons = [
+        f"{s.topic} partition {s.partition}: {s.lag_records} records wait at offset {s.next_offset}, "
+        f"and none was processed for {now_s - s.since_s:.0f} s"
+        for s in stuck
+    ]
+    if not progress:
+        reasons.append("no partitions are assigned")
+    elif not recovered:
+        reasons.append("the state is being recovered")
+    return Verdict(
+        alive=not stuck,
+        ready=not reasons,
+        reasons=tuple(reasons),
+        partitions=len(progress),
+        lag_records=sum(seen.lag for seen in progress.values()),
+        stuck=stuck,
+    )
+
+
+class HealthServer:
+    """Serves /healthz, /readyz and /metrics in threads of its own until `close`.
+
+    `port` is the port it got. Raises OSError when it cannot have the one asked for.
+    """
+
+    def __init__(
+        self, host: str, port: int, *, verdict: Callable[[], Verdict], exposition: Callable[[], bytes]
+    ) -> None:
+        class Handler(_Handler):
+            answers: Mapping[str, Callable[[], _Answer]] = {
+                "/healthz": lambda: _of_verdict(now := verdict(), now.alive),
+                "/readyz": lambda: _of_verdict(now := verdict(), now.ready),
+                "/metrics": lambda: (HTTPStatus.OK, METRICS_TYPE, exposition()),
+            }
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+_Answer = tuple[HTTPStatus, str, bytes]
+
+
+def _of_verdict(verdict: Verdict, good: bool) -> _Answer:
+    status = HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+    return status, "application/json", json.dumps(asdict(verdict)).encode()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    answers: Mapping[str, Callable[[], _Answer]]
+
+    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
+        """Answer one of the paths."""
+        answer = self.answers.get(self.path.partition("?")[0])
+        if answer is None:
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", f"wanted one of {', '.join(self.answers)}\n".encode())
+        else:
+            self._send(*answer())
+
+    def _send(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name of the base class
+        """Probes come every few seconds: not worth a line each."""
+        _log.debug(format, *args)

@@ -1,0 +1,176 @@
+"""Every metric of the processor's processes, in one table; the README's table is made from it.
+
+No metric has a session's or an agent's name as a label: their number has no bound.
+"""
+
+import platform
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from typing import Final, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+PREFIX: Final = "haltline_"
+
+
+class Kind(StrEnum):
+    """What Prometheus is to make of a metric."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDef:
+    """One metric: its name without the prefix, and what it says."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+def _counter(name: str, help_: str, *labels: str) -> MetricDef:
+    return MetricDef(name=name, kind=Kind.COUNTER, help=help_, labels=labels)
+
+
+def _gauge(name: str, help_: str, *labels: str) -> MetricDef:
+    return MetricDef(name=name, kind=Kind.GAUGE, help=help_, labels=labels)
+
+
+def _histogram(name: str, help_: str, buckets: tuple[float, ...], *labels: str) -> MetricDef:
+    return MetricDef(name=name, kind=Kind.HISTOGRAM, help=help_, labels=labels, buckets=buckets)
+
+
+_FROM_MILLISECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_UP_TO_MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+METRICS: Final = (
+    _counter("events_processed_total", "Records applied to a state, or passed over as known.", "topic"),
+    _counter("decisions_total", "Decisions sent to the agents' side.", "detector", "level", "mode"),
+    _counter("findings_total", "Findings of detectors, also those that led to nothing.", "detector", "severity"),
+    _counter("detector_errors_total", "Events on which a detector raised; they are dead letters too.", "detector"),
+    _counter("dead_letters_total", "Records that could not be read, by reason.", "reason"),
+    _histogram(
+        "decision_latency_seconds",
+        "From the time of the record on the broker to its decision being sent.",
+        _FROM_MILLISECONDS,
+    ),
+    _histogram(
+        "time_to_stop_seconds",
+        "From the decision to the agent's side saying that it stopped.",
+        _UP_TO_MINUTES,
+    ),
+    _gauge("sessions", "Sessions whose state this process keeps."),
+    _gauge("consumer_lag_records", "Records that wait to be processed.", "topic", "partition"),
+    _gauge(
+        "consumer_lag_seconds",
+        "How long the records that wait have been waiting, at the most; 0 when none wait.",
+        "topic",
+        "partition",
+    ),
+    _gauge("consumer_committed_offset", "The offset that was last committed.", "topic", "partition"),
+    _gauge(
+        "consumer_high_watermark",
+        "The end of the partition, asked for apart from fetching.",
+        "topic",
+        "partition",
+    ),
+    _gauge("assigned_partitions", "Source partitions that this process processes."),
+    _gauge("ready", "1 when partitions are assigned and their states are recovered."),
+    _gauge("recovery_remaining_records", "Changelog records still to be read before processing goes on."),
+    _counter("rebalances_total", "Assignments of partitions to this process."),
+    _histogram(
+        "checkpoint_duration_seconds",
+        "From taking the list of processed batches to their commit.",
+        _FROM_MILLISECONDS,
+    ),
+    _counter("state_bytes_total", "Keys and states written to the changelog, in bytes."),
+    _counter("states_written_total", "Records written to the changelog."),
+    _counter("sink_rows_total", "Rows committed to the audit tables.", "topic"),
+    _counter("sink_skipped_rows_total", "Rows that a table held already, after a restart.", "topic"),
+    _counter("sink_commits_total", "Commits to the audit tables.", "topic"),
+    _gauge("sink_buffered_rows", "Rows read and not yet committed.", "topic"),
+    _histogram("sink_commit_seconds", "One commit to an audit table.", _UP_TO_MINUTES, "topic"),
+    _gauge("build_info", "1; the labels say what runs.", "version", "python"),
+)
+
+
+class Metrics:
+    """The table as live objects on a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._metrics = {definition.name: _make(definition, self.registry) for definition in METRICS}
+        self.gauge("build_info").labels(version=version("haltline"), python=platform.python_version()).set(1)
+
+    def counter(self, name: str) -> Counter:
+        """A counter of the table by its name without the prefix. Raises KeyError, TypeError."""
+        return _of_kind(name, self._metrics[name], Counter)
+
+    def gauge(self, name: str) -> Gauge:
+        """A gauge of the table by its name without the prefix. Raises KeyError, TypeError."""
+        return _of_kind(name, self._metrics[name], Gauge)
+
+    def histogram(self, name: str) -> Histogram:
+        """A histogram of the table by its name without the prefix. Raises KeyError, TypeError."""
+        return _of_kind(name, self._metrics[name], Histogram)
+
+    def children(self, name: str) -> "Children":
+        """The children of a counter, kept: for hot paths. Raises KeyError, TypeError."""
+        return Children(self.counter(name))
+
+    def exposition(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class Children(dict[tuple[str, ...], Counter]):
+    """A counter's children by label values: a look-up costs what a dict costs."""
+
+    def __init__(self, parent: Counter) -> None:
+        super().__init__()
+        self._parent = parent
+
+    def __missing__(self, labels: tuple[str, ...]) -> Counter:
+        child = self._parent.labels(*labels) if labels else self._parent
+        self[labels] = child
+        return child
+
+
+def readme_table() -> str:
+    """The table as Markdown, for the README."""
+    rows = [
+        ("metric", "kind", "labels", "what it says"),
+        ("---", "---", "---", "---"),
+        *(
+            (f"`{PREFIX}{d.name}`", d.kind.value, ", ".join(f"`{label}`" for label in d.labels), d.help)
+            for d in METRICS
+        ),
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+_Metric = Counter | Gauge | Histogram
+
+
+def _make(definition: MetricDef, registry: CollectorRegistry) -> _Metric:
+    name = PREFIX + definition.name
+    if definition.kind is Kind.COUNTER:
+        return Counter(name, definition.help, definition.labels, registry=registry)
+    if definition.kind is Kind.GAUGE:
+        return Gauge(name, definition.help, definition.labels, registry=registry)
+    return Histogram(name, definition.help, definition.labels, registry=registry, buckets=definition.buckets)
+
+
+_M = TypeVar("_M", Counter, Gauge, Histogram)
+
+
+def _of_kind(name: str, metric: _Metric, kind: type[_M]) -> _M:
+    if not isinstance(metric, kind):
+        raise TypeError(f"metric {name}: wanted a {kind.__name__}, came a {type(metric).__name__}")
+    return metric
