@@ -3,23 +3,64 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
-
-from haltline.streams.metrics import WorkerMetrics
-from haltline.streams.outbox import Outbox
-from haltline.streams.pipeline import Change, Load, RawRecord
+from typing import Protocol
 
 from haltline.interventions.controller import scope_control
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage, control_key
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
-from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.findings import Finding
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
 from haltline.streams.core import Core, Outcome, Position, SessionState
+from haltline.streams.pipeline import Change, Load, RawRecord
 
 MAX_LIVE_SESSIONS = 200_000
 """Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
+
+
+class Sender(Protocol):
+    """Where outputs go; the worker's is an Outbox."""
+
+    def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
+        """Hands one record over."""
+        ...
+
+
+class Meter(Protocol):
+    """What is counted on the way; the worker's is a WorkerMetrics."""
+
+    def events(self, topic: str, partition: int, count: int) -> None:
+        """Records that were taken in."""
+        ...
+
+    def finding(self, finding: Finding) -> None:
+        """A finding of a detector."""
+        ...
+
+    def decision(self, decision: Decision, latency_s: float) -> None:
+        """A decision, and the time since its event was produced."""
+        ...
+
+    def stopped(self, time_to_stop_s: float) -> None:
+        """A kill was acknowledged."""
+        ...
+
+    def detector_error(self, detector: str) -> None:
+        """A detector raised."""
+        ...
+
+    def dead_letter(self, reason: BadRecord) -> None:
+        """A record could not be used."""
+        ...
+
+    def sessions_live(self, count: int) -> None:
+        """Sessions that are held as objects."""
+        ...
 
 
 class SessionPipeline:
@@ -32,8 +73,8 @@ class SessionPipeline:
         topics: Topics,
         partitions: int,
         load: Load,
-        outbox: Outbox,
-        metrics: WorkerMetrics,
+        outbox: Sender,
+        metrics: Meter,
         max_live_sessions: int = MAX_LIVE_SESSIONS,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:

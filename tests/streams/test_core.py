@@ -12,6 +12,7 @@ from haltline.streams.core import MAX_SEEN, Core, Position, SessionState
 from haltline.streams.core import Outcome as Followed
 
 T0_MS = 1_750_000_000_000
+LOOP_GUARD = ("destructive_repeat", "destructive_volume")
 
 
 def at(second: float) -> int:
@@ -186,12 +187,12 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
             id="a looser repeat leaves the volume in force",
         ),
         pytest.param(
-            Override(session="s1", rules={r: Rule(enabled=False) for r in ("destructive_repeat", "destructive_volume")}),
+            Override(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
             [ALLOWED, ALLOWED, ALLOWED],
             id="both signals off for one session",
         ),
         pytest.param(
-            Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in ("destructive_repeat", "destructive_volume")}),
+            Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
             [ALLOWED, "ALLOW loop_suspected", "ALLOW loop_detected"],
             id="in shadow all is only recorded",
         ),

@@ -1,0 +1,307 @@
+"""The worker's main path, without a broker: records in, records out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+import pytest
+
+from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.findings import Detection, Finding
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import Record
+from haltline.schemas.topics import Topics
+from haltline.streams.core import Core
+from haltline.streams.sessions import SessionPipeline
+
+TOPICS = Topics()
+T0_MS = 1_750_000_000_000
+PARTITIONS = 4
+SESSION = "s1"
+HOME = partition_of(SESSION, PARTITIONS)
+ELSEWHERE = next(name for name in (f"x{n}" for n in range(100)) if partition_of(name, PARTITIONS) != HOME)
+
+
+@dataclass(frozen=True)
+class Raw:
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+@dataclass
+class Sent:
+    """A sender that is a list."""
+
+    records: list[tuple[str, bytes | None, bytes | None, list[tuple[str, bytes]]]] = field(default_factory=list)
+
+    def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
+    ) -> None:
+        self.records.append((topic, key, value, list(headers)))
+
+    def of(self, topic: str) -> list[bytes | None]:
+        return [value for name, _, value, _ in self.records if name == topic]
+
+
+@dataclass
+class Counted:
+    """A meter that is a list of what it was told."""
+
+    told: list[str] = field(default_factory=list)
+
+    def events(self, topic: str, partition: int, count: int) -> None:
+        self.told.append(f"{count} events of {topic} {partition}")
+
+    def finding(self, finding: Finding) -> None:
+        self.told.append(f"finding {finding.code}")
+
+    def decision(self, decision: Decision, latency_s: float) -> None:
+        self.told.append(f"decision {decision.level.value} after {latency_s} s")
+
+    def stopped(self, time_to_stop_s: float) -> None:
+        self.told.append(f"stopped after {time_to_stop_s} s")
+
+    def detector_error(self, detector: str) -> None:
+        self.told.append(f"{detector} raised")
+
+    def dead_letter(self, reason: BadRecord) -> None:
+        self.told.append(f"dead letter {reason}")
+
+    def sessions_live(self, count: int) -> None:
+        self.told.append(f"{count} sessions live")
+
+
+class Bench:
+    """A pipeline with a table of its own."""
+
+    def __init__(self, *, max_live_sessions: int = 100, policy: Policy | None = None) -> None:
+        self.table: dict[bytes, bytes] = {}
+        self.sent = Sent()
+        self.counted = Counted()
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.pipeline = SessionPipeline(
+            Core(policy),
+            topics=TOPICS,
+            partitions=PARTITIONS,
+            load=self.table.get,
+            outbox=self.sent,
+            metrics=self.counted,
+            max_live_sessions=max_live_sessions,
+            now_ms=lambda: T0_MS + 100_000,
+        )
+
+    def put(
+        self,
+        topic: str,
+        value: bytes | Record | None,
+        *,
+        partition: int = HOME,
+        second: float = 0,
+        headers: Sequence[tuple[str, bytes]] = (),
+        offset: int | None = None,
+    ) -> None:
+        at = self.offsets.get((topic, partition), 0) if offset is None else offset
+        self.offsets[topic, partition] = at + 1
+        raw = value.to_json() if isinstance(value, Record) else value
+        time_ms = T0_MS + round(second * 1000)
+        self.pipeline.process([Raw(topic, partition, at, time_ms, b"k", raw, headers)])
+
+    def checkpoint(self) -> dict[bytes, bytes | None]:
+        changes = {key: value for _, key, value in self.pipeline.changed()}
+        for key, value in changes.items():
+            if value is None:
+                self.table.pop(key, None)
+            else:
+                self.table[key] = value
+        return changes
+
+
+def delete(second: float, session: str = SESSION, **fields: object) -> bytes:
+    said = {
+        "event_id": f"{session}@{second}",
+        "kind": "action.proposed",
+        "session_id": session,
+        "agent_id": "cleaner",
+        "time": T0_MS + round(second * 1000),
+        "call_id": f"c@{second}",
+        "action": "delete_asset",
+        "args": {"asset_id": "fact_sales"},
+    }
+    return orjson.dumps(said | fields)
+
+
+def killed_bench() -> Bench:
+    bench = Bench()
+    for second in (0, 6, 12):
+        bench.put(TOPICS.actions, delete(second), second=second)
+    return bench
+
+
+def test_the_third_delete_becomes_a_decision_a_detection_and_a_control_record() -> None:
+    bench = killed_bench()
+    decisions = [Decision.model_validate_json(value or b"") for value in bench.sent.of(TOPICS.interventions)]
+    assert [(d.level, d.code) for d in decisions] == [
+        (Level.NUDGE, "loop_suspected"),
+        (Level.KILL, "session_killed_loop_guard"),
+    ]
+    assert decisions[-1].decided_at == T0_MS + 100_000
+    codes = [Detection.model_validate_json(value or b"").finding.code for value in bench.sent.of(TOPICS.detections)]
+    assert codes.count("loop_detected") >= 1
+    (control,) = bench.sent.of(TOPICS.control)
+    record = ControlRecord.model_validate_json(control or b"")
+    assert (record.key, record.decision_id, record.stopped_at) == ("session:s1", decisions[-1].decision_id, None)
+
+
+def test_every_output_is_keyed_by_its_session_and_control_by_its_scope() -> None:
+    keys = {(topic, key) for topic, key, _, _ in killed_bench().sent.records}
+    assert keys == {
+        (TOPICS.interventions, b"s1"),
+        (TOPICS.detections, b"s1"),
+        (TOPICS.control, b"session:s1"),
+    }
+
+
+def test_an_acknowledged_stop_is_written_to_control_and_measured() -> None:
+    bench = killed_bench()
+    decision = Decision.model_validate_json(bench.sent.of(TOPICS.interventions)[-1] or b"")
+    answer = Feedback(
+        feedback_id="f",
+        decision_id=decision.decision_id,
+        session_id=SESSION,
+        stage=Stage.STOPPED,
+        time=T0_MS + 100_050,
+        decided_at=T0_MS + 99_000,
+    )
+    bench.put(TOPICS.feedback, answer)
+    record = ControlRecord.model_validate_json(bench.sent.of(TOPICS.control)[-1] or b"")
+    assert (record.stopped_at, record.time_to_stop_ms) == (T0_MS + 100_050, 1050)
+    assert "stopped after 1.0 s" in bench.counted.told
+
+
+def operator(kind: CommandKind, scope: ScopeKind = ScopeKind.SESSION, scope_id: str = SESSION) -> Command:
+    return Command(command_id="k", kind=kind, scope=scope, id=scope_id, by="alice", reason="agreed", time=T0_MS)
+
+
+def test_a_reset_removes_the_control_entry_and_the_counts() -> None:
+    bench = killed_bench()
+    bench.put(TOPICS.commands, operator(CommandKind.RESET))
+    assert bench.sent.records[-1][:3] == (TOPICS.control, b"session:s1", None)
+    bench.put(TOPICS.actions, delete(20, await_verdict=True))
+    assert Decision.model_validate_json(bench.sent.of(TOPICS.interventions)[-1] or b"").level is Level.ALLOW
+
+
+def test_a_kill_of_a_tool_is_written_to_control_without_a_session() -> None:
+    bench = Bench()
+    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"))
+    assert [(topic, key) for topic, key, _, _ in bench.sent.records] == [(TOPICS.control, b"tool:drop_table")]
+    assert bench.checkpoint() == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(None, BadRecord.EMPTY, id="no value"),
+        pytest.param(b"{", BadRecord.NOT_JSON, id="not JSON"),
+        pytest.param(delete(0).replace(b"cleaner", b"\xff\xfe"), BadRecord.NOT_JSON, id="invalid UTF-8"),
+        pytest.param(delete(0, event_id=7), BadRecord.INVALID, id="a wrong type"),
+        pytest.param(delete(0, v=2), BadRecord.UNKNOWN_VERSION, id="an unknown version"),
+        pytest.param(delete(0, time="9999-12-31T23:59:59Z"), BadRecord.INVALID, id="a time in the year 9999"),
+        pytest.param(delete(0, args={"x": "y" * 10_000_000}), BadRecord.TOO_LARGE, id="10 MB of arguments"),
+        pytest.param(b"[" * 100_000, BadRecord.NOT_JSON, id="deep nesting"),
+        pytest.param(delete(0, session=ELSEWHERE), BadRecord.WRONG_KEY, id="a session of another partition"),
+    ],
+)
+def test_a_bad_record_is_kept_whole_and_the_next_one_is_processed(value: bytes | None, reason: BadRecord) -> None:
+    bench = Bench()
+    bench.put(TOPICS.actions, value, second=1, offset=41)
+    ((topic, key, raw, headers),) = bench.sent.records
+    letter = DeadLetter.from_record(key, raw, headers)
+    assert topic == TOPICS.dead_letter
+    assert (letter.reason, letter.topic, letter.partition, letter.offset, letter.timestamp_ms, letter.raw) == (
+        reason,
+        TOPICS.actions,
+        HOME,
+        41,
+        T0_MS + 1000,
+        value,
+    )
+    assert f"dead letter {reason}" in bench.counted.told
+    bench.put(TOPICS.actions, delete(2, await_verdict=True))
+    assert len(bench.sent.of(TOPICS.interventions)) == 1
+
+
+@pytest.mark.parametrize("topic", [TOPICS.commands, TOPICS.feedback])
+def test_a_bad_command_or_answer_is_kept_as_well(topic: str) -> None:
+    bench = Bench()
+    bench.put(topic, b"{}")
+    assert [name for name, _, _, _ in bench.sent.records] == [TOPICS.dead_letter]
+
+
+def test_a_command_without_a_reason_is_not_carried_out() -> None:
+    bench = killed_bench()
+    said = orjson.loads(operator(CommandKind.RESET).to_json())
+    bench.put(TOPICS.commands, orjson.dumps({**said, "reason": ""}))
+    assert bench.sent.records[-1][0] == TOPICS.dead_letter
+
+
+def test_states_are_given_out_once_when_they_changed() -> None:
+    bench = Bench()
+    bench.put(TOPICS.actions, delete(0))
+    assert list(bench.checkpoint()) == [b"s1"]
+    assert bench.checkpoint() == {}
+
+
+def test_a_revoked_partition_is_taken_up_again_from_the_table() -> None:
+    bench = Bench()
+    for second in (0, 6):
+        bench.put(TOPICS.actions, delete(second))
+    bench.checkpoint()
+    bench.pipeline.revoke({HOME})
+    bench.put(TOPICS.actions, delete(12))
+    assert Decision.model_validate_json(bench.sent.of(TOPICS.interventions)[-1] or b"").level is Level.KILL
+
+
+def test_records_that_the_state_includes_change_nothing() -> None:
+    bench = Bench()
+    for second in (0, 6):
+        bench.put(TOPICS.actions, delete(second))
+    bench.checkpoint()
+    bench.pipeline.revoke({HOME})
+    before, sent = dict(bench.table), len(bench.sent.records)
+    for offset, second in enumerate((0, 6)):
+        bench.put(TOPICS.actions, delete(second), offset=offset)
+    bench.checkpoint()
+    assert (bench.table, len(bench.sent.records)) == (before, sent)
+
+
+def test_sessions_beyond_the_bound_stay_as_bytes_and_lose_nothing() -> None:
+    bench = Bench(max_live_sessions=1)
+    homes = [name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME][:5]
+    for second in (0, 6, 12):
+        for session in homes:
+            bench.put(TOPICS.actions, delete(second, session))
+        bench.checkpoint()
+        bench.checkpoint()
+    assert bench.counted.told[-1] == "1 sessions live"
+    kills = [value for value in bench.sent.of(TOPICS.interventions) if value and b'"KILL"' in value]
+    assert len(kills) == len(homes)
+
+
+def test_an_idle_session_is_dropped_in_the_logs_own_time_and_a_killed_one_is_kept() -> None:
+    bench = killed_bench()
+    homes = [name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME]
+    bench.put(TOPICS.actions, delete(13, homes[0]), second=13)
+    bench.checkpoint()
+    two_days = 2 * 86_400
+    bench.put(TOPICS.actions, delete(two_days, homes[1]), second=two_days)
+    changes = bench.checkpoint()
+    assert changes[homes[0].encode()] is None
+    assert set(bench.table) == {b"s1", homes[1].encode()}
