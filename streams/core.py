@@ -123,7 +123,8 @@ class Core:
 
         watch = self._watch_of(event.agent_id, event.session_id) if self.policy.overrides else self._default
         act = self._act(state, event, at)
-        findings, failures = (), ()
+        findings: tuple[Finding, ...] = ()
+        failures: tuple[Failure, ...] = ()
         if state.standing.killed is None:
             findings, failures = _observe(watch, state, act)
         state.calls.note(act)

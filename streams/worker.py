@@ -1,12 +1,15 @@
-"""The worker: the pipeline on the runtime."""
-
-from haltline.streams.runtime import run_worker
-from haltline.streams.settings import WorkerSettings
+"""The worker: sessions on the runtime."""
 
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.core import Core
-from haltline.streams.pipeline import SessionPipeline
+from haltline.streams.meter import SessionMeter
+from haltline.streams.metrics import Metrics
+from haltline.streams.outbox import Outbox
+from haltline.streams.pipeline import Load
+from haltline.streams.runtime import run_worker
+from haltline.streams.sessions import SessionPipeline
+from haltline.streams.settings import WorkerSettings
 
 
 def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
@@ -14,12 +17,18 @@ def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
 
     Raises:
         ValueError: the policy cannot be used.
-
     """
     core = Core(policy)
-    return run_worker(
-        settings,
-        lambda load, outbox, partitions, metrics: SessionPipeline(
-            core, topics=topics, partitions=partitions, load=load, outbox=outbox, metrics=metrics
-        ),
-    )
+    metrics = Metrics()
+
+    def sessions(load: Load, outbox: Outbox) -> SessionPipeline:
+        return SessionPipeline(
+            core,
+            topics=topics,
+            partitions=outbox.partitions(topics.actions),
+            load=load,
+            outbox=outbox,
+            metrics=SessionMeter(metrics),
+        )
+
+    return run_worker(settings, sessions)

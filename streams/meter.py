@@ -1,0 +1,49 @@
+"""What the main path counts, on the worker's metrics."""
+
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.decisions import Decision
+from haltline.schemas.findings import Finding
+from haltline.streams.metrics import Metrics
+
+
+class SessionMeter:
+    """A `sessions.Meter` over Prometheus metrics; holds the children that the hot path needs."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._events = metrics.children("events_processed_total")
+        self._findings = metrics.children("findings_total")
+        self._decisions = metrics.children("decisions_total")
+        self._errors = metrics.children("detector_errors_total")
+        self._letters = metrics.children("dead_letters_total")
+        self._latency = metrics.histogram("decision_latency_seconds")
+        self._stop = metrics.histogram("time_to_stop_seconds")
+        self._sessions = metrics.gauge("sessions")
+
+    def events(self, topic: str, partition: int, count: int) -> None:  # noqa: ARG002 - per partition there is the lag
+        """Counts records that were taken in."""
+        self._events[(topic,)].inc(count)
+
+    def finding(self, finding: Finding) -> None:
+        """Counts a finding."""
+        self._findings[finding.detector, finding.severity.value].inc()
+
+    def decision(self, decision: Decision, latency_s: float) -> None:
+        """Counts a decision; a clock that is behind the producer's counts as no latency."""
+        self._decisions[decision.detector or "none", decision.level.value, decision.mode.value].inc()
+        self._latency.observe(max(0.0, latency_s))
+
+    def stopped(self, time_to_stop_s: float) -> None:
+        """Notes how long it took until a killed session had stopped."""
+        self._stop.observe(max(0.0, time_to_stop_s))
+
+    def detector_error(self, detector: str) -> None:
+        """Counts an event on which a detector raised."""
+        self._errors[(detector,)].inc()
+
+    def dead_letter(self, reason: BadRecord) -> None:
+        """Counts a record that could not be used."""
+        self._letters[(reason.value,)].inc()
+
+    def sessions_live(self, count: int) -> None:
+        """Notes how many sessions are held as objects."""
+        self._sessions.set(count)
