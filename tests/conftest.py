@@ -32,7 +32,7 @@ def embedded() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture
-def mock_cluster() -> Iterator[Callable[[int], MockCluster]]:
+def mock_cluster() -> Iterator[Callable[..., MockCluster]]:
     """Makes clusters of so many brokers, with switches for faults; see `tests/mock_cluster.py`."""
     clusters: list[MockCluster] = []
 
