@@ -15,14 +15,15 @@ every event that the new owner had added would be gone from the state. Three thi
    commit offsets after it (the group refuses an old generation), so what it had processed is
    processed again by the new owner.
 3. Each owner knows the offset that its next record must get: one more than the last. If a record
-   lands elsewhere, somebody else wrote, and the process ends; when it starts again it reads what
-   happened by rule 2, and writes anew the keys whose last record is a late one.
+   lands elsewhere, or the partition is found to end further on, somebody else wrote, and the
+   process ends; when it starts again it reads what happened by rule 2, and writes anew the keys
+   whose last record is a late one.
 
-The window that remains: a late record and the compaction of the newer record before it, within
-the time until the owner's next write to that partition, or its next start. Kafka never compacts
-the segment being written (ten minutes, or 64 MiB, as our topics are made), so a late record would
-have to fall on the end of a segment, be followed by a run of the cleaner, and by a death of the
-owner, before the owner wrote to that partition again.
+The window that remains: a late record, and then the compaction of the newer record before it, in
+the few seconds until the owner looks where the partition ends. Kafka never compacts the segment
+being written (ten minutes, or 64 MiB, as our topics are made), so a late record would have to fall
+on the end of a segment and be followed by a run of the cleaner within those seconds; or the owner
+would have to be gone for longer, with nobody in its place.
 """
 
 import struct
@@ -104,7 +105,7 @@ class ForeignWrite(RuntimeError):
 class Slice:
     """The states of one partition: encoded bytes by key, complete up to `offset`."""
 
-    __slots__ = ("epoch", "late", "offset", "partition", "skipped", "values")
+    __slots__ = ("epoch", "late", "offset", "on_their_way", "partition", "skipped", "values")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
@@ -114,6 +115,8 @@ class Slice:
         self.epoch = NOBODY
         self.late: set[bytes] = set()
         """Keys whose last record in the log is a late one; to be written anew."""
+        self.on_their_way = 0
+        """Own records handed over and not confirmed yet."""
         self.skipped = 0
         """Records without a key, which cannot be a session's."""
 
@@ -153,15 +156,32 @@ class Slice:
         if self.offset is None or self.offset < last_offset:
             self.offset = last_offset
 
+    def writes(self) -> None:
+        """Call for each own record that is handed over."""
+        self.on_their_way += 1
+
     def wrote(self, offset: int) -> None:
         """Take in where an own record landed; -1 when the broker does not say.
 
         Raises ForeignWrite when it is not the offset after the last one.
         """
-        expected = 0 if self.offset is None else self.offset + 1
+        self.on_their_way -= 1
+        expected = self._next()
         if offset not in (-1, expected):
-            raise ForeignWrite(
-                f"changelog partition {self.partition}: wanted our record at offset {expected}, came {offset}: "
-                "another process writes to it"
-            )
+            raise self._foreign(f"our record at offset {expected}, came {offset}")
         self.offset = expected
+
+    def ends_at(self, offset: int) -> None:
+        """Take in where the partition ended at some time in the past.
+
+        Raises ForeignWrite when our own records do not reach that far.
+        """
+        reach = self._next() + self.on_their_way
+        if offset > reach:
+            raise self._foreign(f"its end at offset {reach} or before, came {offset}")
+
+    def _next(self) -> int:
+        return 0 if self.offset is None else self.offset + 1
+
+    def _foreign(self, wanted_came: str) -> ForeignWrite:
+        return ForeignWrite(f"changelog partition {self.partition}: wanted {wanted_came}: another process writes to it")

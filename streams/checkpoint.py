@@ -159,6 +159,7 @@ class Checkpointer:
                     f"checkpoint: wanted changes in the partitions of this worker ({sorted(owned)}), "
                     f"came one of key {key!r} in partition {partition}"
                 )
+            part.writes()
             self._outbox.send(
                 self._changelog,
                 key=key,

@@ -73,6 +73,8 @@ class SliceStore(Store[bytes, bytes]):
 
     def __post_init__(self) -> None:
         self.slices: dict[int, Slice] = {}
+        self.records_read = 0
+        """Changelog records that were read, of whatever partition."""
         self.data = {}  # what Faust's own methods of the base class look at; stays empty
         self._key_partition = {}
         self.on_recovered: Callable[[set[TP]], None] = lambda _active: None
@@ -103,7 +105,9 @@ class SliceStore(Store[bytes, bytes]):
         """Read folded changelog records."""
         del to_key, to_value  # for windowed tables
         for event in batch:
-            self.slice(event.message.partition).apply(cast("list[RawRecord]", event.message.value))
+            records = cast("list[RawRecord]", event.message.value)
+            self.slice(event.message.partition).apply(records)
+            self.records_read += len(records)
 
     def persisted_offset(self, tp: TP) -> int | None:
         """Where reading goes on: what is held of a partition is complete up to here."""
@@ -135,6 +139,25 @@ class Hooks:
 
 class _Thread(AIOKafkaConsumerThread):
     consumer: "BatchConsumer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.fetched: dict[TP, tuple[int, int]] = {}
+        """By partition: offsets of the first and of the last record handed to the main thread since assignment."""
+
+    async def _fetch_records(self, *args: Any, **kwargs: Any) -> Any:
+        records = await super()._fetch_records(*args, **kwargs)
+        for tp, fetched in records.items():
+            if fetched:
+                self.fetched[tp] = (self.fetched.get(tp, (fetched[0].offset, 0))[0], fetched[-1].offset)
+        return records
+
+    def next_fetch(self, tp: TP) -> int | None:
+        """The offset that is fetched next; None while it is not known. Safe to ask from any thread."""
+        assignment = self._ensure_consumer()._subscription.subscription.assignment
+        if assignment is None or tp not in assignment.tps:
+            return None
+        return cast("int | None", assignment.state_value(tp)._position)
 
     def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -190,8 +213,21 @@ class BatchConsumer(Consumer):
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Tell the runtime before recovery begins."""
+        self._thread.fetched.clear()
         self.hooks.on_assigned(assigned, generation_id)
         await super().on_partitions_assigned(assigned, generation_id)
+
+    def next_unprocessed(self, tp: TP, after: int | None) -> int | None:
+        """The offset of the first record of a partition that is not processed; None while not known.
+
+        `after` is the last processed one's. When all that was fetched is processed it is the
+        next offset to fetch: that passes over what never becomes a record, as a transaction's end.
+        """
+        position = self._thread.next_fetch(tp)  # before `fetched`: it must not be the newer of the two
+        fetched = self._thread.fetched.get(tp)
+        if fetched is None or (after is not None and after >= fetched[1]):
+            return position
+        return fetched[0] if after is None else after + 1
 
     def committed(self, tp: TP) -> int | None:
         """The offset that was last committed, or found at assignment."""

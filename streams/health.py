@@ -179,7 +179,7 @@ def _of_verdict(verdict: Verdict, good: bool) -> _Answer:
 class _Handler(BaseHTTPRequestHandler):
     answers: Mapping[str, Callable[[], _Answer]]
 
-    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
+    def do_GET(self) -> None:  # the name that http.server calls
         """Answer one of the paths."""
         answer = self.answers.get(self.path.partition("?")[0])
         if answer is None:

@@ -14,20 +14,25 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, cast
 
 import faust
 from faust.streams import Stream
 from faust.tables.manager import TableManager
+from faust.tables.recovery import Recovery
 from faust.types import TP, StreamT
 
-from haltline.streams.changelog import Slice
-from haltline.streams.checkpoint import Checkpointer
+from haltline.streams.changelog import ForeignWrite, Slice
+from haltline.streams.checkpoint import Checkpointer, Written
 from haltline.streams.faust_overrides import BatchConsumer, BatchScheduler, Hooks, SliceStore, StateTable
+from haltline.streams.health import HealthServer, Partition
+from haltline.streams.lag import LagWatch
+from haltline.streams.metrics import Metrics
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Load, Pipeline, PipelineFactory, RawRecord
 from haltline.streams.pulse import Pulse
+from haltline.streams.security import faust_credentials
 from haltline.streams.settings import WorkerSettings
 
 __all__ = ["EXIT_FAILED", "Load", "Outbox", "Pipeline", "PipelineFactory", "RawRecord", "WorkerSettings", "run_worker"]
@@ -35,29 +40,31 @@ __all__ = ["EXIT_FAILED", "Load", "Outbox", "Pipeline", "PipelineFactory", "RawR
 EXIT_FAILED: Final = 1
 
 _HOUSEKEEPING_EVERY_S = 0.05
+_LOOK_AT_RECOVERY_EVERY_S = 1.0
 _RECOVERY_BATCHES = 4
 _STOP_WITHIN_S = 20.0
 
 log = logging.getLogger(__name__)
 
 
-def run_worker(settings: WorkerSettings, factory: PipelineFactory) -> int:
+def run_worker(settings: WorkerSettings, factory: PipelineFactory, metrics: Metrics | None = None) -> int:
     """Run a worker until SIGTERM or SIGINT; blocks, and must be called in the main thread.
 
     A signal stops it cleanly: checkpoint, commit, leave the group, return 0. A failure does
-    not return: the process ends with EXIT_FAILED at once, with the reason on stderr.
+    not return: the process ends with EXIT_FAILED at once, with the reason on stderr. The runtime
+    keeps its own metrics in `metrics`, which the pipeline may share.
     """
     logging.getLogger("aiokafka").setLevel(logging.WARNING)  # it builds debug records otherwise
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
-            runner.run(_run(settings, factory))
+            runner.run(_run(settings, factory, metrics or Metrics()))
         except Exception as failure:
             end_process(failure)
     return 0
 
 
-async def _run(settings: WorkerSettings, factory: PipelineFactory) -> None:
-    await _Worker(settings, factory).run()  # Faust wants the loop to be there when the app is made
+async def _run(settings: WorkerSettings, factory: PipelineFactory, metrics: Metrics) -> None:
+    await _Worker(settings, factory, metrics).run()  # Faust wants the loop to be there when the app is made
 
 
 def end_process(failure: BaseException) -> NoReturn:
@@ -69,12 +76,20 @@ def end_process(failure: BaseException) -> NoReturn:
 
 
 class _Worker:
-    """One Faust app with one agent, and the tasks around it. Satisfies `checkpoint.Slices`."""
+    """One Faust app with one agent, and the tasks around it.
 
-    def __init__(self, settings: WorkerSettings, factory: PipelineFactory) -> None:
+    Satisfies `checkpoint.Slices` and `lag.Place`.
+    """
+
+    def __init__(self, settings: WorkerSettings, factory: PipelineFactory, metrics: Metrics) -> None:
         self.settings = settings
+        self.loop = asyncio.get_running_loop()
+        self.gauges = _Gauges(metrics)
+        connection = {"bootstrap.servers": settings.bootstrap, **settings.client}
         self.outbox = Outbox(
-            settings.bootstrap, delivery_timeout_s=settings.delivery_timeout_s, settings=settings.producer
+            settings.bootstrap,
+            delivery_timeout_s=settings.delivery_timeout_s,
+            settings={**settings.client, **settings.producer},
         )
         _same_partitions(self.outbox, (*settings.sources, settings.changelog))
         self.app, self.store = _app(settings, Hooks(on_giving_up=self.on_giving_up, on_assigned=self.on_assigned))
@@ -90,39 +105,74 @@ class _Worker:
             commit=self.commit,
         )
         self.generation = 0
+        self.sources: tuple[TP, ...] = ()
+        """Assigned source partitions."""
+        self.done: dict[TP, tuple[int, int]] = {}
+        """By source partition: offset and time (ms) of the last record processed since assignment."""
         self.ours: dict[int, Slice] = {}
         """What this process may write: assigned, recovered and claimed."""
         self.holding = False
         """Partitions are being given up: a batch is passed over now, and comes again."""
+        self.lag = LagWatch(
+            connection,
+            self,
+            metrics,
+            changelog=settings.changelog,
+            interval_s=settings.watermark_interval_s,
+            stuck_after_s=settings.stuck_after_s,
+        )
+        self.server: HealthServer | None = None
+        if settings.metrics_port is not None:
+            self.server = HealthServer(
+                settings.metrics_host,
+                settings.metrics_port,
+                verdict=self.lag.verdict,
+                exposition=metrics.exposition,
+            )
+            log.info("worker: serves /metrics, /healthz and /readyz on port %d", self.server.port)
 
     async def run(self) -> None:
         """Until a signal. Raises on any failure."""
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+            self.loop.add_signal_handler(number, stop.set)
         stopped = asyncio.create_task(stop.wait())
-        starts = asyncio.create_task(self.app.start())
-        tasks = {asyncio.create_task(self.checkpoints()), asyncio.create_task(self.housekeeping())}
-        pending = {stopped, starts, *tasks}
+        parts = (self.app.start(), self.checkpoints(), self.housekeeping(), self.watch_recovery())
+        pending = {stopped, *(asyncio.create_task(part) for part in parts)}
         while not stopped.done():
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Checkpoint, leave the group, end the threads."""
         self.holding = True
-        await self.checkpointer.checkpoint()
-        async with asyncio.timeout(_STOP_WITHIN_S):
-            await self.app.stop()
+        if self.ours:
+            await self.checkpointer.checkpoint()
+        try:
+            async with asyncio.timeout(_STOP_WITHIN_S):
+                await self.app.stop()
+        except TimeoutError:
+            raise RuntimeError(f"stop: wanted Faust to stop within {_STOP_WITHIN_S:.0f} s, came nothing") from None
         self.pulse.stop()
+        self.lag.close()
+        if self.server is not None:
+            self.server.close()
 
     async def consume(self, stream: StreamT[Any]) -> None:
         """The agent: one event is one micro-batch, acknowledged by a checkpoint."""
         async for event in cast("Stream[Any]", stream).noack().events():
             if self.holding:
                 continue
+            records: Sequence[RawRecord] = event.message.value
             try:
-                self.checkpointer.process(event.message.value, event.ack)
+                self.checkpointer.process(records, event.ack)
             except Exception as failure:
                 end_process(failure)  # Faust would start the agent again, without what it held
+            last = records[-1]
+            self.done[event.message.tp] = (last.offset, last.timestamp)
+            self.gauges.events[last.topic,].inc(len(records))
 
     async def commit(self) -> None:
         """Commit what is acknowledged."""
@@ -133,7 +183,7 @@ class _Worker:
         while True:
             await asyncio.sleep(self.settings.checkpoint_interval_s)
             if self.ours and not self.holding:
-                await self.checkpointer.checkpoint()
+                self.gauges.checkpointed(await self.checkpointer.checkpoint(), self.ours.values())
 
     async def housekeeping(self) -> None:
         """See failed deliveries and a crashed Faust at once."""
@@ -141,9 +191,26 @@ class _Worker:
             await asyncio.sleep(_HOUSEKEEPING_EVERY_S)
             self.outbox.poll()
             if self.app.crashed:
-                raise RuntimeError(f"wanted Faust to run, came a crash: {self.app.crash_reason!r}") from (
-                    self.app.crash_reason
+                reason = self.app.crash_reason
+                raise RuntimeError(f"wanted Faust to run, came a crash: {reason!r}") from reason
+
+    async def watch_recovery(self) -> None:
+        """End the process when recovery stands still: Faust logs what it cannot read, and waits for ever."""
+        seen, since_s = None, time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK_AT_RECOVERY_EVERY_S)
+            self.gauges.recovery(self.recovered(), len(self.sources), self.recovery().active_remaining_total())
+            progress = (self.generation, self.store.records_read)
+            if self.recovered() or not self.sources or progress != seen:
+                seen, since_s = progress, time.monotonic()
+            elif time.monotonic() - since_s > self.settings.recovery_stuck_after_s:
+                raise RuntimeError(
+                    f"recovery: wanted to go on reading {self.settings.changelog} within "
+                    f"{self.settings.recovery_stuck_after_s:.0f} s, came nothing; still to be read, by partition: "
+                    f"{ {tp.partition: left for tp, left in self.recovery().active_remaining().items()} }"
                 )
+
+    # What Faust calls when partitions come and go.
 
     async def on_giving_up(self, revoked: set[TP], lost: bool) -> None:
         """Checkpoint before the partitions go, unless the group has dropped this worker already."""
@@ -158,21 +225,31 @@ class _Worker:
         except Exception as failure:
             end_process(failure)
         self.ours = {}
+        self.sources = ()
 
     def on_assigned(self, assigned: set[TP], generation: int) -> None:
         """Keep what is still ours; Faust reads the rest."""
+        self.gauges.rebalances.inc()
         self.generation = generation
         self.store.keep(tp.partition for tp in assigned if tp.topic == self.settings.changelog)
         self.ours = {}
+        self.done = {}
+        self.sources = tuple(tp for tp in assigned if tp.topic in self.settings.sources)
         self.holding = False
 
     def on_recovered(self, active: set[TP]) -> None:
         """Become the owner of what was recovered."""
-        ends = cast(TableManager, self.app.tables).recovery.active_highwaters  # last offsets, in spite of the name
+        last_offsets = self.recovery().active_highwaters  # in spite of the name
         for tp in active:
             part = self.store.slice(tp.partition)
-            part.claim(self.generation, time.time_ns() // 1_000_000, ends[tp])
+            part.claim(self.generation, time.time_ns() // 1_000_000, last_offsets[tp])
             self.ours[tp.partition] = part
+
+    def recovery(self) -> Recovery:
+        """Faust's recovery service."""
+        return cast("TableManager", self.app.tables).recovery
+
+    # What checkpoints ask for.
 
     def slice(self, partition: int) -> Slice:
         """The states of a partition."""
@@ -181,6 +258,73 @@ class _Worker:
     def owned(self) -> Collection[Slice]:
         """What may be written now."""
         return self.ours.values()
+
+    # What the lag thread asks for, from its own thread.
+
+    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
+        """By assigned source partition: the first offset not processed, the time of the last processed record."""
+        consumer = cast("BatchConsumer", self.app.consumer)
+        found: dict[Partition, tuple[int, int | None]] = {}
+        for tp in self.sources:
+            offset, record_ms = self.done.get(tp, (None, None))
+            next_offset = consumer.next_unprocessed(tp, offset)
+            if next_offset is not None:
+                found[tp.topic, tp.partition] = (next_offset, record_ms)
+        return found
+
+    def committed(self, partition: Partition) -> int | None:
+        """The offset that was last committed."""
+        return cast("BatchConsumer", self.app.consumer).committed(TP(*partition))
+
+    def recovered(self) -> bool:
+        """Whether the states of the assigned partitions are there."""
+        return bool(self.ours)
+
+    def changelog_partitions(self) -> Iterable[int]:
+        """Those that only this process may write."""
+        return tuple(self.ours)
+
+    def changelog_ends(self, ends: Mapping[int, int]) -> None:
+        """Where those ended when asked."""
+        self.loop.call_soon_threadsafe(self.compare_ends, ends)
+
+    def compare_ends(self, ends: Mapping[int, int]) -> None:
+        """End the process when somebody else writes to our part of the changelog."""
+        for partition, end in ends.items():
+            part = self.ours.get(partition)
+            if part is not None:
+                try:
+                    part.ends_at(end)
+                except ForeignWrite as failure:
+                    end_process(failure)
+
+
+class _Gauges:
+    """The runtime's own metrics, bound once."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.events = metrics.children("events_processed_total")
+        self.rebalances = metrics.counter("rebalances_total")
+        self._seconds = metrics.histogram("checkpoint_duration_seconds")
+        self._state_bytes = metrics.counter("state_bytes_total")
+        self._states = metrics.counter("states_written_total")
+        self._sessions = metrics.gauge("sessions")
+        self._ready = metrics.gauge("ready")
+        self._assigned = metrics.gauge("assigned_partitions")
+        self._remaining = metrics.gauge("recovery_remaining_records")
+
+    def checkpointed(self, written: Written, slices: Iterable[Slice]) -> None:
+        """After a checkpoint."""
+        self._seconds.observe(written.seconds)
+        self._state_bytes.inc(written.state_bytes)
+        self._states.inc(written.states)
+        self._sessions.set(sum(len(part.values) for part in slices))
+
+    def recovery(self, recovered: bool, assigned: int, remaining: int) -> None:
+        """Now and then."""
+        self._ready.set(recovered)
+        self._assigned.set(assigned)
+        self._remaining.set(0 if recovered else remaining)
 
 
 _RAW: Final[dict[str, Any]] = {"key_serializer": "raw", "value_serializer": "raw", "value_type": bytes}
@@ -202,6 +346,8 @@ def _app(settings: WorkerSettings, hooks: Hooks) -> tuple[faust.App, SliceStore]
         consumer_group_instance_id=settings.instance_id,
         consumer_max_fetch_size=settings.fetch_max_bytes,
         broker_max_poll_records=settings.max_poll_records,
+        broker_credentials=faust_credentials(settings.client),
+        broker_request_timeout=max(90.0, settings.session_timeout_s),
         broker_session_timeout=settings.session_timeout_s,
         broker_heartbeat_interval=settings.session_timeout_s / 3,
         broker_rebalance_timeout=settings.rebalance_timeout_s,

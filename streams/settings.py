@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+ClientSetting = str | int | float | bool
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings:
@@ -51,8 +53,10 @@ class WorkerSettings:
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     """Where /metrics, /healthz and /readyz are served; None serves nothing, 0 takes a free port."""
-    producer: Mapping[str, str | int | float | bool] = field(default_factory=dict)
-    """More librdkafka settings for the producer."""
+    client: Mapping[str, ClientSetting] = field(default_factory=dict)
+    """librdkafka settings of every connection, for encryption and credentials (`security.protocol` ...)."""
+    producer: Mapping[str, ClientSetting] = field(default_factory=dict)
+    """More librdkafka settings of the producer."""
 
     def __post_init__(self) -> None:
         if not self.sources or len(set(self.sources)) != len(self.sources):

@@ -1,0 +1,130 @@
+"""Follows the ends of partitions apart from fetching, so that a fetcher that is stuck shows.
+
+The consumer's own high watermark comes with each fetch: when fetching stops, it stands still,
+and the lag with it. So a thread asks the brokers itself.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
+
+from haltline.streams.health import Partition, Progress, Sample, Verdict, follow, judge
+from haltline.streams.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+_REQUEST_WITHIN_S = 10.0
+
+
+class Place(Protocol):
+    """What the worker knows of itself; asked from another thread."""
+
+    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
+        """By assigned source partition: the first offset not processed, the time of the last processed record."""
+        ...
+
+    def committed(self, partition: Partition) -> int | None:
+        """The offset that was last committed."""
+        ...
+
+    def recovered(self) -> bool:
+        """Whether the states of the assigned partitions are there."""
+        ...
+
+    def changelog_partitions(self) -> Iterable[int]:
+        """Those that only this process may write."""
+        ...
+
+    def changelog_ends(self, ends: Mapping[int, int]) -> None:
+        """Where those ended when asked."""
+        ...
+
+
+class LagWatch:
+    """A thread that keeps the lag metrics and the verdict, until `close`."""
+
+    def __init__(
+        self,
+        client: Mapping[str, str | int | float | bool],
+        place: Place,
+        metrics: Metrics,
+        *,
+        changelog: str,
+        interval_s: float,
+        stuck_after_s: float,
+    ) -> None:
+        self._admin = AdminClient(dict(client))
+        self._place = place
+        self._changelog = changelog
+        self._interval_s = interval_s
+        self._stuck_after_s = stuck_after_s
+        self._lag = metrics.gauge("consumer_lag_records")
+        self._lag_seconds = metrics.gauge("consumer_lag_seconds")
+        self._committed = metrics.gauge("consumer_committed_offset")
+        self._end = metrics.gauge("consumer_high_watermark")
+        self._progress: Mapping[Partition, Progress] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
+        self._thread.start()
+
+    def verdict(self) -> Verdict:
+        """What the process says of itself now."""
+        return judge(self._progress, time.time(), stuck_after_s=self._stuck_after_s, recovered=self._place.recovered())
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.wait(self._interval_s):
+            try:
+                self._look()
+            except KafkaException as failed:  # the last known ends go on counting
+                log.warning("lag: wanted the ends of the partitions, came %s", failed)
+
+    def _look(self) -> None:
+        positions = self._place.positions()
+        owned = [(self._changelog, partition) for partition in self._place.changelog_partitions()]
+        ends = self._ends([*positions, *owned])
+        self._place.changelog_ends({partition: ends[topic, partition] for topic, partition in owned})
+        now_s = time.time()
+        before, self._progress = (
+            self._progress,
+            {
+                partition: follow(
+                    self._progress.get(partition),
+                    Sample(next_offset=next_offset, end_offset=ends[partition], last_record_ms=last_record_ms),
+                    now_s,
+                )
+                for partition, (next_offset, last_record_ms) in positions.items()
+            },
+        )
+        self._publish(before, now_s)
+
+    def _ends(self, partitions: list[Partition]) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        asked = self._admin.list_offsets(
+            {TopicPartition(*partition): OffsetSpec.latest() for partition in partitions},  # type: ignore[no-untyped-call]  # its stubs miss it
+            request_timeout=_REQUEST_WITHIN_S,
+        )
+        return {(tp.topic, tp.partition): answer.result().offset for tp, answer in asked.items()}
+
+    def _publish(self, before: Mapping[Partition, Progress], now_s: float) -> None:
+        for partition, seen in self._progress.items():
+            labels = (partition[0], str(partition[1]))
+            self._lag.labels(*labels).set(seen.lag)
+            self._lag_seconds.labels(*labels).set(seen.lag_seconds(now_s))
+            self._end.labels(*labels).set(seen.end_offset)
+            committed = self._place.committed(partition)
+            if committed is not None:
+                self._committed.labels(*labels).set(committed)
+        for topic, number in before.keys() - self._progress.keys():  # another worker tells of them now
+            for gauge in (self._lag, self._lag_seconds, self._end, self._committed):
+                gauge.remove(topic, str(number))
