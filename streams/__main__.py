@@ -1,0 +1,27 @@
+"""The entry point of the command line: `haltline`, and `python -m haltline.streams`."""
+
+import sys
+
+PROCESSOR = frozenset(
+    {"aiokafka", "arro3", "cramjam", "deltalake", "faust", "prometheus_client", "rich", "typer", "uvloop", "yaml"}
+)
+"""What only the extra `processor` installs; an agent installs haltline without it."""
+
+
+def main() -> None:
+    """Runs a command and ends the process with its exit code."""
+    try:
+        from haltline.streams.cli.app import app  # noqa: PLC0415  # a bare install must get this far
+
+        app()
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in PROCESSOR:
+            raise
+        sys.exit(
+            f"haltline: the command line needs {missing.name}, which is not installed. "
+            "It comes with the processor: pip install 'haltline[processor]'"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command line `haltline`: one file for each group of commands."""

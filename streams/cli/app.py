@@ -1,0 +1,18 @@
+"""The application: every group of commands in the order of the help."""
+
+import typer
+
+from haltline.streams.cli import command, doctor, run, schemas, status, tail, topics
+from haltline.streams.cli.common import EXIT_CODES, Commands
+
+app = typer.Typer(
+    name="haltline",
+    cls=Commands,
+    help=f"Stops runaway AI agents while they run. Begin with: haltline demo\n\n{EXIT_CODES}",
+    no_args_is_help=True,
+    add_completion=False,  # it edits files of the shell
+    pretty_exceptions_enable=False,  # a traceback that is not expected is for a bug report: plain, whole
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (run, status, command, tail, topics, schemas, doctor):
+    group.register(app)

@@ -1,0 +1,116 @@
+"""`haltline topics`: make them on a cluster, check the ones that are there."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from confluent_kafka.admin import AdminClient
+from rich.table import Table
+
+from haltline.schemas.topics import Topics
+from haltline.streams.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    Client,
+    ClientConfig,
+    Exit,
+    Group,
+    Prefix,
+    console,
+    fail,
+    print_json,
+)
+from haltline.streams.log_reader import open_consumer
+from haltline.streams.settings import WorkerSettings
+from haltline.streams.topics import NoAdminApiError, TopicReport, check_topics, create_topics
+
+_log = logging.getLogger(__name__)
+
+
+def create(
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    partitions: Annotated[int, typer.Option(help="How many partitions each topic gets.", min=1)] = 12,
+    replication: Annotated[int, typer.Option(help="How many brokers hold each partition.", min=1)] = 3,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    as_json: AsJson = False,
+) -> None:
+    """Make every topic that is missing. What is there is left as it is; exit 1 when that is not as it must be.
+
+    Example: haltline topics create --bootstrap kafka-1:9092 --partitions 12 --replication 3
+    """
+    changelog = changelog_of(Topics(prefix), group)
+    _report(
+        bootstrap,
+        client_config,
+        lambda admin: create_topics(admin, Topics(prefix), partitions, replication, changelog=changelog),
+        as_json=as_json,
+    )
+
+
+def check(
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    partitions: Annotated[
+        int | None, typer.Option(help="How many there must be; left out: as many as `actions` has.", min=1)
+    ] = None,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the topics of a cluster with what haltline needs; exit 1 when one is missing or differs.
+
+    Example: haltline topics check --bootstrap kafka-1:9092
+    """
+    changelog = changelog_of(Topics(prefix), group)
+    _report(
+        bootstrap,
+        client_config,
+        lambda admin: check_topics(admin, Topics(prefix), changelog=changelog, partitions=partitions),
+        as_json=as_json,
+    )
+
+
+def changelog_of(topics: Topics, group: str) -> str:
+    """The topic that holds the state of the group's workers."""
+    return WorkerSettings(bootstrap="", sources=topics.session_sources, group=group).changelog
+
+
+def _report(bootstrap: str, client: Client, ask: Callable[[AdminClient], list[TopicReport]], *, as_json: bool) -> None:
+    open_consumer(bootstrap, client=client).close()  # says at once when nobody is there
+    try:
+        reports = ask(AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log))
+    except NoAdminApiError as error:
+        fail(error, Exit.USAGE)
+    except RuntimeError as error:
+        fail(error, Exit.NO)
+    if as_json:
+        print_json([{**asdict(report), "ok": report.ok} for report in reports])
+    else:
+        table = Table("topic", "partitions", "", "what it holds")
+        for report in reports:
+            state = "made" if report.created else "ok" if report.ok else "differs" if report.partitions else "missing"
+            table.add_row(report.topic, str(report.partitions), state, report.what)
+        console().print(table)
+        for report in reports:
+            for difference in report.differences:
+                console().print(str(difference), style="yellow", markup=False)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(Exit.NO)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(help="Make haltline's topics on a cluster, or check the ones that are there.")
+    group.command()(create)
+    group.command()(check)
+    app.add_typer(group, name="topics", no_args_is_help=True)

@@ -1,0 +1,207 @@
+"""Reads topics from outside of any group: to their end as it is now, then on as records arrive."""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from haltline.streams.settings import ClientSetting
+
+ANSWER_WITHIN_S: Final = 5.0
+"""How long a broker has to answer a first question."""
+
+_POLL_S = 0.2
+
+# What librdkafka says of lost connections; who asks gets an exception instead.
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
+
+
+class Unreachable(ConnectionError):
+    """No broker answers at the address."""
+
+
+class NoSuchTopic(LookupError):
+    """The cluster has no topic of this name."""
+
+
+def open_consumer(
+    bootstrap: str,
+    group: str = "haltline-reader",
+    *,
+    client: Mapping[str, ClientSetting] | None = None,
+    within_s: float = ANSWER_WITHIN_S,
+) -> Consumer:
+    """A consumer that joins no group and commits nothing, with a broker that has answered.
+
+    `client` are librdkafka's settings for encryption and credentials.
+
+    Raises:
+        Unreachable: no broker answers in time.
+
+    """
+    consumer = Consumer(
+        {
+            **(client or {}),
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            # A short command must not sit in a long poll; the embedded broker does not wake one.
+            "fetch.wait.max.ms": 20,
+        },
+        logger=_log,
+    )
+    try:
+        consumer.list_topics(timeout=within_s)
+    except KafkaException as failed:
+        consumer.close()
+        raise Unreachable(f"broker {bootstrap}: wanted an answer within {within_s:g} s, came {_said(failed)}") from None
+    return consumer
+
+
+def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    """The partitions of a topic.
+
+    Raises:
+        NoSuchTopic: there is none of this name.
+        Unreachable: no broker answers in time.
+
+    """
+    try:
+        found = consumer.list_topics(topic, timeout=ANSWER_WITHIN_S).topics[topic]
+    except KafkaException as failed:
+        raise Unreachable(f"topic {topic}: wanted its partitions, came {_said(failed)}") from None
+    if found.error is not None or not found.partitions:
+        raise NoSuchTopic(f"topic {topic}: wanted one that is there, came {found.error or 'no partitions'}")
+    return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
+
+
+def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """The first offset that is kept, and the one that the next record will get.
+
+    Raises:
+        Unreachable: no broker answers in time.
+
+    """
+    try:
+        found = consumer.get_watermark_offsets(partition, timeout=ANSWER_WITHIN_S, cached=False)
+    except KafkaException as failed:
+        raise Unreachable(
+            f"topic {partition.topic}, partition {partition.partition}: wanted its ends, came {_said(failed)}"
+        ) from None
+    if found is None:
+        raise Unreachable(
+            f"topic {partition.topic}, partition {partition.partition}: "
+            f"wanted its ends within {ANSWER_WITHIN_S:g} s, came no answer"
+        )
+    return found
+
+
+class LogReader:
+    """Every partition of some topics, from the beginning or from now on. Use it in a `with` block.
+
+    Raises Unreachable or NoSuchTopic when it is made.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: Sequence[str],
+        *,
+        from_beginning: bool = True,
+        client: Mapping[str, ClientSetting] | None = None,
+    ) -> None:
+        self._consumer = open_consumer(bootstrap, client=client)
+        try:
+            partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
+            ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
+            # Offsets, not "the end": what is written from now on is read, even before the first poll.
+            self._consumer.assign(
+                [
+                    TopicPartition(
+                        tp.topic, tp.partition, OFFSET_BEGINNING if from_beginning else ends[tp.topic, tp.partition][1]
+                    )
+                    for tp in partitions
+                ]
+            )
+        except BaseException:
+            self._consumer.close()
+            raise
+        self._behind = {place: end for place, (low, end) in ends.items() if from_beginning and low < end}
+
+    def to_end(self, *, within_s: float = 60.0) -> Iterator[Message]:
+        """The records up to the ends as they were when this reader was made.
+
+        Raises:
+            Unreachable: not all of them came in time.
+
+        """
+        deadline = time.monotonic() + within_s
+        while self._behind:
+            if (message := self.poll(_POLL_S)) is not None:
+                yield message
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    f"topics {sorted({topic for topic, _ in self._behind})}: wanted every record up to the end "
+                    f"within {within_s:g} s, came not all of {len(self._behind)} partitions"
+                )
+
+    def poll(self, timeout_s: float) -> Message | None:
+        """The next record, or None when there is none in time.
+
+        Raises:
+            KafkaException: the broker refuses for good.
+
+        """
+        message = self._consumer.poll(timeout_s)
+        if message is None:
+            return None
+        error = message.error()
+        place = (str(message.topic()), int(message.partition() or 0))
+        if error is None:
+            if int(message.offset() or 0) + 1 >= self._behind.get(place, 0):
+                self._behind.pop(place, None)
+            return message
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._behind.pop(place, None)  # also where compaction took the last records away
+        elif error.fatal() or not _passes(error):
+            raise KafkaException(error)
+        return None
+
+    def close(self) -> None:
+        """Ends the reading."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _passes(error: KafkaError) -> bool:
+    """Whether librdkafka goes on by itself: the broker is away for a while."""
+    return error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+
+
+def _said(failed: KafkaException) -> str:
+    error = failed.args[0]
+    return f"{error.name()}: {error.str()}"

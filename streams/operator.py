@@ -1,0 +1,296 @@
+"""What an operator does to a running system: command it, wait for the worker's answer, see what holds.
+
+Nothing here prints. Every act is a Command on the `commands` topic, whose delivery is confirmed; it
+stays there, and so is carried out later when no worker runs now.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from haltline.schemas import wire
+from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, control_key
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.outbox import DeliveryFailed, Outbox
+from haltline.streams.settings import ClientSetting
+
+LONGEST_BATCH: Final = timedelta(hours=8)
+"""A declared batch ends with the shift of who declared it."""
+
+LABELS: Final = ("confirmed", "false_alarm")
+"""What an operator can say of a decision."""
+
+FLEET: Final = "*"
+"""The id of the one fleet."""
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What became of a command."""
+
+    command: Command
+    answered: bool
+    """Whether a worker has carried it out; False: not in time, it stays on the topic."""
+    before: ControlRecord | None = None
+    """What held for the scope before."""
+    after: ControlRecord | None = None
+    """What holds now; None after a reset, and where the command concerns no control record."""
+    waited_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionLag:
+    """How far the workers of a group are on one partition of a source."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    """The next offset to be read; None: nothing was committed yet."""
+    end: int
+    lag_records: int
+
+
+class NotFound(LookupError):
+    """What was asked about is not there."""
+
+
+class Operator:
+    """An operator's hands on one cluster.
+
+    Every method raises Unreachable when no broker answers, NoSuchTopic when haltline's topics are not
+    there, and ValueError for a command that may not be given, such as a reset without a reason.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        topics: Topics | None = None,
+        group: str = "haltline",
+        answer_within_s: float = 10.0,
+        client: Mapping[str, ClientSetting] | None = None,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._client = client or {}
+        self._topics = topics or Topics()
+        self._group = group
+        self._within_s = answer_within_s
+
+    def kill(
+        self,
+        scope: ScopeKind,
+        scope_id: str,
+        *,
+        by: str,
+        reason: str,
+        until_stopped: bool = False,
+    ) -> Answer:
+        """Stops a session, an agent, a tool, a target, a mission or the fleet, now.
+
+        Answered when the worker's entry stands in the `control` topic; with `until_stopped` when the
+        agent's side has said that it stopped.
+        """
+        command = _command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
+
+        def done(record: ControlRecord | None) -> bool:
+            return record is not None and (not until_stopped or record.stopped_at is not None)
+
+        return self._act(command, done)
+
+    def reset(self, scope: ScopeKind, scope_id: str, *, by: str, reason: str) -> Answer:
+        """Releases what was killed. Answered when no entry stands in the `control` topic any more."""
+        return self._act(
+            _command(CommandKind.RESET, scope, scope_id, by=by, reason=reason), lambda record: record is None
+        )
+
+    def declare_batch(
+        self,
+        session_id: str,
+        *,
+        max_deletes: int,
+        actions: str = "*",
+        targets: Sequence[str] = (),
+        lasts: timedelta,
+        by: str,
+        reason: str,
+    ) -> Answer:
+        """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
+        if not timedelta(0) < lasts <= LONGEST_BATCH:
+            raise ValueError(f"batch of {session_id}: wanted it to last up to {LONGEST_BATCH}, came {lasts}")
+        expires_ms = _now_ms() + int(lasts.total_seconds() * 1000)
+        batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
+        return self._tell(_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch))
+
+    def label(self, decision_id: str, label: str, *, session_id: str | None = None, by: str, reason: str) -> Answer:
+        """Says whether a decision was right, for the tuning of thresholds and for the audit.
+
+        Without `session_id` the decision is looked up. Raises NotFound when it is not on the topic.
+        """
+        if label not in LABELS:
+            raise ValueError(f"label of {decision_id}: wanted one of {', '.join(LABELS)}, came {label!r}")
+        session_id = session_id or self.decision(decision_id).session_id
+        return self._tell(
+            _command(
+                CommandKind.LABEL,
+                ScopeKind.SESSION,
+                session_id,
+                by=by,
+                reason=reason,
+                decision_id=decision_id,
+                label=label,
+            )
+        )
+
+    def decision(self, decision_id: str) -> Decision:
+        """A decision by its id. Raises NotFound when the `interventions` topic does not hold it."""
+        with self._reader(self._topics.interventions) as reader:
+            for message in reader.to_end():
+                try:
+                    decision = wire.decode(Decision, message.value())
+                except wire.InvalidRecord:
+                    continue
+                if decision.decision_id == decision_id:
+                    return decision
+        raise NotFound(f"topic {self._topics.interventions}: wanted decision {decision_id}, came none of this id")
+
+    def standing(self) -> list[ControlRecord]:
+        """All that holds now, the longest standing first."""
+        with self._reader(self._topics.control) as reader:
+            return sorted(_standing(reader).values(), key=lambda record: (record.since, record.key))
+
+    def lag(self) -> list[PartitionLag]:
+        """How far the group's workers are, by topic and partition."""
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client)
+        try:
+            sources = [tp for topic in self._topics.session_sources for tp in partitions_of(consumer, topic)]
+            committed = consumer.committed(sources, timeout=self._within_s)
+            return [_lag(tp, *bounds(consumer, tp)) for tp in committed]
+        except KafkaException as failed:
+            raise Unreachable(f"group {self._group}: wanted its committed offsets, came {failed}") from failed
+        finally:
+            consumer.close()
+
+    def _reader(self, topic: str) -> LogReader:
+        return LogReader(self._bootstrap, [topic], client=self._client)
+
+    def _act(self, command: Command, done: Callable[[ControlRecord | None], bool]) -> Answer:
+        """Sends a command, and waits for the record that answers it in the `control` topic."""
+        key = control_key(command.scope, command.id).encode()
+        with self._reader(self._topics.control) as reader:
+            before = _standing(reader).get(key)
+            self._send(command)
+            sent_at = time.monotonic()
+            while time.monotonic() - sent_at < self._within_s:
+                message = reader.poll(_POLL_S)
+                if message is None or message.key() != key:
+                    continue
+                after = _record(message.value())
+                if done(after):
+                    return Answer(
+                        command=command,
+                        answered=True,
+                        before=before,
+                        after=after,
+                        waited_s=time.monotonic() - sent_at,
+                    )
+        return Answer(command=command, answered=False, before=before, waited_s=self._within_s)
+
+    def _tell(self, command: Command) -> Answer:
+        """Sends a command that leaves no control record, and waits until the workers' group is past it."""
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client)
+        try:
+            place = self._send(command)
+            sent_at = time.monotonic()
+            while (waited_s := time.monotonic() - sent_at) < self._within_s:
+                try:
+                    (committed,) = consumer.committed([TopicPartition(place.topic, place.partition)], timeout=2.0)
+                except KafkaException:
+                    continue  # a broker that is away for a moment; the deadline bounds it
+                if committed.offset > place.offset:
+                    return Answer(command=command, answered=True, waited_s=waited_s)
+                time.sleep(_POLL_S)
+        finally:
+            consumer.close()
+        return Answer(command=command, answered=False, waited_s=self._within_s)
+
+    def _send(self, command: Command) -> TopicPartition:
+        """Returns where the command now is, confirmed by the broker."""
+        topic, offsets = self._topics.commands, list[int]()
+        try:
+            outbox = Outbox(self._bootstrap, delivery_timeout_s=self._within_s, settings=self._client)
+            partition = partition_of(command.id, outbox.partitions(topic, within_s=self._within_s))
+            outbox.send(topic, key=command.id.encode(), value=command.to_json(), on_offset=offsets.append)
+            outbox.flush(self._within_s + 1.0)
+        except (DeliveryFailed, RuntimeError) as failed:
+            raise Unreachable(f"command {command.kind} of {command.id}: {failed}") from failed
+        return TopicPartition(topic, partition, offsets[0])
+
+
+def _command(
+    kind: CommandKind,
+    scope: ScopeKind,
+    scope_id: str,
+    *,
+    by: str,
+    reason: str,
+    batch: Batch | None = None,
+    decision_id: str | None = None,
+    label: str | None = None,
+) -> Command:
+    for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
+        if not text.strip():
+            raise ValueError(f"{kind} of {scope} {scope_id!r}: {name}: wanted a text that says it, came {text!r}")
+    if (scope is ScopeKind.FLEET) != (scope_id == FLEET):
+        raise ValueError(f"{kind}: wanted the id {FLEET} with the scope fleet and only there, came {scope} {scope_id}")
+    return Command(
+        command_id=uuid.uuid4().hex,
+        kind=kind,
+        scope=scope,
+        id=scope_id,
+        by=by.strip(),
+        reason=reason.strip(),
+        time=_now_ms(),
+        batch=batch,
+        decision_id=decision_id,
+        label=label,
+    )
+
+
+def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:
+    """The last record of every key, without those that were removed."""
+    standing: dict[bytes, ControlRecord] = {}
+    for message in reader.to_end():
+        key = message.key() or b""
+        record = _record(message.value())
+        if record is None:
+            standing.pop(key, None)
+        else:
+            standing[key] = record
+    return standing
+
+
+def _record(value: bytes | None) -> ControlRecord | None:
+    return None if value is None else wire.decode(ControlRecord, value)
+
+
+def _lag(tp: TopicPartition, low: int, end: int) -> PartitionLag:
+    committed = tp.offset if tp.offset >= 0 else None
+    # What retention took away will never be read.
+    start = low if committed is None else max(low, committed)
+    return PartitionLag(
+        topic=tp.topic, partition=tp.partition, committed=committed, end=end, lag_records=max(0, end - start)
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
