@@ -4,6 +4,7 @@ Nothing here prints. Every act is a Command on the `commands` topic, whose deliv
 stays there, and so is carried out later when no worker runs now.
 """
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -11,15 +12,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from haltline.schemas import wire
 from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, control_key
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
-from haltline.streams.outbox import DeliveryFailed, Outbox
 from haltline.streams.settings import ClientSetting
 
 LONGEST_BATCH: Final = timedelta(hours=8)
@@ -32,6 +31,12 @@ FLEET: Final = "*"
 """The id of the one fleet."""
 
 _POLL_S = 0.1
+_CONFIRM_WITHIN_S = 10.0
+
+# librdkafka's words on lost connections; the caller gets an exception instead.
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,16 +229,37 @@ class Operator:
         return Answer(command=command, answered=False, waited_s=self._within_s)
 
     def _send(self, command: Command) -> TopicPartition:
-        """Returns where the command now is, confirmed by the broker."""
-        topic, offsets = self._topics.commands, list[int]()
-        try:
-            outbox = Outbox(self._bootstrap, delivery_timeout_s=self._within_s, settings=self._client)
-            partition = partition_of(command.id, outbox.partitions(topic, within_s=self._within_s))
-            outbox.send(topic, key=command.id.encode(), value=command.to_json(), on_offset=offsets.append)
-            outbox.flush(self._within_s + 1.0)
-        except (DeliveryFailed, RuntimeError) as failed:
-            raise Unreachable(f"command {command.kind} of {command.id}: {failed}") from failed
-        return TopicPartition(topic, partition, offsets[0])
+        """Returns where the command now is, confirmed by the broker.
+
+        Not by an idempotent producer: it takes half a second before its first record, and every
+        command may come twice.
+        """
+        delivered: list[tuple[KafkaError | None, Message]] = []
+        producer = Producer(
+            {
+                **self._client,
+                "bootstrap.servers": self._bootstrap,
+                "partitioner": "murmur2_random",
+                "acks": "all",
+                "delivery.timeout.ms": int(_CONFIRM_WITHIN_S * 1000),
+            },
+            logger=_log,
+        )
+        producer.produce(
+            self._topics.commands,
+            key=command.id.encode(),
+            value=command.to_json(),
+            on_delivery=lambda error, message: delivered.append((error, message)),
+        )
+        producer.flush(_CONFIRM_WITHIN_S + 1.0)
+        error, message = delivered[0] if delivered else (None, None)
+        if message is None or error is not None:
+            came = "no answer" if error is None else f"{error.name()}: {error.str()}"
+            raise Unreachable(
+                f"command {command.kind} of {command.id}: wanted it confirmed on {self._topics.commands} "
+                f"within {_CONFIRM_WITHIN_S:g} s, came {came}"
+            )
+        return TopicPartition(self._topics.commands, int(message.partition() or 0), int(message.offset() or 0))
 
 
 def _command(

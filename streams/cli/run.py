@@ -84,6 +84,7 @@ def worker(
     checked = read_policy(policy)
     require_topics(bootstrap, [*topics.all, settings.changelog], client_config)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("haltline").setLevel(logging.INFO)
     raise typer.Exit(run(settings, topics, checked))
 
 
