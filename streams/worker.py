@@ -31,4 +31,4 @@ def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
             metrics=SessionMeter(metrics),
         )
 
-    return run_worker(settings, sessions)
+    return run_worker(settings, sessions, metrics)
