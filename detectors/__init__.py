@@ -8,11 +8,17 @@ from pydantic import ValidationError
 from haltline.detectors.base import Detector
 from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
+from haltline.detectors.error_repetition import ErrorRepetition
+from haltline.detectors.resource_growth import ResourceGrowth
+from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.schemas.policy import Override, Policy
 
 ALL: tuple[type[Detector[Any]], ...] = (
     DestructiveRepeat,
     DestructiveVolume,
+    ErrorRepetition,
+    ResourceGrowth,
+    SevereDestruction,
 )
 """Every detector, in the order in which they look at an event. One that is not listed does not run."""
 

@@ -1,13 +1,18 @@
 """An event as detectors see it: with what the policy knows of the tool and what the session knows of the call."""
 
+from haltline.detectors import progress
 from haltline.detectors.calls import Call, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.errors import Normalization, error_key
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence
 
 __all__ = ["Act", "Call", "Calls", "Phase"]
+
+_HEAD_CHARS = 240
+"""Of a command line or program, what is remembered until its result comes."""
 
 
 class Act:
@@ -17,6 +22,7 @@ class Act:
         "_classifier",
         "_destroys",
         "_effect",
+        "_head",
         "_losses",
         "action",
         "batch",
@@ -58,6 +64,7 @@ class Act:
         self.offset = offset
         self._classifier = classifier
         self._effect: Effect | None = None
+        self._head: str | None = None
         self._destroys: tuple[Destruction, ...] | None = None
         self._losses: tuple[Destruction, ...] | None = None
 
@@ -74,7 +81,10 @@ class Act:
     @property
     def failed(self) -> bool:
         """The call was executed and did not succeed."""
-        return self.event.outcome is Outcome.ERROR or self.event.outcome is Outcome.TIMEOUT
+        outcome = self.event.outcome
+        if outcome is None or outcome is Outcome.UNKNOWN:
+            return bool(self.event.error) and self.is_result
+        return outcome is Outcome.ERROR or outcome is Outcome.TIMEOUT
 
     @property
     def refused(self) -> bool:
@@ -130,6 +140,50 @@ class Act:
         if self.call is not None:
             return tuple(self.call.creates)
         return self._classifier.creates(self.event, self.action)
+
+    @property
+    def head(self) -> str:
+        """The beginning of the command line or program, or the first target."""
+        if self.call is not None:
+            return self.call.head
+        if self._head is None:
+            text = self._classifier.text(self.event, self.action)
+            self._head = text[:_HEAD_CHARS] or self._classifier.targets(self.event)[0]
+        return self._head
+
+    @property
+    def subject(self) -> str:
+        """What the call is about: its tool with the program and its argument, or with its first target."""
+        head = self.head
+        runs = self._classifier.tool(self.action).effect is Effect.EXEC
+        return f"{self.action} {progress.subject(head) if runs else head}"
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes anything that a later call could see."""
+        if self.call is not None:
+            return self.call.changes
+        return self._classifier.changes(self.event, self.action)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it looks at something that is expected to change by itself."""
+        if self.call is not None:
+            return self.call.waits
+        tool = self._classifier.tool(self.action)
+        if tool.effect is Effect.POLL or self.event.effect is Effect.POLL:
+            return True
+        return tool.effect is Effect.EXEC and progress.waits(self._classifier.text(self.event, self.action))
+
+    def error_key(self, level: Normalization) -> str:
+        """The error in its normal form; empty when the call did not fail, or said nothing of why."""
+        event = self.event
+        if not (self.failed or self.refused):
+            return ""
+        key = error_key(event.error or event.output_head or "", level)
+        if key or self._classifier.tool(self.action).effect is Effect.EXEC:
+            return key  # a program that fails without a word, such as a search that finds nothing, gives an answer
+        return "timeout" if event.outcome is Outcome.TIMEOUT else f"{self.action} failed"
 
     @property
     def evidence(self) -> Evidence:

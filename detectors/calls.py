@@ -46,6 +46,10 @@ class Call:
     losses: list[list[str]] = field(default_factory=list)
     """`[verb, target, badness]` of each of somebody's things that it would take away."""
     creates: list[str] = field(default_factory=list)
+    head: str = ""
+    """The beginning of the command line or program, or the first target: what the call is about."""
+    changes: bool = False
+    waits: bool = False
 
 
 @dataclass(slots=True)
@@ -127,6 +131,7 @@ class Calls:
         call = Call(key, act.time_ms, act.index, act.event.event_id, act.offset, act.action, act.effect.value)
         call.losses = [[loss.verb, loss.target, loss.badness.name] for loss in act.losses]
         call.creates = list(act.creates)
+        call.head, call.changes, call.waits = act.head, act.changes, act.waits
         self.open.pop(key, None)
         _remember(self.open, key, call, limit=MAX_OPEN_CALLS)
 

@@ -1,36 +1,49 @@
 """What a tool does, from its name, its arguments and the policy."""
 
 import re
+import shlex
 from fnmatch import translate
 from typing import Any
 
+from haltline.detectors import named, progress
 from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.sql import sql_creations, sql_destructions
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
 
 BUILT_IN: tuple[Tool, ...] = (
     *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SHELL) for name in (
         "bash", "sh", "shell", "zsh", "execute_bash", "execute_command", "run_command", "run_shell_command",
-        "run_terminal_cmd", "terminal", "local_shell", "exec_command",
+        "run_terminal_cmd", "run_terminal_command", "terminal", "local_shell", "exec_command", "exec", "cmd",
+        "run_shell", "shell_command", "bash_tool", "command",
     )),
     *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SQL) for name in (
-        "sql", "execute_sql", "run_sql", "run_query", "query_database", "sql_query", "execute_query",
+        "sql", "sql_*", "*_sql", "query", "*_query", "query_database", "query_db",
+    )),
+    *(Tool(match=name, effect=Effect.EXEC) for name in (
+        "run_code", "execute_code", "run_python*", "execute_python*", "python*", "ipython", "code_interpreter",
+        "execute_ipython_cell", "run_tests", "test",
     )),
     *(Tool(match=name, effect=Effect.DESTRUCTIVE) for name in (
-        "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "delete",
-        "drop", "truncate", "destroy", "purge",
+        "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
+        "bulk_delete*", "batch_delete*", "hard_delete*", "delete", "drop", "truncate", "destroy", "purge", "wipe",
+    )),
+    *(Tool(match=name, effect=Effect.POLL) for name in (
+        "wait_*", "poll_*", "*_status", "check_status*", "task_output", "bash_output", "wait", "poll", "sleep",
     )),
     *(Tool(match=name, effect=Effect.READ) for name in (
-        "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*", "read",
-        "grep", "glob", "ls",
+        "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*", "count_*",
+        "read", "grep", "glob", "ls", "view", "search", "think", "say", "web_search", "web_fetch", "calculat*",
+        "check_*", "open_*", "query_*", "select_*",
     )),
-    *(Tool(match=name, effect=Effect.POLL) for name in ("wait_*", "poll_*", "*_status", "check_*")),
     *(Tool(match=name, effect=Effect.MUTATE) for name in (
-        "update_*", "set_*", "remove_*", "modify_*", "cancel_*", "move_*", "rename_*", "replace_*",
+        "update_*", "set_*", "remove_*", "modify_*", "cancel_*", "move_*", "rename_*", "replace_*", "terminate_*",
     )),
-    *(Tool(match=name, effect=Effect.WRITE) for name in ("create_*", "write_*", "edit_*", "add_*", "write", "edit",
-        "str_replace*")),
-    *(Tool(match=name, effect=Effect.NETWORK) for name in ("http_*", "send_*", "post_*", "web*")),
+    *(Tool(match=name, effect=Effect.WRITE) for name in (
+        "create_*", "write_*", "edit_*", "add_*", "write", "edit", "multi_edit", "notebook_edit", "str_replace*",
+        "insert_*", "apply_patch", "apply_*", "save_*", "upload_*", "make_*",
+    )),
+    *(Tool(match=name, effect=Effect.NETWORK) for name in ("http_*", "send_*", "post_*", "web*", "curl", "request*")),
 )  # fmt: skip
 """Read in order; the first that matches wins. `delete_*`, `drop_*` and `truncate_*` are TapPass's own three."""
 
@@ -41,9 +54,17 @@ TARGET_ARGS = (
 """Arguments that name what an action is about, from the most telling to the least."""
 
 _QUALIFIED = ("database", "schema", "table")
-_COMMAND_ARGS = ("command", "cmd", "script", "code", "input")
-_SQL_ARGS = ("query", "sql", "statement", "command")
+_PATH_ARGS = frozenset({"path", "file_path", "filename", "file"})
+_TEXT_ARGS = {
+    Reading.SHELL: ("command", "cmd", "script", "input", "code"),
+    Reading.SQL: ("query", "sql", "statement", "command"),
+    Reading.PLAIN: ("code", "script", "source", "command", "cmd", "input"),
+}
+_CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
+_CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
+_MAX_ID_CHARS = 480
 _CACHED_NAMES = 4096
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Classifier:
@@ -64,12 +85,38 @@ class Classifier:
         return known
 
     def _look_up(self, action: str) -> Tool:
-        # `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/read_file` are named by their last part.
-        names = (action.lower(), re.split(r"__|[./:]", action.lower())[-1])
+        # `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` are named by their last part.
+        names = dict.fromkeys((action.lower(), _snake(action), self._short_name(action)))
         for pattern, tool in self._tools:
             if any(pattern.match(name) for name in names):
                 return tool
         return Tool(match=action)
+
+    @staticmethod
+    def _short_name(action: str) -> str:
+        return re.split(r"__|[./:]", _snake(action))[-1]
+
+    def text(self, event: ActionEvent, action: str) -> str:
+        """The command line, statement or program that the action runs; empty when it runs none."""
+        tool = self.tool(action)
+        if tool.effect is not Effect.EXEC or not event.args:
+            return ""
+        for name in _TEXT_ARGS[tool.reading]:
+            value = event.args.get(name)
+            if isinstance(value, str):
+                return value
+            if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+                return shlex.join(value)
+        return ""
+
+    def changes(self, event: ActionEvent, action: str) -> bool:
+        """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
+        tool = self.tool(action)
+        effect = tool.effect if event.effect is None or tool.effect is not None else event.effect
+        if effect is not Effect.EXEC:
+            return effect is None or effect in _CHANGING or event.effect in _CHANGING
+        text = self.text(event, action)
+        return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes(text)
 
     def effect(self, event: ActionEvent, action: str) -> Effect:
         """The policy's effect of the tool, raised by the producer's hint and by what it would destroy."""
@@ -84,15 +131,37 @@ class Classifier:
         """What the action would take away: every target of a destructive tool, or what a command line says."""
         tool = self.tool(action)
         if tool.effect is Effect.DESTRUCTIVE or event.effect is Effect.DESTRUCTIVE:
-            verb = action or "destructive"
-            return tuple(Destruction(verb, target, Badness.PLAIN) for target in self.targets(event))
+            found = self._read_text(tool, event, action) if tool.effect is Effect.EXEC else ()
+            verb = self._short_name(action) or "destroy"
+            return found or tuple(
+                Destruction(verb, target, named.badness(verb, target)) for target in self.targets(event)
+            )
+        if tool.effect is Effect.EXEC:
+            return self._read_text(tool, event, action)
+        args = event.args
+        if args and str(args.get("method", "")).upper() == "DELETE" and _is_id(args.get("url")):
+            return (Destruction("http_delete", f"url={args['url']}", Badness.PLAIN),)
+        return ()
+
+    def _read_text(self, tool: Tool, event: ActionEvent, action: str) -> tuple[Destruction, ...]:
+        text = self.text(event, action)
+        if not text:
+            return ()
+        if tool.reading is Reading.SQL:
+            return sql_destructions(text)
         return ()
 
     def creates(self, event: ActionEvent, action: str) -> tuple[str, ...]:
-        """What the action makes, as targets: those of a tool that creates or writes."""
-        if self.tool(action).effect is not Effect.WRITE:
+        """What the action makes, as targets: those of a tool that creates or writes, or what a command line says."""
+        tool = self.tool(action)
+        if tool.effect is Effect.WRITE:
+            return self.targets(event)
+        if tool.effect is not Effect.EXEC:
             return ()
-        return self.targets(event)
+        text = self.text(event, action)
+        if tool.reading is Reading.SQL:
+            return sql_creations(text)
+        return ()
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
@@ -104,14 +173,28 @@ class Classifier:
             return (",".join(parts),)
         for name in self._target_args:
             value = args.get(name)
+            kind = "path" if name in _PATH_ARGS else name
             if _is_id(value):
-                return (f"{name}={value}",)
+                return (named.target(kind, value),)
             if isinstance(value, list) and value and all(_is_id(item) for item in value):
-                return tuple(dict.fromkeys(f"{name}={item}" for item in value))
+                return tuple(dict.fromkeys(named.target(kind, item) for item in value))
         return ("unknown",)
 
 
+def _snake(action: str) -> str:
+    return _CAMEL.sub("_", action).lower().replace("-", "_")
+
+
+def _cwd(event: ActionEvent) -> str | None:
+    """The working directory, where the event says it."""
+    for name in _CWD_ARGS:
+        value = (event.args or {}).get(name)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
 def _is_id(value: Any) -> bool:
-    return (isinstance(value, str) and 0 < len(value) <= 512) or (
+    return (isinstance(value, str) and 0 < len(value) <= _MAX_ID_CHARS) or (
         isinstance(value, int) and not isinstance(value, bool)
     )

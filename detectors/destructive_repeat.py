@@ -90,7 +90,7 @@ class DestructiveRepeat(Detector[State]):
         return self.finding(
             code,
             Severity.CRITICAL if loop else Severity.LOW,
-            f"{code}, {len(entries)} deletes on {target} in {seconds(entries)}s",
+            f"{code}, {len(entries)} deletes on {target[:512]} in {seconds(entries)}s",
             evidence(act, entries),
             values={"deletes": len(entries), "span_s": seconds(entries)},
             thresholds={
@@ -98,7 +98,7 @@ class DestructiveRepeat(Detector[State]):
                 "window_s": self.window_s,
                 "last_actions": self.last_actions,
             },
-            target=target,
+            target=target[:512],
         )
 
 

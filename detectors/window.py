@@ -11,13 +11,13 @@ from typing import TypeAlias
 from haltline.detectors.act import Act
 from haltline.schemas.findings import Evidence
 
-Entry: TypeAlias = list[int | str]
+Entry: TypeAlias = list[int | float | str]
 """`[time_ms, index, event_id, offset, ...]`: when, the how manieth action it was, and where to find it."""
 
 TIME_MS, INDEX, EVENT_ID, OFFSET = range(4)
 
 
-def entry(act: Act, *more: int | str) -> Entry:
+def entry(act: Act, *more: float | str) -> Entry:
     """An entry for the act, with values of the detector's own behind the common ones."""
     return [act.time_ms, act.index, act.event.event_id, act.offset, *more]
 

@@ -1,0 +1,119 @@
+"""Error messages without what changes from one to the next: equal keys mean the same mistake.
+
+`low` leaves out times, addresses and line numbers; `medium` also paths, numbers, ids and the names of
+what was not there, so that one guessed path after another is one mistake; `high` keeps only the kind of
+error. A message that says nothing (`exit code 1` of a grep that found nothing) has no key.
+"""
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+MAX_READ_CHARS = 4096
+"""Of a longer message the beginning and the end are read."""
+MAX_KEY_CHARS = 160
+
+
+class Normalization(StrEnum):
+    """How much of an error message is left out before messages are compared."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_STATUS = re.compile(
+    r"^\W*(?:rc|return ?code|exit ?code|exit status|exited with(?: code)?|status(?: code)?)\W*\d+\b"
+    r"(?:\s*\(execution \w+\))?[\s|:;.,>-]*(?:</?\w+>)?\s*",
+    re.IGNORECASE,
+)
+_TELLING = re.compile(
+    r"error|exception|fail|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied|refused|invalid"
+    r"|unknown|missing|undefined|unexpected|not defined|not (?:a|an|allowed|available|permitted|exist)|timed? ?out"
+    r"|exceeded|abort|panic|rejected|forbidden|conflict|already|still exists|unauthori[sz]ed|not enough|must ",
+    re.IGNORECASE,
+)
+_KIND = re.compile(
+    r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
+)
+_CATEGORIES = (
+    ("not_found", re.compile(r"not[ _]found|no such|does(?: not|n't) exist|cannot find|cannot access|404")),
+    ("permission", re.compile(r"permission|denied|forbidden|unauthori[sz]ed|not allowed|read-only|40[13]")),
+    ("connection", re.compile(r"connection|connect to|unreachable|resolve host|refused|reset by peer|network")),
+    ("timeout", re.compile(r"timed? ?out|deadline")),
+    ("rate_limit", re.compile(r"rate.?limit|too many requests|429|quota")),
+    ("syntax", re.compile(r"syntax|parse|unexpected (?:token|indent|eof)|unterminated|malformed|format")),
+    ("import", re.compile(r"no module named|import|cannot open shared")),
+    ("exists", re.compile(r"already exists|still exists|conflict")),
+)
+
+_LOW: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?"), "<time>"),
+    (re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"\b0x[0-9a-f]+\b"), "<address>"),
+    (re.compile(r"\b(?:line|lineno|column|col|char|position|byte|offset|pid)(?:\s+|[=:]\s*)\d+"), "<place>"),
+    (re.compile(r":\d+(?::\d+)?(?=[:\s,)]|$)"), ":#"),
+)
+_MEDIUM: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+"), "<url>"),
+    (re.compile(r"(?=[\w.~@+/\\:-]*[a-z_~])(?:\b[a-z]:)?(?:[\w.~@+-]*[/\\])+[\w.@+-]*(?<![.])"), "<path>"),
+    (re.compile(r"\b[\w-]+\.(?:py|pyc|js|jsx|ts|tsx|json|ya?ml|toml|txt|md|csv|xlsx?|sql|sh|c|h|cc|cpp|go|rs|java|rb"
+                r"|php|html?|css|xml|ini|cfg|conf|lock|log|db|so|zip|gz|tar|png|jpe?g|pdf)(?!\w|\.\w)"), "<path>"),
+    (re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}[0-9a-f]\b"), "<id>"),
+    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
+)  # fmt: skip
+_ABSENT = re.compile(
+    r"no such file|not found|does(?: not|n't) exist|cannot find|cannot access|cannot remove|unknown file"
+)
+_QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d")
+_BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|not found|does not exist))")
+_SPACE = re.compile(r"\s+")
+
+
+@lru_cache(maxsize=1024)  # a loop says the same again and again
+def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
+    """The message in its normal form; empty when it says nothing."""
+    line = _telling_line(text)
+    if not line:
+        return ""
+    if level is Normalization.HIGH:
+        return _kind(line)
+    key = line.lower()
+    for pattern, placeholder in _LOW:
+        key = pattern.sub(placeholder, key)
+    if level is Normalization.MEDIUM:
+        if _ABSENT.search(key):
+            key = _BEFORE_ABSENT.sub("<name>", _QUOTED.sub("<name>", key))
+        for pattern, placeholder in _MEDIUM:
+            key = pattern.sub(placeholder, key)
+        key = key.replace("'<path>'", "<name>").replace("<path>", "<name>")
+    return _SPACE.sub(" ", key).strip()[:MAX_KEY_CHARS]
+
+
+def _telling_line(text: str) -> str:
+    """The last line that names a problem, or the last one that says anything: traces end with what happened."""
+    if len(text) > MAX_READ_CHARS:
+        text = f"{text[: MAX_READ_CHARS // 2]}\n{text[-MAX_READ_CHARS // 2 :]}"
+    last = ""
+    for raw in reversed(_ANSI.sub("", text).splitlines()):
+        line = _STATUS.sub("", raw).strip()
+        if not any(c.isalpha() for c in line):
+            continue
+        if _TELLING.search(line):
+            return line
+        last = last or line
+    return last
+
+
+def _kind(line: str) -> str:
+    """The name of the exception or error code, else a category, else the first words."""
+    named = _KIND.search(line)
+    if named is not None:
+        return (named[1] or named[2]).lower()
+    low = line.lower()
+    for name, pattern in _CATEGORIES:
+        if pattern.search(low):
+            return name
+    return " ".join(re.findall(r"[a-z]+", low)[:6])

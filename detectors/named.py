@@ -1,0 +1,51 @@
+"""What a tool that destroys by its name would take away, and how bad that is: judged by the name of the thing.
+
+Agrees with what is said of command lines: a thing that holds many others, production and backups are SEVERE;
+what says of itself that it is temporary is SCRATCH.
+"""
+
+import re
+
+from haltline.detectors.commands.model import Badness
+from haltline.detectors.commands.names import is_backup, is_production, is_test, is_throwaway
+from haltline.detectors.commands.paths import badness as path_badness
+from haltline.detectors.commands.paths import canonical
+
+_WORD = re.compile(r"[a-z]+")
+_VERBS = frozenset((
+    "delete", "drop", "truncate", "destroy", "purge", "wipe", "erase", "remove", "bulk", "batch", "hard", "all",
+))  # fmt: skip
+_HOLDS_MANY = frozenset((
+    "database", "databases", "db", "schema", "keyspace", "catalog", "bucket", "cluster", "namespace", "tenant", "vault",
+))  # fmt: skip
+_THING = frozenset((
+    "table", "view", "asset", "object", "file", "folder", "column", "index", "user", "partition", "dataset", "topic",
+    "queue", "job", "function", "collection", "volume", "instance", "branch", "model",
+))  # fmt: skip
+_ONE_OF_MANY = frozenset((
+    "row", "rows", "record", "records", "item", "items", "message", "messages", "comment", "comments", "key", "line",
+    "lines", "entry", "event", "document", "tag", "label", "reservation", "order",
+))  # fmt: skip
+
+
+def badness(action: str, target: str) -> Badness:
+    """How bad it is when a tool takes the target away, such as `drop_table` and `database=prod,table=orders`."""
+    kind, _, name = target.rpartition(",")[2].partition("=")
+    if kind == "path":
+        return path_badness(canonical(name), everything=True)
+    production = is_production(target.partition("=")[2])
+    if is_throwaway(name) and not production:
+        return Badness.SCRATCH
+    nouns = [word for word in _WORD.findall(action.lower()) if word not in _VERBS]
+    if not _ONE_OF_MANY.isdisjoint(nouns):
+        return Badness.PLAIN
+    if production or is_backup(name) or "backup" in nouns or "backups" in nouns:
+        return Badness.SEVERE
+    # `delete_object(bucket=...)` is about an object; `delete(bucket=...)` is about the bucket.
+    about = next((noun for noun in nouns if noun in _HOLDS_MANY or noun in _THING), "") if nouns else kind
+    return Badness.SEVERE if about in _HOLDS_MANY and not is_test(name) else Badness.PLAIN
+
+
+def target(kind: str, value: object) -> str:
+    """A target in canonical form: of a path, without what does not matter."""
+    return f"path={canonical(str(value))}" if kind == "path" else f"{kind}={value}"
