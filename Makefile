@@ -1,0 +1,59 @@
+# Everything runs in .venv, which is made on first use and again when pyproject.toml changes.
+# Needs Python 3.11 or newer, git and make; test, kafka, bench and chaos use Java and Maven too.
+
+# The first of these that is new enough; another one: make PYTHON=/path/to/python
+PYTHON = $(shell for python in python3.13 python3.12 python3.11 python3; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
+BIN := .venv/bin
+STAMP := .venv/.made-for-pyproject
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test jars check kafka bench chaos clean
+
+help: ## This list
+	@echo "make TARGET, where TARGET is:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+
+setup: $(STAMP) ## Make .venv with everything in it
+
+# A .venv whose Python still runs is kept. The pip that comes with a Python may not know --group yet.
+$(STAMP): pyproject.toml
+	@python="$(PYTHON)"; [ -n "$$python" ] || { \
+	  echo "wanted Python 3.11 or newer as python3.13, python3.12, python3.11 or python3 on PATH; came none" >&2; exit 1; }; \
+	$$python -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "wanted the modules venv and ensurepip of $$python, came none; on Debian and Ubuntu:" \
+	    "apt install $$($$python -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }; \
+	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear .venv"; $$python -m venv --clear .venv; }
+	$(PIP) --upgrade 'pip>=25.1'
+	$(PIP) --editable '.[processor]' --group dev
+	@touch $@
+
+demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed
+	$(BIN)/haltline demo
+
+test: setup jars ## Run the tests, on a real Kafka too when Java and Maven are there
+	$(BIN)/python -m pytest
+
+# At a desk without Java or Maven this says so, and the tests that need them are skipped.
+jars: setup
+	@$(BIN)/python -m haltline.streams.local_kafka --fetch || [ "$$CI" != true ]
+
+check: setup ## Format, lint, types and the direction of imports
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
+	$(BIN)/python -m haltline.streams.local_kafka
+
+bench: setup ## Measure throughput and latency beside the peers (Java and Maven)
+	$(BIN)/python -m benchmarks
+
+chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven)
+	$(BIN)/python -m benchmarks.chaos
+
+clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
+	rm -rf .venv .kafka .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

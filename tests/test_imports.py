@@ -1,0 +1,63 @@
+"""Who may import whom; the rules are in pyproject.toml, [tool.importlinter]."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# What an agent must not pay for, in memory, start time or conflicts of versions.
+PROCESSOR_ONLY = {"aiokafka", "arro3", "deltalake", "fastapi", "faust", "prometheus_client", "rich", "typer", "yaml"}
+
+
+def test_the_direction_of_imports_is_kept() -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+
+def import_all(name):
+    module = importlib.import_module(name)
+    for found in pkgutil.iter_modules(getattr(module, "__path__", ()), name + "."):
+        if found.name != sys.argv[1]:
+            import_all(found.name)
+
+for root in sys.argv[2:]:
+    import_all(root)
+print(*sys.modules)
+"""
+
+
+def test_the_agents_side_loads_nothing_of_the_processor() -> None:
+    # The local mode decides in the agent's own process and so needs the core; only who asks for it pays.
+    loaded = _loaded("haltline.interventions.agent", but_not="haltline.interventions.agent.local")
+    assert {name.partition(".")[0] for name in loaded} & PROCESSOR_ONLY == set()
+    assert {name for name in loaded if name.startswith(("haltline.streams", "haltline.detectors"))} == set()
+
+
+def test_what_decides_loads_neither_a_kafka_client_nor_anything_of_the_processor() -> None:
+    loaded = _loaded(
+        *("haltline.schemas", "haltline.detectors", "haltline.interventions"), but_not="haltline.interventions.agent"
+    )
+    top_level = {name.partition(".")[0] for name in loaded}
+    assert top_level & (PROCESSOR_ONLY | {"confluent_kafka"}) == set()
+    assert "haltline.streams" not in loaded
+
+
+def _loaded(*roots: str, but_not: str) -> set[str]:
+    """Every module that a fresh interpreter has loaded once all modules of these packages are imported."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, but_not, *roots], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert loaded >= set(roots)
+    return loaded
