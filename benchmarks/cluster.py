@@ -1,0 +1,119 @@
+"""What the benchmarks do with a Kafka: make topics, fill them, and watch groups and sizes from outside."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
+    AdminClient,
+    NewTopic,
+)
+
+from benchmarks.load import Sent
+from haltline.schemas.topics import Topics
+from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.topics import create_topics
+
+PARTITIONS: Final = 4
+
+# librdkafka prints what it retries by itself; who asks gets an exception when it does not succeed.
+QUIET: Final = logging.getLogger("benchmarks.librdkafka")
+QUIET.addHandler(logging.NullHandler())
+QUIET.propagate = False
+
+_ASK_WITHIN_S = 10.0
+_DELIVER_WITHIN_S = 120.0
+
+
+class Cluster:
+    """One local Kafka under measurement."""
+
+    def __init__(self, kafka: LocalKafka) -> None:
+        self.kafka = kafka
+        self.bootstrap = kafka.bootstrap
+        self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=QUIET)
+
+    def make_topics(self, topics: Topics, changelog: str) -> None:
+        """Every topic of haltline under a prefix, and a worker's changelog."""
+        create_topics(self._admin, topics, PARTITIONS, 1, changelog=changelog)
+
+    def make_topic(self, name: str, *, compacted: bool = False) -> None:
+        """One more topic, for a peer."""
+        settings = {"cleanup.policy": "compact"} if compacted else {}
+        for made in self._admin.create_topics([NewTopic(name, PARTITIONS, 1, config=settings)]).values():
+            made.result()
+
+    def fill(self, topic: str, events: Iterable[Sent]) -> int:
+        """Produce events in their order; returns the bytes of their values. Raises RuntimeError when one fails."""
+        failed: list[str] = []
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failed.append(str(error))
+
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "partitioner": "murmur2_random",
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "queue.buffering.max.messages": 200_000,
+            },
+            logger=QUIET,
+        )
+        size = 0
+        for sent in events:
+            size += len(sent.value)
+            while True:
+                try:
+                    producer.produce(topic, key=sent.session_id.encode(), value=sent.value, on_delivery=delivered)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+        if producer.flush(_DELIVER_WITHIN_S) or failed:
+            raise RuntimeError(f"topic {topic}: wanted every event delivered, came {failed[:3] or 'no answer'}")
+        return size
+
+    def log_bytes(self, topic: str) -> int:
+        """What the topic takes on the broker's disk now, all partitions, without indexes."""
+        folder = Path(self.kafka.data_dir, "log")
+        names = [f"{topic}-{partition}" for partition in range(PARTITIONS)]
+        return sum(segment.stat().st_size for name in names for segment in (folder / name).glob("*.log"))
+
+
+class Group:
+    """A consumer group and some topics, seen from outside: it is asked for its offsets, never joined."""
+
+    def __init__(self, bootstrap: str, group: str, topics: Iterable[str]) -> None:
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}, logger=QUIET
+        )
+        self._partitions = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            for partition in self._consumer.list_topics(topic, timeout=_ASK_WITHIN_S).topics[topic].partitions
+        ]
+
+    def committed(self) -> int:
+        """The sum of the committed offsets."""
+        return sum(
+            0 if found.offset == OFFSET_INVALID else found.offset
+            for found in self._consumer.committed(self._partitions, timeout=_ASK_WITHIN_S)
+        )
+
+    def end(self) -> int:
+        """The sum of the ends of the partitions."""
+        total = 0
+        for partition in self._partitions:
+            bounds = self._consumer.get_watermark_offsets(partition, timeout=_ASK_WITHIN_S)
+            if bounds is None:
+                raise RuntimeError(f"{partition.topic}: wanted the end of partition {partition.partition}, came none")
+            total += bounds[1]
+        return total
+
+    def close(self) -> None:
+        """Ends the asking."""
+        self._consumer.close()

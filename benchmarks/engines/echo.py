@@ -1,0 +1,51 @@
+"""The least that a decision can take: each record is sent back as it came, on another topic."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, Producer
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--group", required=True)
+    asked = parser.parse_args(arguments)
+    stopping = False
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    producer = Producer(
+        {
+            "bootstrap.servers": asked.bootstrap,
+            "partitioner": "murmur2_random",
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 0,
+        }
+    )
+    consumer = Consumer({"bootstrap.servers": asked.bootstrap, "group.id": asked.group, "auto.offset.reset": "latest"})
+    consumer.subscribe([asked.source])
+    while not stopping:
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None:
+            raise RuntimeError(f"{asked.source}: wanted a record, came {error}")
+        producer.produce(asked.target, key=message.key(), value=message.value())
+        producer.poll(0)
+    producer.flush(10)
+    consumer.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The same work in Faust as its documentation shows it: an agent over events, and a table.
+
+`count` decodes JSON by Faust's own serializer and adds one to a table entry of the session.
+`detect` checks each record as an ActionEvent and runs haltline's own core; the session's state
+is written to the table after every event, encoded as the worker encodes it, and decisions are
+sent to a topic. Settings are Faust's defaults, but for the web server and the leader topic,
+which are off. Events are acknowledged automatically and committed every 2.8 s, as is its default.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import faust
+from faust.types import StreamT
+
+from benchmarks.cluster import PARTITIONS
+from haltline.schemas.topics import Topics
+from haltline.schemas.wire import decode_event
+from haltline.streams import state_codec
+from haltline.streams.core import Core, SessionState
+
+
+def counting(app: faust.App, topics: Topics) -> None:
+    """Events by session."""
+    actions = app.topic(topics.actions, key_type=bytes, key_serializer="raw", value_serializer="json")
+    counts = app.Table("counts", default=int, partitions=PARTITIONS)
+
+    @app.agent(actions)
+    async def count(events: StreamT[dict[str, object]]) -> None:
+        async for event in events:
+            counts[event["session_id"]] += 1
+
+
+def detecting(app: faust.App, topics: Topics) -> None:
+    """haltline's core on a table of states."""
+    actions = app.topic(topics.actions, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
+    interventions = app.topic(topics.interventions, key_serializer="raw", value_serializer="raw")
+    states = app.Table("states", key_type=str, value_type=bytes, partitions=PARTITIONS)
+    core = Core()
+    live: dict[str, SessionState] = {}
+
+    @app.agent(actions)
+    async def detect(values: StreamT[bytes]) -> None:
+        async for value in values:
+            event = decode_event(value)
+            outcome = core.on_event(live.get(event.session_id), event)
+            live[event.session_id] = outcome.state
+            states[event.session_id] = state_codec.encode(outcome.state)
+            if outcome.decision is not None:
+                await interventions.send(key=event.session_id.encode(), value=outcome.decision.to_json())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--prefix", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--variant", choices=["count", "detect"], required=True)
+    asked = parser.parse_args(arguments)
+    app = faust.App(
+        asked.group,
+        broker=f"kafka://{asked.bootstrap}",
+        store="memory://",
+        web_enabled=False,
+        topic_disable_leader=True,
+        topic_partitions=PARTITIONS,
+    )
+    (counting if asked.variant == "count" else detecting)(app, Topics(asked.prefix))
+    faust.Worker(app, loglevel="WARNING").execute_from_commandline()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""From produce to the decision received, at a steady rate, beside a bare echo on the same broker."""
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from benchmarks import processes
+from benchmarks.cluster import PARTITIONS, QUIET, Cluster
+from benchmarks.load import Load, generate
+from haltline.schemas.topics import Topics
+from haltline.streams.children import Children
+
+ECHO: Final = "echo"
+WORKER: Final = "haltline worker"
+_SESSIONS = 200
+_WARM_UP_S = 3.0
+_ANSWER_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """What one engine took at one rate."""
+
+    engine: str
+    rate: int
+    """Events per second; every proposal among them, about half, awaits a verdict."""
+    answers: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    missing: int
+    """Verdicts that never came."""
+
+
+def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, rounds: int = 2) -> list[Latency]:
+    """Echo and worker in turns, so that both see the same moods of the machine; one Latency of each."""
+    topics = Topics(f"latency{rate}.")
+    group = f"latency{rate}"
+    cluster.make_topics(topics, f"{group}-sessions-changelog")
+    echo_to = f"{topics.prefix}echo-out"
+    echo_from = f"{topics.prefix}echo-in"
+    for name in (echo_to, echo_from):
+        cluster.make_topic(name)
+    worker = children.start_module(
+        group, processes.WORKER, processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
+    )
+    echo_arguments = ["--bootstrap", cluster.bootstrap, "--source", echo_from, "--target", echo_to]
+    echo = children.start_module(
+        f"{group}-echo", "benchmarks.engines.echo", [*echo_arguments, "--group", f"{group}-echo"]
+    )
+    probes = {
+        ECHO: _Probe(cluster.bootstrap, echo_from, echo_to),
+        WORKER: _Probe(cluster.bootstrap, topics.actions, topics.interventions),
+    }
+    for probe in probes.values():
+        probe.wait_until_it_answers(children)
+    taken_ms: dict[str, list[float]] = {name: [] for name in probes}
+    missing = dict.fromkeys(probes, 0)
+    for round_number in range(rounds):
+        for name, probe in probes.items():
+            children.require_running()
+            taken, lost = probe.run(rate, _WARM_UP_S + seconds / rounds, seed=round_number + 1)
+            taken_ms[name] += taken
+            missing[name] += lost
+    for probe in probes.values():
+        probe.close()
+    for child in (worker, echo):
+        children.stop(child)
+    return [_summary(name, rate, taken_ms[name], missing[name]) for name in probes]
+
+
+class _Probe:
+    """Produces to one topic and notes when the answers come on another."""
+
+    def __init__(self, bootstrap: str, source: str, target: str) -> None:
+        self._source = source
+        self._failed: list[str] = []
+        self._sent_at: dict[str, float] = {}
+        self._took_ms: dict[str, float] = {}
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "partitioner": "murmur2_random",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+            },
+            logger=QUIET,
+        )
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "latency-probe", "enable.auto.commit": False},
+            logger=QUIET,
+        )
+        ends = [TopicPartition(target, number) for number in range(PARTITIONS)]
+        for end in ends:
+            bounds = self._consumer.get_watermark_offsets(end, timeout=10)
+            if bounds is None:
+                raise RuntimeError(f"{target}: wanted its end, came none")
+            end.offset = bounds[1]
+        self._consumer.assign(ends)
+        self._stop = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_until_it_answers(self, children: Children) -> None:
+        """Sends an event again and again until an answer comes."""
+        deadline = time.monotonic() + _ANSWER_WITHIN_S
+        seed = 1000
+        while not self._took_ms:
+            children.require_running()
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self._source}: wanted an answer in {_ANSWER_WITHIN_S:.0f} s, came none")
+            self._send(20, 0.5, seed)
+            seed += 1
+
+    def run(self, rate: int, seconds: float, seed: int) -> tuple[list[float], int]:
+        """What the answers took in ms, without those of the warm-up; and how many never came."""
+        self._took_ms.clear()
+        began = time.perf_counter()
+        self._send(rate, seconds, seed)
+        deadline = time.monotonic() + 10.0
+        while len(self._took_ms) < len(self._sent_at) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        counted = [name for name, at in self._sent_at.items() if at >= began + _WARM_UP_S]
+        taken = [self._took_ms[name] for name in counted if name in self._took_ms]
+        return taken, len(counted) - len(taken)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._reader.join()
+        self._consumer.close()
+
+    def _send(self, rate: int, seconds: float, seed: int) -> None:
+        self._sent_at = {}
+        events = max(1, int(rate * seconds))
+        load = Load(
+            events=events,
+            sessions=min(_SESSIONS, events),
+            start_ms=time.time_ns() // 1_000_000 - 3_600_000,
+            seed=seed,
+            await_verdicts=True,
+            runaway_share=0.0,
+            prefix=f"lat-{rate}-{time.time_ns()}",
+        )
+        began = time.perf_counter()
+        for number, sent in enumerate(generate(load)):
+            pause_s = began + number / rate - time.perf_counter()
+            if pause_s > 0:
+                time.sleep(pause_s)
+            if sent.awaited:
+                self._sent_at[sent.event_id] = time.perf_counter()
+            self._producer.produce(
+                self._source, key=sent.session_id.encode(), value=sent.value, on_delivery=self._delivered
+            )
+            self._producer.poll(0)
+        if self._producer.flush(30) or self._failed:
+            raise RuntimeError(f"{self._source}: wanted every event delivered, came {self._failed[:3] or 'no answer'}")
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failed.append(str(error))
+
+    def _read(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.1)
+            if message is None or message.error() is not None:
+                continue
+            now = time.perf_counter()
+            event_id = orjson.loads(message.value() or b"{}").get("event_id", "")
+            at = self._sent_at.get(event_id)
+            if at is not None:
+                self._took_ms.setdefault(event_id, (now - at) * 1000)
+
+
+def _summary(name: str, rate: int, taken_ms: list[float], missing: int) -> Latency:
+    if not taken_ms:
+        raise RuntimeError(f"{name} at {rate} events/s: wanted answers, came none of {missing}")
+    ordered = sorted(taken_ms)
+    return Latency(
+        engine=name,
+        rate=rate,
+        answers=len(ordered),
+        p50_ms=percentile(ordered, 50),
+        p99_ms=percentile(ordered, 99),
+        max_ms=ordered[-1],
+        missing=missing,
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest value that so many percent do not exceed."""
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]

@@ -1,0 +1,54 @@
+"""Child processes, and what they used of the machine."""
+
+import os
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+WORKER = "haltline.streams"
+
+
+def worker_arguments(bootstrap: str, prefix: str, group: str) -> list[str]:
+    """What `python -m haltline.streams` is told to be a worker."""
+    return ["worker", "--bootstrap", bootstrap, "--prefix", prefix, "--group", group, "--metrics-port", "0"]
+
+
+def rss_bytes(pid: int) -> int | None:
+    """Memory in use now; None where the system does not say."""
+    return _status_bytes(pid, "VmRSS:")
+
+
+def peak_rss_bytes(pid: int) -> int | None:
+    """The most memory that was in use since the start; None where the system does not say."""
+    return _status_bytes(pid, "VmHWM:")
+
+
+def cpu_s(pid: int) -> float | None:
+    """Processor time of all threads so far; None where the system does not say."""
+    threads = cpu_s_by_thread(pid)
+    return None if threads is None else sum(threads.values())
+
+
+def cpu_s_by_thread(pid: int) -> dict[str, float] | None:
+    """Processor time by thread: `main`, other Python threads by the program's name, librdkafka's by theirs."""
+    used: dict[str, float] = {}
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+            if int(task.name) == pid:
+                name = "main"
+            elif name.startswith("rdk:"):
+                name = "librdkafka"
+            user, system = rest.split()[11:13]
+            used[name] = used.get(name, 0.0) + (int(user) + int(system)) / _TICKS_PER_S
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return used
+
+
+def _status_bytes(pid: int, name: str) -> int | None:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
