@@ -1,0 +1,143 @@
+"""Events in one line each."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from haltline.detectors.act import Act, Calls
+from haltline.detectors.base import Detector
+from haltline.detectors.classify import Classifier
+from haltline.schemas.control import Batch
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.findings import Finding
+from haltline.schemas.policy import Policy
+
+T0_MS = 1_750_000_000_000
+"""The moment that tests call second 0."""
+
+
+def at(seconds: float) -> int:
+    """Epoch milliseconds of a second of the test."""
+    return T0_MS + round(seconds * 1000)
+
+
+def event(
+    seconds: float,
+    action: str = "look_up",
+    target: str | None = None,
+    error: str | None = None,
+    *,
+    session: str = "s1",
+    **fields: Any,
+) -> ActionEvent:
+    """A completed call that was never proposed, at a second of the test; other fields by name.
+
+    Its id is made of session, second, action and target, so that expectations can name it: `s1@10 look_up`.
+    """
+    said: dict[str, Any] = {
+        "event_id": f"{session}@{seconds:g} {action}" + (f" {target}" if target else ""),
+        "kind": Kind.COMPLETED,
+        "session_id": session,
+        "agent_id": "agent",
+        "time": at(seconds),
+        "action": action,
+        "targets": [target] if target else [],
+        "error": error,
+        "outcome": Outcome.OK if error is None else Outcome.ERROR,
+    }
+    return ActionEvent.model_validate(said | fields)
+
+
+def delete(seconds: float, target: str = "asset_id=fact_sales", **fields: Any) -> ActionEvent:
+    """A completed `delete_asset`."""
+    return event(seconds, "delete_asset", target, **fields)
+
+
+def bash(seconds: float, command: str, error: str | None = None, **fields: Any) -> ActionEvent:
+    """A completed shell command."""
+    return event(seconds, "bash", None, error, args={"command": command}, event_id=f"s1@{seconds:g}", **fields)
+
+
+def call(
+    seconds: float,
+    action: str = "look_up",
+    target: str | None = None,
+    error: str | None = None,
+    *,
+    took_s: float = 0.5,
+    session: str = "s1",
+    outcome: Outcome | None = None,
+    args: dict[str, Any] | None = None,
+    **result: Any,
+) -> tuple[ActionEvent, ActionEvent]:
+    """A call that is proposed, and completed `took_s` later; the result names only the call. Other fields are its."""
+    proposed = event(seconds, action, target, session=session, kind=Kind.PROPOSED, outcome=None, args=args)
+    proposed = proposed.model_copy(update={"call_id": f"call {proposed.event_id}"})
+    completed = ActionEvent.model_validate(
+        {
+            "event_id": f"{proposed.event_id} result",
+            "kind": Kind.COMPLETED,
+            "session_id": session,
+            "agent_id": "agent",
+            "time": at(seconds + took_s),
+            "call_id": proposed.call_id,
+            "error": error,
+            "outcome": outcome or (Outcome.OK if error is None else Outcome.ERROR),
+        }
+        | result
+    )
+    return proposed, completed
+
+
+class Watched:
+    """One session under one detector, as the engine runs it."""
+
+    def __init__(self, detector: Detector[Any], policy: Policy | None = None, batch: Batch | None = None) -> None:
+        self.detector = detector
+        self.classifier = Classifier(policy or Policy())
+        self.calls = Calls()
+        self.state = detector.start()
+        self.batch = batch
+        self.offset = 0
+
+    def __call__(self, event: ActionEvent) -> Finding | None:
+        """What the detector finds on the session's next event."""
+        phase, call = self.calls.phase(event)
+        act = Act(
+            event,
+            classifier=self.classifier,
+            phase=phase,
+            call=call,
+            calls=self.calls,
+            topic="haltline.actions",
+            partition=0,
+            offset=self.offset,
+        )
+        act.batch = self.batch
+        finding = None
+        if event.kind in self.detector.reads and self.detector.concerns(act):
+            finding = self.detector.observe(self.state, act)
+        self.calls.note(act)
+        self.offset += 1
+        return finding
+
+
+def findings(
+    detector: Detector[Any],
+    events: Iterable[ActionEvent | Sequence[ActionEvent]],
+    policy: Policy | None = None,
+    batch: Batch | None = None,
+) -> list[tuple[ActionEvent, Finding]]:
+    """Every finding with the event that completed it. Calls count as their events in order."""
+    watched = Watched(detector, policy, batch)
+    flat = (e for item in events for e in ((item,) if isinstance(item, ActionEvent) else item))
+    return [(e, finding) for e in flat if (finding := watched(e)) is not None]
+
+
+def fires_at(
+    detector: Detector[Any], events: Iterable[ActionEvent | Sequence[ActionEvent]], **context: Any
+) -> list[tuple[float, str, str]]:
+    """Second, code and severity of every finding."""
+    return [
+        ((e.time - T0_MS) / 1000, finding.code, finding.severity.value)
+        for e, finding in findings(detector, events, **context)
+    ]
