@@ -90,11 +90,12 @@ METRICS: Final = (
     ),
     _counter("state_bytes_total", "Keys and states written to the changelog, in bytes."),
     _counter("states_written_total", "Records written to the changelog."),
-    _counter("sink_rows_total", "Rows committed to the audit tables.", "topic"),
-    _counter("sink_skipped_rows_total", "Rows that a table held already, after a restart.", "topic"),
-    _counter("sink_commits_total", "Commits to the audit tables.", "topic"),
-    _gauge("sink_buffered_rows", "Rows read and not yet committed.", "topic"),
-    _histogram("sink_commit_seconds", "One commit to an audit table.", _UP_TO_MINUTES, "topic"),
+    _counter("sink_rows_total", "Rows committed to the audit table.", "topic"),
+    _counter("sink_unreadable_rows_total", "Of these, rows whose record could not be decoded.", "topic"),
+    _counter("sink_skipped_rows_total", "Records read and dropped, as the table held them already.", "topic"),
+    _counter("sink_lost_records_total", "Offsets that the broker deleted before the audit read them.", "topic"),
+    _counter("sink_commits_total", "Commits to the audit table."),
+    _histogram("sink_commit_seconds", "Reading a buffer into rows and committing them.", _UP_TO_MINUTES),
     _gauge("build_info", "1; the labels say what runs.", "version", "python"),
 )
 

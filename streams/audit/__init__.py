@@ -1,0 +1,1 @@
+"""The audit: every record of every topic in a Delta table, each exactly once, and how to ask it."""

@@ -1,0 +1,150 @@
+"""The columns of the audit table, and rows made into Arrow.
+
+One table holds all topics, for three reasons: a session's story is one query and one sort,
+not a union of nine; what a flush read from all partitions becomes visible in one commit; and
+nine tables would mean nine commits of small files where one does. A column that does not
+apply to a topic is null, which costs next to nothing in Parquet.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from arro3.core import Array, DataType, Field, RecordBatch, Schema, list_array
+
+Row = Mapping[str, Any]
+"""One row by column name; a column that is left out is null."""
+
+PARTITION_COLUMN: Final = "event_date"
+
+_ITEM = Field("element", DataType.string(), nullable=True)
+
+_TEXT = DataType.string()
+_LONG = DataType.int64()
+_INT = DataType.int32()
+_DOUBLE = DataType.float64()
+_BOOL = DataType.bool()
+_BYTES = DataType.binary()
+_DATE = DataType.date32()
+_MILLIS = DataType.timestamp("ms", tz="UTC")
+_TIMESTAMP = DataType.timestamp("us", tz="UTC")
+_TEXTS = DataType.list(_ITEM)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name, its Arrow type, and what it says."""
+
+    name: str
+    type: DataType
+    what: str
+    indexed: bool = False
+    """Its smallest and largest value are kept for each file, so that a query can pass over files.
+    They are also in the table's log, in the clear: so only ids and positions have it."""
+
+
+COLUMNS: Final = (
+    Column("sink", _TEXT, "name of the sink that wrote the row"),
+    Column("topic", _TEXT, "where the record was read", indexed=True),
+    Column("partition", _INT, "where the record was read", indexed=True),
+    Column("offset", _LONG, "where the record was read; once per sink, topic and partition", indexed=True),
+    Column("timestamp", _TIMESTAMP, "the record's time on the broker, where it is one of a calendar", indexed=True),
+    Column("timestamp_ms", _LONG, "the record's time on the broker as it came, epoch milliseconds"),
+    Column("event_date", _DATE, "UTC date of timestamp; the table is partitioned by it"),
+    Column("ingested_at", _TIMESTAMP, "when the sink read it"),
+    Column("key", _TEXT, "the record's key; bytes that are not UTF-8 are escaped"),
+    Column("key_bytes", _BYTES, "the record's key as it came, only where it is not UTF-8"),
+    Column("headers", _TEXT, "JSON list of [name, text], or [name, null, base64] where it is not UTF-8"),
+    Column("kind", _TEXT, "what the record is, such as action.proposed, decision, reset, killed, dead_letter"),
+    Column("event_time", _TIMESTAMP, "the record's own time, on the clock of who wrote it"),
+    Column("event_id", _TEXT, "the event it is, or answers", indexed=True),
+    Column("call_id", _TEXT, "joins what was proposed with what came of it"),
+    Column("session_id", _TEXT, "the session it is of", indexed=True),
+    Column("agent_id", _TEXT, "the agent it is of"),
+    Column("parent_session_id", _TEXT, "the session that started this one"),
+    Column("root_session_id", _TEXT, "the first session of the tree"),
+    Column("mission_id", _TEXT, "the mission it is of"),
+    Column("seq", _LONG, "the session's own counter"),
+    Column("action", _TEXT, "name of the tool"),
+    Column("targets", _TEXTS, "what it acts on"),
+    Column("effect", _TEXT, "the producer's hint of what it does to the world"),
+    Column("outcome", _TEXT, "how the action ended"),
+    Column("error", _TEXT, "the error it ended with"),
+    Column("duration_ms", _DOUBLE, "how long the action took"),
+    Column("input_tokens", _LONG, "used by this step"),
+    Column("output_tokens", _LONG, "used by this step"),
+    Column("cost_usd", _DOUBLE, "spent by this step"),
+    Column("level", _TEXT, "of a decision: ALLOW to KILL"),
+    Column("scope", _TEXT, "what it is about: session, agent, mission, tool, target, fleet"),
+    Column("scope_id", _TEXT, "the id within the scope"),
+    Column("detector", _TEXT, "the rule that found it or decided"),
+    Column("severity", _TEXT, "low, medium, high, critical"),
+    Column("code", _TEXT, "for machines, such as session_killed_loop_guard"),
+    Column("mode", _TEXT, "how far the rule may go: shadow, warn, enforce"),
+    Column("would", _TEXT, "the level it would have had under enforce"),
+    Column("confidence", _DOUBLE, "0 to 1"),
+    Column("flag", _BOOL, "to be reviewed by a person"),
+    Column("decision_id", _TEXT, "the decision it is, led to, or answers", indexed=True),
+    Column("policy", _TEXT, "name of the policy document"),
+    Column("policy_version", _LONG, "version of the policy document"),
+    Column("by", _TEXT, "who did it: an operator, or haltline"),
+    Column("reason", _TEXT, "why, for people"),
+    Column("time_to_stop_ms", _LONG, "from the decision to the agent's side saying that it stopped"),
+    Column("summary", _TEXT, "one line for people"),
+    Column("decode_error", _TEXT, "why the record could not be read; then only raw says what it was"),
+    Column("raw", _BYTES, "the record's value as it came; null for a tombstone"),
+)
+
+SCHEMA: Final = Schema([Field(c.name, c.type, nullable=True, metadata={"comment": c.what}) for c in COLUMNS])
+
+INDEXED: Final = ",".join(column.name for column in COLUMNS if column.indexed)
+
+
+def to_arrow(rows: Sequence[Row]) -> RecordBatch:
+    """The rows as one Arrow batch of `SCHEMA`.
+
+    A cell that its column cannot hold (a number beyond 64 bits, half a surrogate pair) becomes null:
+    the record itself is in `raw`, and one odd field must not stop the rest.
+    """
+    return RecordBatch(
+        [_array(column.type, [row.get(column.name) for row in rows]) for column in COLUMNS], schema=SCHEMA
+    )
+
+
+def _array(type_: DataType, cells: list[Any]) -> Array:
+    build = _BUILDERS.get(type_, _plain)
+    try:
+        return build(type_, cells)
+    except (TypeError, ValueError, OverflowError):  # UnicodeEncodeError is a ValueError
+        return build(type_, [cell if _fits(build, type_, cell) else None for cell in cells])
+
+
+def _fits(build: "_Builder", type_: DataType, cell: object) -> bool:
+    try:
+        build(type_, [cell])
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _plain(type_: DataType, cells: list[Any]) -> Array:
+    return Array(cells, type=type_)
+
+
+def _from_days(type_: DataType, cells: list[Any]) -> Array:
+    return Array(cells, type=_INT).cast(type_)
+
+
+def _from_millis(type_: DataType, cells: list[Any]) -> Array:
+    return Array(cells, type=_LONG).cast(_MILLIS).cast(type_)
+
+
+def _lists(type_: DataType, cells: list[Any]) -> Array:
+    ends = itertools.accumulate((len(cell or ()) for cell in cells), initial=0)
+    items = [item for cell in cells for item in cell or ()]
+    return list_array(Array(list(ends), type=_INT), Array(items, type=_TEXT), type=type_)
+
+
+_Builder = Callable[[DataType, list[Any]], Array]
+_BUILDERS: Final[Mapping[DataType, _Builder]] = {_DATE: _from_days, _TIMESTAMP: _from_millis, _TEXTS: _lists}

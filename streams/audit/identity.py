@@ -1,0 +1,55 @@
+"""Marks that tell one cluster, and one life of a topic, from another.
+
+Offsets are only good for the log that they were counted in. A topic that was deleted and made
+anew starts at 0 again: without a mark a sink would take its records for known ones.
+"""
+
+import hashlib
+import logging
+from collections.abc import Collection, Mapping
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from haltline.streams.settings import ClientSetting
+
+_log = logging.getLogger(__name__)
+
+
+class LogIdentity:
+    """Asks a cluster for the ids of itself and its topics.
+
+    `config` is of librdkafka. Raises KafkaException when the cluster does not answer in time.
+    """
+
+    def __init__(self, config: Mapping[str, ClientSetting], sink: str, answer_within_s: float) -> None:
+        self._admin = AdminClient(dict(config), logger=_log)
+        self._sink = sink
+        self._within_s = answer_within_s
+        cluster = self._admin.list_topics(timeout=answer_within_s)
+        self._cluster_id = cluster.cluster_id
+        # The embedded broker has none, and would let every question to it time out.
+        self._has_controller = cluster.controller_id in cluster.brokers
+        self.topics: Collection[str] = cluster.topics.keys()
+
+    def of_cluster(self) -> dict[str, int]:
+        """The mark of the cluster by app id; empty where it has no id."""
+        return {f"{self._sink}#cluster": _number(self._cluster_id)} if self._cluster_id else {}
+
+    def of_topics(self, names: Collection[str]) -> dict[str, int]:
+        """The marks of topics by app id; without those whose id the cluster does not tell."""
+        if not names or not self._has_controller:
+            return {}
+        asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._within_s)
+        marks = {}
+        for name, answer in asked.items():
+            try:
+                marks[f"{self._sink}#{name}"] = _number(str(answer.result().topic_id))
+            except KafkaException as error:
+                _log.warning("topic %s: its id is not known, so a topic made anew is not noticed: %s", name, error)
+        return marks
+
+
+def _number(identity: str) -> int:
+    """63 bits of an id, as the version of a table's transaction is a signed 64-bit number."""
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:8]) >> 1

@@ -1,0 +1,50 @@
+"""A table in memory: for tests of what is built on the sink, where a folder would only be slow."""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.table import TableConflict
+
+
+class MemoryAuditTable:
+    """Keeps rows as they come, and holds writers apart as the Delta table does. Safe in threads."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._versions: dict[str, int] = {}
+        self._commits: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def open(self) -> "OpenMemoryTable":
+        """The table as it is now."""
+        with self._lock:
+            return OpenMemoryTable(self, dict(self._versions), dict(self._commits))
+
+    def commit(self, rows: Sequence[Row], versions: Mapping[str, int], seen: Mapping[str, int]) -> None:
+        """Add rows if no app id of `versions` has committed more often than `seen` says. Raises TableConflict."""
+        with self._lock:
+            for app_id in versions:
+                if self._commits.get(app_id, 0) != seen.get(app_id, 0):
+                    raise TableConflict(f"{app_id} has committed since the table was opened")
+            for app_id, version in versions.items():
+                self._versions[app_id] = version
+                self._commits[app_id] = self._commits.get(app_id, 0) + 1
+            self.rows.extend(rows)
+
+
+class OpenMemoryTable:
+    """A table in memory as it was at one moment."""
+
+    def __init__(self, table: MemoryAuditTable, versions: Mapping[str, int], commits: Mapping[str, int]) -> None:
+        self._table = table
+        self._versions = versions
+        self._commits = commits
+
+    def version(self, app_id: str) -> int | None:
+        """The version that `app_id` last committed, or None when it never did."""
+        return self._versions.get(app_id)
+
+    def append(self, rows: Sequence[Row], versions: Mapping[str, int]) -> None:
+        """Add the rows and set the versions: all of it, or nothing. Raises TableConflict."""
+        self._table.commit(rows, versions, self._commits)

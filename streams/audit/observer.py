@@ -1,0 +1,50 @@
+"""What a sink tells of its work, for metrics."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from haltline.streams.audit.writer import Place
+
+
+class SinkObserver(Protocol):
+    """Is told by the sink's thread; must be quick, and must not raise."""
+
+    def on_commit(self, rows: Mapping[str, int], seconds: float) -> None:
+        """So many rows by topic are in the table, after so long."""
+
+    def on_skipped(self, topic: str, records: int) -> None:
+        """Records that were read and dropped, because the table held them or another sink took over."""
+
+    def on_unreadable(self, topic: str, records: int) -> None:
+        """Records that were kept as bytes, because they could not be decoded."""
+
+    def on_lost(self, place: Place, records: int) -> None:
+        """Offsets that the broker had deleted before they were read."""
+
+    def on_position(self, place: Place, next_offset: int, end_offset: int) -> None:
+        """How far a partition is written, and where it ends."""
+
+    def on_assigned(self, places: frozenset[Place]) -> None:
+        """These partitions are this sink's now."""
+
+
+class Unobserved:
+    """Tells nobody."""
+
+    def on_commit(self, rows: Mapping[str, int], seconds: float) -> None:
+        """Ignored."""
+
+    def on_skipped(self, topic: str, records: int) -> None:
+        """Ignored."""
+
+    def on_unreadable(self, topic: str, records: int) -> None:
+        """Ignored."""
+
+    def on_lost(self, place: Place, records: int) -> None:
+        """Ignored."""
+
+    def on_position(self, place: Place, next_offset: int, end_offset: int) -> None:
+        """Ignored."""
+
+    def on_assigned(self, places: frozenset[Place]) -> None:
+        """Ignored."""

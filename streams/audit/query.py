@@ -1,0 +1,122 @@
+"""Questions to the audit table, in SQL, on an engine that is part of the table's library."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from haltline.schemas.topics import LAYOUT
+
+TABLE: Final = "audit"
+"""What the table is called in SQL."""
+
+_ORDER: Final = tuple(layout.name for layout in LAYOUT)
+
+
+class QueryFailed(Exception):
+    """The question could not be answered: no table there, or SQL that does not hold."""
+
+
+class AuditQuery:
+    """Asks one table. Each question sees all that was committed when it was asked."""
+
+    def __init__(self, uri: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        self.uri = str(uri)
+        self._options = dict(storage_options or {})
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """The answer, a dict for each row. Times are aware datetimes in UTC, bytes are bytes.
+
+        Raises:
+            QueryFailed: there is no table, or the SQL does not hold.
+
+        """
+        return list(self.iter_rows(sql))
+
+    def iter_rows(self, sql: str) -> Iterator[dict[str, Any]]:
+        """As `rows`, with a part of the answer in memory at a time."""
+        try:
+            table = DeltaTable(self.uri, storage_options=self._options)
+        except TableNotFoundError:
+            raise QueryFailed(f"audit table {self.uri}: wanted a Delta table, came none there") from None
+        try:
+            for batch in QueryBuilder().register(TABLE, table).execute(sql):
+                columns = [[batch_column[i].as_py() for i in range(batch.num_rows)] for batch_column in batch.columns]
+                for row in zip(*columns, strict=True):
+                    yield dict(zip(batch.schema.names, row, strict=True))
+        except (DeltaError, ValueError) as error:
+            raise QueryFailed(f"audit query {sql!r:.200}: {error}") from error
+
+
+def open_query(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> AuditQuery:
+    """A way to ask the audit table at `uri`, also while sinks write it."""
+    return AuditQuery(uri, storage_options)
+
+
+def audit_rows(
+    uri: str | Path,
+    *,
+    session_id: str | None = None,
+    agent_id: str | None = None,
+    topic: str | None = None,
+    kind: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """The rows for which all that is given holds, by time on the broker.
+
+    `topic` is the full name; `since` (inclusive) and `until` (exclusive) are compared with
+    `timestamp`; `where` is more SQL. Raises QueryFailed.
+    """
+    conditions = [
+        f'"{name}" = {literal(value)}'
+        for name, value in {"session_id": session_id, "agent_id": agent_id, "topic": topic, "kind": kind}.items()
+        if value is not None
+    ]
+    if since is not None:
+        conditions.append(f'"timestamp" >= {literal(since)}')
+    if until is not None:
+        conditions.append(f'"timestamp" < {literal(until)}')
+    if where is not None:
+        conditions.append(f"({where})")
+    sql = f"SELECT * FROM {TABLE}"  # every value went through literal(); `where` is the caller's own
+    if conditions:
+        sql += f" WHERE {' AND '.join(conditions)}"
+    sql += ' ORDER BY "timestamp_ms", "topic", "partition", "offset"'
+    if limit is not None:
+        sql += f" LIMIT {limit:d}"
+    return open_query(uri, storage_options).rows(sql)
+
+
+def session_story(
+    uri: str | Path, session_id: str, storage_options: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """All that is known of a session, in the order in which it happened: what could not be read of it too.
+
+    Within a millisecond, what was done comes before what was seen in it, decided, answered and held.
+    Raises QueryFailed.
+    """
+    quoted = literal(session_id)
+    rows = audit_rows(uri, where=f'"session_id" = {quoted} OR "key" = {quoted}', storage_options=storage_options)
+    return sorted(rows, key=_when)
+
+
+def literal(value: str | datetime) -> str:
+    """A value as SQL text, whatever is in it."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"wanted a time with its zone, came {value}")
+        return f"TIMESTAMP '{value.isoformat()}'"
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _when(row: Mapping[str, Any]) -> tuple[int, int, int, int]:
+    topic = str(row["topic"])
+    rank = next((rank for rank, name in enumerate(_ORDER) if topic.endswith(name)), len(_ORDER))
+    return (row["timestamp_ms"] or 0, rank, row["partition"], row["offset"])

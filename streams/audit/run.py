@@ -1,0 +1,81 @@
+"""The audit sink as a process, and as a part of another one."""
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from confluent_kafka import KafkaException
+from deltalake.exceptions import DeltaError
+
+from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.sink import AuditSink
+from haltline.streams.audit.table import AuditTable, TableConflict
+from haltline.streams.audit.telemetry import telemetry
+from haltline.streams.audit.writer import AnotherLog
+
+_log = logging.getLogger(__name__)
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+
+
+def run_audit(settings: AuditSettings) -> int:
+    """Run a sink until SIGTERM or SIGINT, then write what it holds. Call it in the main thread.
+
+    Returns 0 after a clean stop, and 1 after a failure, which the log names. The next start goes on
+    where the table ends, whatever happened.
+    """
+    try:
+        with telemetry(settings) as observer:
+            sink = AuditSink(settings, observer=observer)
+            observer.follow(sink)
+            with _stopped_by_signals(sink):
+                sink.run()
+    except (AnotherLog, TableConflict, KafkaException, DeltaError, OSError) as error:
+        _log.error("audit sink: %s: %s", type(error).__name__, error)
+        return EXIT_FAILED
+    return EXIT_OK
+
+
+@contextmanager
+def running_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> Iterator[AuditSink]:
+    """A sink in a thread of this process for the length of the block; it has written all it read when the block ends.
+
+    What made it fail is raised at the end of the block.
+    """
+    sink = AuditSink(settings, table=table)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            sink.run()
+        except BaseException as error:  # raised in the thread that waits for it
+            failures.append(error)
+
+    thread = threading.Thread(target=work, name="audit-sink")
+    thread.start()
+    try:
+        yield sink
+    finally:
+        sink.stop()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+@contextmanager
+def _stopped_by_signals(sink: AuditSink) -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        del frame
+        _log.info("audit sink: stopping on %s", signal.Signals(number).name)
+        sink.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

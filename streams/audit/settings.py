@@ -1,0 +1,83 @@
+"""What an audit sink is told at its start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from haltline.schemas.topics import Topics
+from haltline.streams.settings import ClientSetting
+
+DEFAULT_TABLE: Final = ".haltline/audit"
+
+# The sink places itself by the table; any of these would let Kafka place it.
+_OURS: Final = (
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "group.id",
+    "group.protocol",
+    "partition.assignment.strategy",
+)
+_LARGEST_FLUSH_BYTES: Final = 1024 * 1024 * 1024  # an Arrow column of bytes holds 2 GiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditSettings:
+    """How one sink process reads, and where it writes.
+
+    Any number of processes with the same `group`, `sink` and `table` share the work.
+    Raises ValueError when a value cannot work.
+    """
+
+    bootstrap: str
+    """Kafka's address, "host:port", several separated by commas."""
+    topics: Topics = field(default_factory=Topics)
+    table: str = DEFAULT_TABLE
+    """A folder, or the URI of a table in a store such as `s3://bucket/audit`."""
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    """For a store: keys, region, endpoint, by the names of the object_store crate."""
+    sink: str = "audit"
+    """Names this reading of the topics in the table. Another name reads everything again."""
+    adopt: bool = False
+    """Go on although the cluster or a topic has another id than the one the table was filled from."""
+    group: str = "haltline-audit"
+    """The consumer group: shares partitions out, and shows the lag. Never says where to read."""
+    instance_id: str | None = None
+    """Static group membership, unique in the group: a quick restart causes no rebalance."""
+
+    flush_s: float = 5.0
+    """The longest a record waits in memory before it is written."""
+    flush_rows: int = 50_000
+    flush_bytes: int = 64 * 1024 * 1024
+    """Records in memory before they are written; a single larger one is written alone."""
+
+    session_timeout_s: float = 10.0
+    """A sink that is silent for longer loses its partitions."""
+    fetch_wait_ms: int = 500
+    """How long the broker may hold a fetch when nothing is there; the embedded broker wants 10."""
+    answer_within_s: float = 30.0
+    """How long the broker may take to say who it is and where partitions begin and end."""
+    stuck_after_s: float = 60.0
+    """A sink that did not come round for so long calls itself unhealthy."""
+    client: Mapping[str, ClientSetting] = field(default_factory=dict)
+    """More librdkafka settings, such as those for TLS and SASL."""
+
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    """Where /metrics, /healthz and /readyz are served; None serves nothing, 0 takes a free port."""
+
+    def __post_init__(self) -> None:
+        for name in ("bootstrap", "table", "sink", "group"):
+            if not getattr(self, name):
+                raise ValueError(f"{name}: wanted a text, came none")
+        for name in ("flush_s", "session_timeout_s", "answer_within_s", "stuck_after_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: wanted more than 0, came {getattr(self, name)}")
+        for name in ("flush_rows", "flush_bytes", "fetch_wait_ms"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: wanted 1 or more, came {getattr(self, name)}")
+        if self.flush_bytes > _LARGEST_FLUSH_BYTES:
+            raise ValueError(f"flush_bytes: wanted at most {_LARGEST_FLUSH_BYTES}, came {self.flush_bytes}")
+        if taken := sorted(set(self.client) & set(_OURS)):
+            raise ValueError(f"client: wanted settings other than those that the sink depends on, came {taken}")

@@ -1,0 +1,302 @@
+"""The audit sink: from Kafka into the table, each record exactly once.
+
+Kafka's group shares the partitions out and shows the lag; where to read is the table's to say.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from haltline.streams.audit.identity import LogIdentity
+from haltline.streams.audit.observer import SinkObserver, Unobserved
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.table import AuditTable, DeltaAuditTable
+from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
+from haltline.streams.settings import ClientSetting
+
+_log = logging.getLogger(__name__)
+
+_STOP_SEEN_WITHIN_S: Final = 0.2
+
+# librdkafka goes on by itself after these; every other error ends the sink.
+# The names that begin with a line are the client's own errors, and as public as the others.
+_PASSING: Final = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+
+
+class AuditSink:
+    """One sink. `run` works in the calling thread until `stop` is called from anywhere.
+
+    `table` is where to write, by default the Delta table of the settings.
+    """
+
+    def __init__(
+        self, settings: AuditSettings, *, table: AuditTable | None = None, observer: SinkObserver | None = None
+    ) -> None:
+        self._settings = settings
+        self._observer: SinkObserver = observer or Unobserved()
+        self._writer = AuditWriter(
+            table or DeltaAuditTable(settings.table, settings.storage_options),
+            Reader(settings.topics, settings.sink),
+            settings.sink,
+            adopt=settings.adopt,
+        )
+        self._stop = threading.Event()
+        self._next: dict[Place, int] = {}
+        """Where the consumer reads on, of each partition that is this sink's."""
+        self._waiting_since_s: float | None = None
+        """When the oldest buffered record came."""
+        self.last_turn_s = time.monotonic()
+        """When the main loop last came round, for health."""
+
+    def stop(self) -> None:
+        """Let `run` write what it holds and return. Safe in signal handlers and from other threads."""
+        self._stop.set()
+
+    @property
+    def assigned(self) -> int:
+        """How many partitions are this sink's."""
+        return len(self._next)
+
+    def run(self) -> None:
+        """Read and write until `stop`.
+
+        Raises:
+            AnotherLog: the table was filled from another cluster or another life of a topic.
+            KafkaException: the cluster cannot be reached at the start, or refuses.
+            OSError, DeltaError, TableConflict: the table cannot be written.
+
+        """
+        self._meet_cluster()
+        consumer = Consumer(self._consumer_config(), logger=_log)
+        try:
+            consumer.subscribe(
+                list(self._settings.topics.all),
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_revoke,
+            )
+            while not self._stop.is_set():
+                message = consumer.poll(self._wait_s())
+                self.last_turn_s = time.monotonic()
+                if message is not None:
+                    self._take(consumer, message)
+                if self._is_due():
+                    self._flush(consumer)
+            self._flush(consumer)
+        finally:
+            consumer.close()
+
+    def _take(self, consumer: Consumer, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            self._judge(consumer, message, error)
+            return
+        record = _record(message)
+        if not self._writer.add(record):
+            self._observer.on_skipped(record.topic, 1)
+            return
+        self._next[Place(record.topic, record.partition)] = record.offset + 1
+        if self._waiting_since_s is None:
+            self._waiting_since_s = time.monotonic()
+
+    def _is_due(self) -> bool:
+        if self._waiting_since_s is None:
+            return False
+        return (
+            self._writer.buffered_rows >= self._settings.flush_rows
+            or self._writer.buffered_bytes >= self._settings.flush_bytes
+            or time.monotonic() - self._waiting_since_s >= self._settings.flush_s
+        )
+
+    def _wait_s(self) -> float:
+        if self._waiting_since_s is None:
+            return _STOP_SEEN_WITHIN_S
+        left_s = self._waiting_since_s + self._settings.flush_s - time.monotonic()
+        return min(max(left_s, 0.0), _STOP_SEEN_WITHIN_S)
+
+    def _flush(self, consumer: Consumer) -> None:
+        """1. Rows and positions into the table, in one commit. 2. Follow where it moved. 3. Show the lag."""
+        started_s = time.monotonic()
+        flushed = self._writer.flush(time.time_ns() // 1_000_000)
+        self._waiting_since_s = None
+        self._tell(flushed, time.monotonic() - started_s)
+        if flushed.moved:
+            _log.warning(
+                "audit table: another sink wrote %s; reading on from where it is",
+                ", ".join(f"{place} up to {offset}" for place, offset in sorted(flushed.moved.items())),
+            )
+            for place, written in flushed.moved.items():
+                self._next[place] = self._start(consumer, place, written)
+            self._read_on(consumer)
+        self._show(consumer, flushed.committed.keys() | flushed.moved.keys())
+
+    def _tell(self, flushed: Flushed, seconds: float) -> None:
+        if flushed.rows:
+            self._observer.on_commit(flushed.rows, seconds)
+        for topic, records in flushed.unreadable.items():
+            self._observer.on_unreadable(topic, records)
+        for topic, records in flushed.dropped.items():
+            self._observer.on_skipped(topic, records)
+
+    def _show(self, consumer: Consumer, places: Iterable[Place]) -> None:
+        """Commit the positions to the group, for those who watch the lag. A failure loses nothing."""
+        offsets = []
+        for place in places:
+            if (following := self._next.get(place)) is None:
+                continue
+            offsets.append(TopicPartition(*place, following))
+            _, end = consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+            if end != OFFSET_INVALID:
+                self._observer.on_position(place, following, end)
+        if not offsets:
+            return
+        try:
+            if self._stop.is_set():
+                consumer.commit(offsets=offsets, asynchronous=False)
+            else:
+                consumer.commit(offsets=offsets)
+        except KafkaException as error:
+            _log.warning("audit sink: offsets of group %s were not committed: %s", self._settings.group, error)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        places = [Place(p.topic, p.partition) for p in partitions]
+        for app_id, number in self._identity.of_topics({place.topic for place in places}).items():
+            self._writer.mark(app_id, number)
+        written = self._writer.assign(places)
+        self._next = {place: self._start(consumer, place, offset) for place, offset in written.items()}
+        self._read_on(consumer)
+        self._show(consumer, [place for place, offset in written.items() if offset is not None])
+        self._observer.on_assigned(frozenset(self._next))
+        _log.info("audit sink: %d partitions assigned", self.assigned)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # Nothing of the buffer is in the table, so there is nothing to save: the next owner reads it again.
+        del consumer
+        places = [Place(p.topic, p.partition) for p in partitions]
+        self._writer.revoke(places)
+        for place in places:
+            self._next.pop(place, None)
+        self._observer.on_assigned(frozenset(self._next))
+
+    def _start(self, consumer: Consumer, place: Place, written: int | None) -> int:
+        """Where to read on when `written` is the last offset in the table."""
+        first, end = self._watermarks(consumer, place)
+        if written is None:
+            if first > 0:
+                _log.info("%s: begins at offset %d; what was before it is not in the audit", place, first)
+            return first
+        if written >= end:
+            raise AnotherLog(
+                f"{place}: wanted a partition that goes on behind offset {written}, the last one in the audit table; "
+                f"came one that ends at {end}: the topic was made anew, or lost records. "
+                "Use another sink name to read it from its start"
+            )
+        if written + 1 < first:
+            _log.error(
+                "%s: LOST %d records: offsets %d to %d were deleted by the broker before the audit read them",
+                place, first - written - 1, written + 1, first - 1,
+            )  # fmt: skip
+            self._writer.lost(place, written + 1, first - 1)
+            self._waiting_since_s = self._waiting_since_s or time.monotonic()
+            self._observer.on_lost(place, first - written - 1)
+            return first
+        return written + 1
+
+    def _watermarks(self, consumer: Consumer, place: Place) -> tuple[int, int]:
+        found: tuple[int, int] | None = consumer.get_watermark_offsets(
+            TopicPartition(*place), timeout=self._settings.answer_within_s
+        )
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{place}: no word of where it begins and ends"))
+        return found
+
+    def _read_on(self, consumer: Consumer) -> None:
+        consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
+
+    def _judge(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
+        code = error.code()
+        if code == KafkaError._AUTO_OFFSET_RESET:
+            # The broker has deleted what comes next. What is buffered is safe only once it is written.
+            self._flush(consumer)
+            place = Place(str(message.topic()), int(message.partition() or 0))
+            if place in self._next:
+                for same, written in self._writer.assign([place]).items():
+                    self._next[same] = self._start(consumer, same, written)
+                self._read_on(consumer)
+        elif error.fatal() or code not in _PASSING:
+            raise KafkaException(error)
+        else:
+            _log.warning("audit sink: %s", error.str())
+
+    def _meet_cluster(self) -> None:
+        settings = self._settings
+        self._identity = LogIdentity(self._client_config(), settings.sink, settings.answer_within_s)
+        for app_id, number in self._identity.of_cluster().items():
+            self._writer.mark(app_id, number)
+        if missing := sorted(set(settings.topics.all) - set(self._identity.topics)):
+            _log.warning("audit sink: topics that are not there yet are read as soon as they are: %s", missing)
+
+    def _client_config(self) -> dict[str, ClientSetting]:
+        return {"bootstrap.servers": self._settings.bootstrap, **self._settings.client}
+
+    def _consumer_config(self) -> dict[str, object]:
+        settings = self._settings
+        static = {"group.instance.id": settings.instance_id} if settings.instance_id else {}
+        return {
+            "queued.max.messages.kbytes": 32 * 1024,  # what librdkafka fetches ahead, whatever the backlog
+            "fetch.max.bytes": 16 * 1024 * 1024,  # the largest dead letter and some more
+            "fetch.wait.max.ms": settings.fetch_wait_ms,
+            "session.timeout.ms": round(settings.session_timeout_s * 1000),
+            "topic.metadata.refresh.interval.ms": 10_000,  # how soon a new topic or partition is seen
+            **self._client_config(),
+            "group.id": settings.group,
+            **static,
+            "partition.assignment.strategy": "roundrobin",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",  # never let Kafka choose where to read
+            "error_cb": lambda error: _log.warning("audit sink: %s", error.str()),
+            "on_commit": _log_commit,
+        }
+
+
+def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+    del partitions
+    if error is not None:
+        _log.info("audit sink: the group's offsets were not committed, its lag shows later: %s", error.str())
+
+
+def _record(message: Message) -> KafkaRecord:
+    kind, timestamp_ms = message.timestamp()
+    return KafkaRecord(
+        str(message.topic()),
+        int(message.partition() or 0),
+        int(message.offset() or 0),
+        timestamp_ms if kind else None,
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),  # type: ignore[arg-type]  # stubs say what a producer takes; read ones are bytes
+    )

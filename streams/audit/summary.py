@@ -1,0 +1,97 @@
+"""One line for people about each kind of record. Pure."""
+
+from haltline.schemas.control import Command, ControlRecord, Feedback, Signal
+from haltline.schemas.dead_letter import DeadLetter
+from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Detection
+from haltline.schemas.policy import Policy
+
+_SHOWN_TARGETS = 3
+_SHOWN_ERROR_CHARS = 200
+
+_DONE = {
+    Level.ALLOW: "allowed",
+    Level.NUDGE: "nudged",
+    Level.REINFORCE: "reinforced",
+    Level.THROTTLE: "throttled",
+    Level.PAUSE: "paused",
+    Level.BLOCK: "blocked",
+    Level.ROLLBACK: "rolled_back",
+    Level.KILL: "killed",
+}
+
+
+def of_event(event: ActionEvent) -> str:
+    """`proposed delete_asset asset_id=fact_sales`, `completed delete_asset asset_id=fact_sales: error, still there`."""
+    if event.kind is Kind.PROPOSED:
+        return " ".join(("proposed", event.action, *_few(event.targets)))
+    if event.kind is Kind.COMPLETED:
+        words = " ".join(("completed", event.action, *_few(event.targets)))
+        ending = ", ".join(filter(None, (event.outcome, (event.error or "")[:_SHOWN_ERROR_CHARS])))
+        return f"{words}: {ending}" if ending else words
+    if event.kind is Kind.SESSION_STARTED and event.task is not None and event.task.goal:
+        return f"session.started: {event.task.goal}"
+    return event.kind.value
+
+
+def of_detection(detection: Detection) -> str:
+    """`loop_suspected (high, loop_guard): second delete of asset_id=fact_sales`."""
+    finding = detection.finding
+    return f"{finding.code} ({finding.severity}, {finding.detector}): {finding.reason}"
+
+
+def of_decision(decision: Decision) -> str:
+    """`session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s`."""
+    if decision.mode is not Mode.ENFORCE and decision.would is not None and decision.would > decision.level:
+        return f"{decision.mode}, would be {_done(decision.scope, decision.would)}: {decision.reason}"
+    return f"{_done(decision.scope, decision.level)}: {decision.reason}"
+
+
+def of_feedback(feedback: Feedback) -> str:
+    """`refused delete_asset`, `children 2: child-1 child-2`."""
+    if feedback.children:
+        return f"{feedback.stage} {len(feedback.children)}: {' '.join(_few(feedback.children))}"
+    words = " ".join(filter(None, (feedback.stage.value, feedback.action)))
+    return f"{words}: {feedback.detail}" if feedback.detail else words
+
+
+def of_command(command: Command) -> str:
+    """`session_reset by alice: the table was restored`, `agent_kill cleaner by alice: it does not stop`."""
+    who = "" if command.scope is ScopeKind.SESSION else f" {command.id}"
+    return f"{command.scope}_{command.kind}{who} by {command.by}: {command.reason}"
+
+
+def of_control(record: ControlRecord) -> str:
+    """`session_killed by haltline: loop_detected, 3 deletes on asset_id=fact_sales in 12s; stopped after 40 ms`."""
+    who = "" if record.scope is ScopeKind.SESSION else f" {record.id}"
+    stopped = f"; stopped after {record.time_to_stop_ms} ms" if record.time_to_stop_ms is not None else ""
+    return f"{record.scope}_{record.state}{who} by {record.by}: {record.reason}{stopped}"
+
+
+def of_signal(signal: Signal) -> str:
+    """`destructive of agent cleaner: delete_asset asset_id=fact_sales`."""
+    what = " ".join(filter(None, (signal.action, signal.target)))
+    words = f"{signal.kind} of {signal.scope} {signal.id}"
+    return f"{words}: {what}" if what else words
+
+
+def of_policy(policy: Policy) -> str:
+    """`policy default version 3`."""
+    return f"policy {policy.name} version {policy.version}"
+
+
+def of_dead_letter(letter: DeadLetter) -> str:
+    """`unreadable (not_json) at haltline.actions[2]@17: expected value at line 1 column 1`."""
+    return f"unreadable ({letter.reason}) at {letter.topic}[{letter.partition}]@{letter.offset}: {letter.detail}"
+
+
+def _done(scope: ScopeKind, level: Level) -> str:
+    # Only a kill holds for the scope; everything below it is about one action.
+    return f"{scope}_{_DONE[level]}" if level is Level.KILL else _DONE[level]
+
+
+def _few(names: list[str]) -> tuple[str, ...]:
+    if len(names) <= _SHOWN_TARGETS:
+        return tuple(names)
+    return (*names[:_SHOWN_TARGETS], f"and {len(names) - _SHOWN_TARGETS} more")

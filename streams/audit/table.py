@@ -1,0 +1,138 @@
+"""Where rows are kept: what the sink asks of a table, and the Delta table that is one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Row, to_arrow
+
+
+class TableConflict(Exception):
+    """Another writer was faster: what was known when the table was opened does not hold any more."""
+
+
+class OpenTable(Protocol):
+    """A table as it was at one moment."""
+
+    def version(self, app_id: str) -> int | None:
+        """The version that `app_id` last committed, or None when it never did."""
+
+    def append(self, rows: Sequence[Row], versions: Mapping[str, int]) -> None:
+        """Add the rows and set the versions by app id: all of it, or nothing.
+
+        Versions that other ids committed meanwhile do not matter.
+
+        Raises:
+            TableConflict: one of these app ids has committed since the table was opened, or
+                the table was changed otherwise. Open it again and look.
+
+        """
+
+
+class AuditTable(Protocol):
+    """A table that outlives the process, shared by any number of writers."""
+
+    def open(self) -> OpenTable:
+        """The table as it is now; made when it is not there yet."""
+
+
+# A commit reads the log since the last checkpoint; a checkpoint writes down every file of the table.
+_CHECKPOINT_EVERY_COMMITS: Final = 50
+_LOG_KEPT_DAYS: Final = 7
+
+
+class DeltaAuditTable:
+    """A Delta table in a folder, or in a store that `storage_options` give access to.
+
+    Versions are Delta's application transactions. They survive checkpoints, compaction,
+    deletion and vacuum; a process that is killed leaves at worst a file that no commit names.
+    """
+
+    def __init__(self, uri: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+        self.uri = str(uri)
+        self._options = dict(storage_options or {})
+
+    def open(self) -> "OpenDeltaTable":
+        """The table as it is now; made when it is not there yet.
+
+        A new handle each time: one that is kept and brought up to date grows with every commit.
+
+        Raises:
+            OSError, DeltaError: it cannot be read or made.
+
+        """
+        try:
+            return OpenDeltaTable(self._load())
+        except TableNotFoundError:
+            return OpenDeltaTable(self._create())
+
+    def _load(self) -> DeltaTable:
+        return DeltaTable(self.uri, storage_options=self._options)
+
+    def _create(self) -> DeltaTable:
+        try:
+            return DeltaTable.create(
+                self.uri,
+                schema=SCHEMA,
+                mode="error",
+                partition_by=[PARTITION_COLUMN],
+                name="audit",
+                description="haltline's audit: every record of every topic, once",
+                configuration={
+                    "delta.dataSkippingStatsColumns": INDEXED,
+                    "delta.checkpointInterval": str(_CHECKPOINT_EVERY_COMMITS),
+                    "delta.logRetentionDuration": f"interval {_LOG_KEPT_DAYS} days",
+                    # delta.setTransactionRetentionDuration stays unset: it would forget the versions
+                },
+                storage_options=self._options,
+            )
+        except DeltaError as error:
+            try:
+                return self._load()  # another sink made it at the same moment
+            except TableNotFoundError:
+                raise error from None
+
+
+_WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3)
+
+
+class OpenDeltaTable:
+    """A snapshot and the handle to commit on it.
+
+    That they are one is what keeps a zombie out. Delta refuses a commit when the app id has
+    committed since the handle was opened; a newly opened handle would take any version,
+    also a lower one. So what was compared on this handle must be committed on this handle.
+    """
+
+    def __init__(self, handle: DeltaTable) -> None:
+        self._handle = handle
+
+    def version(self, app_id: str) -> int | None:
+        """The version that `app_id` last committed, or None when it never did."""
+        return self._handle.transaction_version(app_id)
+
+    def append(self, rows: Sequence[Row], versions: Mapping[str, int]) -> None:
+        """Add the rows and set the versions, in one commit. The handle is spent afterwards.
+
+        Raises:
+            TableConflict: a version or the table has changed since it was opened.
+            OSError, DeltaError: it cannot be written. Whether the commit was made is not known then.
+
+        """
+        there = [field.name for field in self._handle.schema().fields]
+        try:
+            write_deltalake(
+                self._handle,
+                to_arrow(rows),
+                mode="append",
+                schema_mode=None if there == SCHEMA.names else "merge",  # an older or newer table
+                writer_properties=_WRITER,
+                commit_properties=CommitProperties(
+                    app_transactions=[Transaction(app_id, version) for app_id, version in versions.items()]
+                ),
+            )
+        except CommitFailedError as error:
+            raise TableConflict(str(error)) from error

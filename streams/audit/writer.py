@@ -1,0 +1,222 @@
+"""Each record into the table exactly once. Knows nothing of Kafka but positions.
+
+The table alone says how far a partition is written: its version for the partition is the last
+offset that is in it. Everything that can go wrong (a kill, a stop of minutes, a rebalance,
+two sinks on one table, a commit whose answer was lost) comes out as a version other than the
+one this writer knows; then it drops what it holds of that partition and reads on from there.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.table import AuditTable, OpenTable, TableConflict
+
+
+class Place(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+class AnotherLog(RuntimeError):
+    """The table was filled from another cluster, or from a topic that was since made anew."""
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """What one flush did."""
+
+    committed: Mapping[Place, int]
+    """The last offset that is now in the table, of the partitions that this flush wrote."""
+    moved: Mapping[Place, int | None]
+    """The last offset in the table of partitions where it is not what this writer had known:
+    their buffers were dropped, reading must go on behind it (from the start for None)."""
+    rows: Mapping[str, int]
+    """Rows written, by topic."""
+    unreadable: Mapping[str, int]
+    """Rows written that could not be decoded, by topic."""
+    dropped: Mapping[str, int]
+    """Records dropped because the table had moved, by topic."""
+
+
+@dataclass
+class _Partition:
+    written: int | None
+    """The last offset in the table, as far as this writer knows."""
+    last: int | None
+    """The last offset in the table or the buffer."""
+    records: list[KafkaRecord] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)
+
+
+_ATTEMPTS: Final = 20
+_RECORD_OVERHEAD_BYTES: Final = 300  # of the Python objects around a record
+
+
+class AuditWriter:
+    """Buffers records of the partitions it was given, and writes them. One thread only.
+
+    `marks` are numbers that must be the same each time the table is written, by app id: they tell
+    one cluster and one life of a topic from another. With `adopt` other numbers are replaced.
+    """
+
+    def __init__(
+        self,
+        table: AuditTable,
+        reader: Reader,
+        sink: str,
+        *,
+        marks: Mapping[str, int] | None = None,
+        adopt: bool = False,
+    ) -> None:
+        self._table = table
+        self._reader = reader
+        self._sink = sink
+        self._marks = dict(marks or {})
+        self._adopt = adopt
+        self._partitions: dict[Place, _Partition] = {}
+        self.buffered_rows = 0
+        self.buffered_bytes = 0
+
+    def assign(self, places: Iterable[Place]) -> dict[Place, int | None]:
+        """Take partitions over: for each one the last offset in the table, or None.
+
+        Raises:
+            AnotherLog: the table was filled from another cluster or another life of a topic.
+
+        """
+        table = self._table.open()
+        self._new_marks(table)
+        written = {place: table.version(self._app_id(place)) for place in places}
+        for place, version in written.items():
+            self._drop(place)
+            self._partitions[place] = _Partition(version, version)
+        return written
+
+    def revoke(self, places: Iterable[Place]) -> None:
+        """Forget partitions. What was buffered is not in the table, so whoever takes over reads it again."""
+        for place in places:
+            self._drop(place)
+            self._partitions.pop(place, None)
+
+    def mark(self, app_id: str, number: int) -> None:
+        """Another number that must be the same each time."""
+        self._marks[app_id] = number
+
+    def add(self, record: KafkaRecord) -> bool:
+        """Buffer a record. False when its partition is not held, or the record is in already."""
+        partition = self._partitions.get(Place(record.topic, record.partition))
+        if partition is None or (partition.last is not None and record.offset <= partition.last):
+            return False
+        partition.records.append(record)
+        partition.last = record.offset
+        self.buffered_rows += 1
+        self.buffered_bytes += _size_bytes(record)
+        return True
+
+    def lost(self, place: Place, first: int, last: int) -> None:
+        """Note that offsets `first` to `last` were gone before they could be read: that is a row too."""
+        partition = self._partitions[place]
+        partition.lost.append((first, last))
+        partition.last = last
+        self.buffered_rows += 1
+
+    def flush(self, now_ms: int) -> Flushed:
+        """Write what is buffered, in one commit.
+
+        Raises:
+            AnotherLog: as `assign`.
+            TableConflict: others changed the table again and again at the same moment.
+
+        """
+        moved: dict[Place, int | None] = {}
+        dropped: Counter[str] = Counter()
+        rows: list[Row] = []
+        for attempt in range(1, _ATTEMPTS + 1):
+            # 1. A handle of its own for each try: what is compared on it is committed on it.
+            table = self._table.open()
+            # 2. Is each partition where this writer left it?
+            for place, version in self._moved(table).items():
+                dropped[place.topic] += len(self._partitions[place].records)
+                self._drop(place)
+                self._partitions[place] = _Partition(version, version)
+                moved[place] = version
+                rows = []
+            # 3. Rows and versions in one commit; the table refuses it if 2 is not true any more.
+            written = {place: p for place, p in self._partitions.items() if p.records or p.lost}
+            if not written:
+                return Flushed({}, moved, {}, {}, dropped)
+            rows = rows or self._rows(written, now_ms)
+            versions = {self._app_id(place): _last(place, p) for place, p in written.items()}
+            try:
+                table.append(rows, versions | self._new_marks(table))
+                break
+            except TableConflict:
+                if attempt == _ATTEMPTS:
+                    raise
+        # 4. Only now is it done.
+        for place, partition in written.items():
+            self._drop(place)
+            partition.written = _last(place, partition)
+        return Flushed(
+            committed={place: _last(place, p) for place, p in written.items()},
+            moved=moved,
+            rows=Counter(row["topic"] for row in rows),
+            unreadable=Counter(row["topic"] for row in rows if row.get("decode_error") is not None),
+            dropped=dropped,
+        )
+
+    def _moved(self, table: OpenTable) -> dict[Place, int | None]:
+        # Not only the partitions with records: the others' readers are out of place just as well.
+        versions = {place: table.version(self._app_id(place)) for place in self._partitions}
+        return {place: v for place, v in versions.items() if v != self._partitions[place].written}
+
+    def _rows(self, partitions: Mapping[Place, _Partition], now_ms: int) -> list[Row]:
+        rows: list[Row] = []
+        for place, partition in sorted(partitions.items()):
+            rows.extend(self._reader.lost(*place, first, last, now_ms) for first, last in partition.lost)
+            rows.extend(self._reader.row(record, now_ms) for record in partition.records)
+        return rows
+
+    def _new_marks(self, table: OpenTable) -> dict[str, int]:
+        there = {app_id: table.version(app_id) for app_id in self._marks}
+        for app_id, number in there.items():
+            if number is not None and number != self._marks[app_id] and not self._adopt:
+                raise AnotherLog(
+                    f"audit table: {app_id}: wanted {number}, the mark of the log that it was filled from, "
+                    f"came {self._marks[app_id]}: another cluster, or a topic that was deleted and made anew. Its "
+                    "offsets mean other records now. Use another table or another sink name to read it from its "
+                    "start, or adopt it when it is the same log after a move"
+                )
+        return {app_id: number for app_id, number in self._marks.items() if there[app_id] != number}
+
+    def _drop(self, place: Place) -> None:
+        partition = self._partitions.get(place)
+        if partition is None:
+            return
+        self.buffered_rows -= len(partition.records) + len(partition.lost)
+        self.buffered_bytes -= sum(map(_size_bytes, partition.records))
+        partition.records = []
+        partition.lost = []
+
+    def _app_id(self, place: Place) -> str:
+        return f"{self._sink}-{place.topic}-{place.partition}"
+
+
+def _last(place: Place, partition: _Partition) -> int:
+    if partition.last is None:
+        raise RuntimeError(f"audit writer: {place}: wanted a last offset of what is buffered, came none")
+    return partition.last
+
+
+def _size_bytes(record: KafkaRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return _RECORD_OVERHEAD_BYTES + len(record.value or b"") + len(record.key or b"") + headers
