@@ -38,13 +38,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = Results(load_average=[os.getloadavg()[0]], settings={"events": asked.events, "seed": asked.seed})
         logs = Path(asked.logs or scratch, "logs")
         console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
-        with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
-            _Run(asked, Cluster(kafka), children, results, console).all_parts()
-        results.load_average.append(os.getloadavg()[0])
-    show(results, Console())
-    if asked.json is not None:
-        asked.json.write_bytes(orjson.dumps(results.as_json(), option=orjson.OPT_INDENT_2))
-        console.print(f"Written: {asked.json}")
+        try:
+            with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
+                _Run(asked, Cluster(kafka), children, results, console).all_parts()
+        finally:  # what was measured before a failure is worth having
+            results.load_average.append(os.getloadavg()[0])
+            show(results, Console())
+            if asked.json is not None:
+                asked.json.write_bytes(orjson.dumps(results.as_json(), option=orjson.OPT_INDENT_2))
+                console.print(f"Written: {asked.json}")
     return 0
 
 

@@ -1,6 +1,7 @@
 """What the benchmarks do with a Kafka: make topics, fill them, and watch groups and sizes from outside."""
 
 import logging
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -40,10 +41,19 @@ class Cluster:
         create_topics(self._admin, topics, PARTITIONS, 1, changelog=changelog)
 
     def make_topic(self, name: str, *, compacted: bool = False) -> None:
-        """One more topic, for a peer."""
+        """One more topic, for a peer; returns when clients can use it."""
         settings = {"cleanup.policy": "compact"} if compacted else {}
         for made in self._admin.create_topics([NewTopic(name, PARTITIONS, 1, config=settings)]).values():
             made.result()
+        deadline = time.monotonic() + _ASK_WITHIN_S
+        while not self._can_be_used(name):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"topic {name}: wanted it to be visible in {_ASK_WITHIN_S:.0f} s, came nothing")
+            time.sleep(0.05)
+
+    def _can_be_used(self, name: str) -> bool:
+        found = self._admin.list_topics(timeout=_ASK_WITHIN_S).topics.get(name)
+        return found is not None and len([p for p in found.partitions.values() if p.leader >= 0]) == PARTITIONS
 
     def fill(self, topic: str, events: Iterable[Sent]) -> int:
         """Produce events in their order; returns the bytes of their values. Raises RuntimeError when one fails."""

@@ -140,7 +140,7 @@ class _Probe:
         events = max(1, int(rate * seconds))
         load = Load(
             events=events,
-            sessions=min(_SESSIONS, events),
+            sessions=max(1, min(_SESSIONS, events // 5)),
             start_ms=time.time_ns() // 1_000_000 - 3_600_000,
             seed=seed,
             await_verdicts=True,
