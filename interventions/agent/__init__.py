@@ -1,0 +1,33 @@
+"""The agent's side: what people put into their agents.
+
+    from haltline.interventions.agent import Guard, Refused
+
+    guard = Guard(session_id="42", agent_id="cleaner", bootstrap="localhost:9092", mode="blocking")
+
+    @guard.tool
+    def delete_asset(asset_id: str) -> str: ...
+
+A refused call raises Refused; nothing else of haltline ever reaches the agent's code.
+"""
+
+from haltline.interventions.agent.action import Action
+from haltline.interventions.agent.enforcer import Advice
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.settings import CallMode, GuardSettings
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import Effect, Task, Usage
+
+__all__ = [
+    "Action",
+    "Advice",
+    "CallMode",
+    "Decision",
+    "Effect",
+    "Guard",
+    "GuardSettings",
+    "Level",
+    "Refused",
+    "Task",
+    "Usage",
+]

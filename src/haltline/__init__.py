@@ -1,1 +1,21 @@
-"""haltline stops runaway AI agents while they run."""
+"""haltline stops runaway AI agents while they run.
+
+The agent's side can be had from here: `from haltline import Guard, Refused`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from haltline.interventions.agent import Guard as Guard
+    from haltline.interventions.agent import GuardSettings as GuardSettings
+    from haltline.interventions.agent import Refused as Refused
+
+__all__ = ["Guard", "GuardSettings", "Refused"]
+
+
+def __getattr__(name: str) -> Any:
+    # Late, so that the worker, which imports this package too, does not load the agent's side.
+    if name in __all__:
+        return getattr(import_module("haltline.interventions.agent"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,147 @@
+"""A call of a tool, and how it is described to the worker."""
+
+import inspect
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from haltline.interventions.agent.effects import known_effect
+from haltline.interventions.agent.plain import Plain, plain, plain_text
+from haltline.interventions.agent.settings import CallMode, GuardSettings
+from haltline.schemas.events import Effect, Outcome
+from haltline.schemas.record import JsonObject
+
+Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]
+"""Of a tool: names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
+
+log: Final = logging.getLogger("haltline.agent")
+
+_MAX_TARGETS = 1000
+_MAX_NAME_CHARS = 512
+_MAX_ERROR_CHARS = 2000
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a tool, as it goes through the guard."""
+
+    action: str
+    args: Mapping[str, Any]
+    targets: Sequence[str]
+    hint: Effect | None
+    mode: CallMode
+    call_id: str
+    described: Plain | None = field(default=None, init=False)
+    said_targets: list[str] = field(default_factory=list, init=False)
+
+    @property
+    def effect(self) -> Effect:
+        """What the call does, as far as the agent's side knows."""
+        return known_effect(self.action, self.hint)
+
+    @property
+    def match_targets(self) -> list[str]:
+        """What an entry about a target may name: the declared targets, and `name=value` of simple arguments."""
+        simple = [f"{name}={value}" for name, value in self.args.items() if isinstance(value, str | int)]
+        return [*self.targets, *simple]
+
+    def describe(self, settings: GuardSettings) -> dict[str, Any]:
+        """The fields of an event that tell what is called; worked out once."""
+        if self.described is None:
+            self.described = plain(dict(self.args), max_bytes=settings.max_args_bytes, key=settings.digest_key.encode())
+            self.said_targets = [
+                plain_text(str(target), max_chars=_MAX_NAME_CHARS - 8) for target in self.targets[:_MAX_TARGETS]
+            ]
+        value = self.described.value
+        args: JsonObject | None = value if isinstance(value, dict) else None
+        return {
+            "call_id": self.call_id,
+            "action": self.action[:_MAX_NAME_CHARS],
+            "args": args,
+            "args_digest": self.described.digest,
+            "targets": self.said_targets,
+            "effect": self.hint,
+        }
+
+
+def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
+    """The fields of an event that tell what came back."""
+    shown = settings.max_output_chars
+    key = settings.digest_key.encode()
+    if isinstance(value, str):
+        head = plain_text(value, max_chars=shown)
+        output = plain(value, max_bytes=0, key=key)
+        size_bytes = len(value.encode(errors="replace"))
+    else:
+        output = plain(value, max_bytes=max(shown, 16), key=key)
+        shown_value = output.value if isinstance(output.value, str) else orjson.dumps(output.value).decode()
+        head = plain_text(shown_value, max_chars=shown)
+        size_bytes = output.size_bytes
+    return {
+        # Of two opaque values nobody can say that they are equal, and "the same result again" would be a false alarm.
+        "output_digest": None if output.opaque else output.digest,
+        "output_bytes": size_bytes,
+        "output_head": head if shown else None,
+    }
+
+
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """The fields of an event that tell how it failed."""
+    try:
+        text = str(error)
+    except Exception:  # somebody's __str__
+        text = "<its message cannot be read>"
+    if isinstance(error, TimeoutError):
+        outcome = Outcome.TIMEOUT
+    elif isinstance(error, Exception):
+        outcome = Outcome.ERROR
+    else:
+        outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
+    return {"outcome": outcome, "error": plain_text(f"{type(error).__name__}: {text}", max_chars=_MAX_ERROR_CHARS)}
+
+
+class Signature:
+    """Reads the arguments of a call by the names that the function gives them."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._signature = inspect.signature(function)
+        names = list(self._signature.parameters)
+        self._drop = names[0] if names and names[0] in {"self", "cls"} else None
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so."""
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            return {"args": list(args), **kwargs}
+        bound.apply_defaults()
+        named: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if name == self._drop:
+                continue
+            if self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            else:
+                named[name] = value
+        return named
+
+
+def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) -> list[str]:
+    """The targets of a call, as its tool declares them; none when the user's function for it raises."""
+    if targets is None:
+        return []
+    if callable(targets):
+        try:
+            return [str(target) for target in targets(args)]
+        except Exception:
+            log.exception("haltline: the targets of %s could not be told", action)
+            return []
+    found: list[str] = []
+    for name in targets:
+        value = args.get(name)
+        values = value if isinstance(value, list | tuple | set | frozenset) else [value]
+        found.extend(f"{name}={item}" for item in values if item is not None)
+    return found

@@ -1,0 +1,36 @@
+"""What a tool does, as far as its name tells: only for what is done when nobody can be asked.
+
+The worker's classifier knows far more (commands, SQL, the policy's own tools); the agent's side
+does not carry it. A test holds that the two agree on every name here.
+"""
+
+import re
+from fnmatch import translate
+from functools import lru_cache
+
+from haltline.schemas.events import Effect
+
+DESTRUCTIVE = (
+    "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*",
+    "delete", "drop", "truncate", "destroy", "purge",
+)  # fmt: skip
+READS = (
+    "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*",
+    "read", "grep", "glob", "ls",
+)  # fmt: skip
+
+_BY_NAME = tuple(
+    (re.compile("|".join(translate(glob) for glob in globs)), effect)
+    for globs, effect in ((DESTRUCTIVE, Effect.DESTRUCTIVE), (READS, Effect.READ))
+)
+
+
+@lru_cache(maxsize=1024)
+def known_effect(action: str, hint: Effect | None) -> Effect:
+    """The effect of a tool by its name, raised by the hint; a name that tells nothing counts as EXEC."""
+    # `mcp__warehouse__drop_table` and `catalog.delete_asset` are named by their last part.
+    names = (action.lower(), re.split(r"__|[./:]", action.lower())[-1])
+    for pattern, effect in _BY_NAME:
+        if any(pattern.match(name) for name in names):
+            return effect if hint is None else max(effect, hint)
+    return Effect.EXEC if hint is None else hint

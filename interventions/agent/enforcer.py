@@ -1,0 +1,340 @@
+"""What the session may do, from all that has arrived. Thread safe, no I/O.
+
+A kill of the session, one above it, its agent, its mission or the fleet is for ever in this object:
+a reset is for a new guard. What holds for a tool or a target, and what is frozen, ends with its entry.
+"""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.control import ControlRecord, ControlState, Stage, control_key
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+
+_STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
+_NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
+_MAX_LATE = 64
+_MAX_REMEMBERED = 512
+_STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why calls are refused: a decision, or an entry of the control topic."""
+
+    decision_id: str
+    code: str
+    message: str
+    """For the model."""
+    decided_at_ms: int | None = None
+    decision: Decision | None = None
+
+    def refusal(self) -> Refused:
+        """As an exception."""
+        return Refused(self.code, self.message, self.decision)
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the agent should hear or heed before it goes on."""
+
+    level: Level
+    """NUDGE, REINFORCE or THROTTLE."""
+    message: str
+    """For the model."""
+    code: str
+    limits: dict[str, float]
+    """With THROTTLE: the limits to keep from now on."""
+    decision: Decision
+
+
+class Acknowledge(Protocol):
+    """Sends one piece of feedback."""
+
+    def __call__(  # noqa: D102 - the class says it
+        self,
+        stage: Stage,
+        decision_id: str,
+        decided_at_ms: int | None,
+        *,
+        call_id: str | None = None,
+        action: str = "",
+        detail: str = "",
+    ) -> None: ...
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A proposal whose verdict is not known yet, or came too late."""
+
+    verdict: "Future[Decision | None]"
+    since_s: float
+    not_done: bool = False
+    """The call was refused without a verdict: a late refusal is nothing new."""
+
+
+class Enforcer:
+    """Takes in control entries and decisions from one side, and admits or refuses calls on the other."""
+
+    def __init__(
+        self,
+        settings: GuardSettings,
+        *,
+        acknowledge: Acknowledge,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._always = {control_key(ScopeKind.SESSION, session) for session in settings.lineage}
+        self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
+        if settings.mission_id is not None:
+            self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
+        self._max_age_ms = settings.max_decision_age_s * 1000
+        self._budget_s = settings.budget_s
+        self._acknowledge = acknowledge
+        self._now_ms = now_ms
+
+        self._lock = threading.RLock()
+        self._entries: dict[str, ControlRecord] = {}
+        self._loaded = False
+        self._loading: list[Future[None]] = []
+        self._killed: Cause | None = None
+        self._stopped_told = False
+        self._running: dict[str, str] = {}
+        self._asked: OrderedDict[str, _Asked] = OrderedDict()
+        self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._silent = False
+
+    # What arrives, from the link's thread.
+
+    def control(self, key: str, record: ControlRecord | None) -> None:
+        """Takes in an entry of the control topic."""
+        if key not in self._always and not key.startswith(("tool:", "target:")):
+            return
+        with self._lock:
+            if record is None or record.state not in _STOPS:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = record
+                if self._loaded:
+                    self._heed(key, record)
+
+    def loaded(self) -> None:
+        """From now on what stands is known; until now a later entry could take an earlier one back."""
+        with self._lock:
+            self._loaded = True
+            for key, record in list(self._entries.items()):
+                self._heed(key, record)
+            waiting, self._loading = self._loading, []
+        for future in waiting:
+            _resolve(future, None)
+
+    def unloaded(self) -> None:
+        """What stands is read anew. A kill stays."""
+        with self._lock:
+            self._loaded = False
+            self._entries.clear()
+
+    def decision(self, decision: Decision) -> None:
+        """Takes in a decision for this session."""
+        with self._lock:
+            asked = self._asked.pop(decision.event_id, None)
+            self._heard(asked)
+            new = self._is_new(decision.decision_id)
+            if decision.level is Level.KILL:
+                if new:
+                    self._received(decision)
+                self._kill(_cause(decision))
+                if asked is not None:
+                    _resolve(asked.verdict, None)
+                return
+            if decision.level is Level.ALLOW or not new:
+                _answer(asked, decision)
+                return
+            if self._now_ms() - decision.time > self._max_age_ms:
+                self._received(decision, "stale: not applied")
+                _answer(asked, None)
+                return
+            self._received(decision)
+            if not _answer(asked, decision) and not (asked is not None and asked.not_done):
+                self._late.append(decision)
+
+    # What the agent asks, from its own threads.
+
+    def when_loaded(self) -> "Future[None]":
+        """Done when it is known what stands."""
+        future: Future[None] = Future()
+        with self._lock:
+            if not self._loaded:
+                self._loading.append(future)
+                return future
+        future.set_result(None)
+        return future
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is known what stands."""
+        return self._loaded
+
+    @property
+    def is_silent(self) -> bool:
+        """The last verdict that was waited for did not come in time."""
+        return self._silent
+
+    @property
+    def killed(self) -> Cause | None:
+        """What killed the session, or one above it, its agent, its mission or the fleet."""
+        return self._killed
+
+    def against(self, action: str, targets: Sequence[str]) -> Cause | None:
+        """What stands against such a call now, without any verdict."""
+        with self._lock:
+            if self._killed is not None:
+                return self._killed
+            if not self._entries:
+                return None
+            keys = self._always | {control_key(ScopeKind.TOOL, action)}
+            keys.update(control_key(ScopeKind.TARGET, target) for target in targets)
+            standing = next((record for key, record in self._entries.items() if key in keys), None)
+            return None if standing is None else _standing(standing)
+
+    def ask(self, event_id: str) -> "Future[Decision | None]":
+        """Expects a verdict on a proposal; done with None when there will be none, or the session is killed."""
+        asked = _Asked(Future(), time.monotonic())
+        with self._lock:
+            self._asked[event_id] = asked
+            while len(self._asked) > _MAX_REMEMBERED:
+                self._asked.popitem(last=False)
+            if self._killed is not None:
+                _resolve(asked.verdict, None)
+        return asked.verdict
+
+    def taken(self, event_id: str) -> Decision | None:
+        """The verdict, if there is one already; waits no longer."""
+        with self._lock:
+            asked = self._asked.pop(event_id, None)
+        return None if asked is None or asked.verdict.cancel() else asked.verdict.result()
+
+    def give_up(self, event_id: str, verdict: "Future[Decision | None]", *, refused: bool) -> Decision | None:
+        """Waits no longer: the call is refused for it, or goes on. The verdict, if it came in time."""
+        with self._lock:
+            if not verdict.cancel():
+                self._asked.pop(event_id, None)
+                return verdict.result()
+            self._silent = True
+            asked = self._asked.get(event_id)
+            if asked is not None:
+                asked.not_done = refused
+            return None
+
+    def admit(
+        self, call_id: str, action: str, targets: Sequence[str], verdict: Decision | None
+    ) -> tuple[Cause | None, list[Advice]]:
+        """The last word before a call runs: why it is refused, or that it runs now, with what to heed."""
+        with self._lock:
+            late = list(self._late)
+            self._late.clear()
+            decisions = [d for d in late if self._now_ms() - d.time <= self._max_age_ms]
+            if verdict is not None and verdict.level not in {Level.ALLOW, Level.KILL}:
+                decisions.append(verdict)
+            advice = [_advice(d) for d in decisions if d.level < Level.PAUSE]
+            for decision in decisions:
+                self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
+            cause = self.against(action, targets)
+            if cause is None:
+                refusing = max((d for d in decisions if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
+                cause = None if refusing is None else _cause(refusing)
+            if cause is None:
+                self._running[call_id] = action
+            return cause, advice
+
+    def done(self, call_id: str) -> None:
+        """A call that was admitted has ended."""
+        with self._lock:
+            self._running.pop(call_id, None)
+            self._tell_stopped()
+
+    # With the lock held.
+
+    def _heed(self, key: str, record: ControlRecord) -> None:
+        """A standing entry: acknowledged when it stops this session, and a kill is for ever."""
+        if key not in self._always:
+            return
+        if self._is_new(record.decision_id):
+            self._acknowledge(Stage.RECEIVED, record.decision_id, record.decided_at)
+            if record.state is ControlState.FROZEN:
+                self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
+        if record.state is ControlState.KILLED:
+            self._kill(_standing(record), told=record.stopped_at is not None and record.scope is ScopeKind.SESSION)
+
+    def _kill(self, cause: Cause, *, told: bool = False) -> None:
+        if self._killed is None:
+            self._killed = cause
+            self._stopped_told = told
+            running = ", ".join(sorted(set(self._running.values())))
+            detail = f"still running: {running}" if running else ""
+            self._acknowledge(Stage.APPLIED, cause.decision_id, cause.decided_at_ms, detail=detail)
+        elif self._killed.decision is None and cause.decision_id == self._killed.decision_id:
+            self._killed = cause  # the decision behind the entry, with all that it says
+        for asked in self._asked.values():
+            _resolve(asked.verdict, None)
+        self._tell_stopped()
+
+    def _tell_stopped(self) -> None:
+        if self._killed is not None and not self._stopped_told and not self._running:
+            self._stopped_told = True
+            self._acknowledge(Stage.STOPPED, self._killed.decision_id, self._killed.decided_at_ms)
+
+    def _received(self, decision: Decision, detail: str = "") -> None:
+        self._acknowledge(
+            Stage.RECEIVED, decision.decision_id, decision.decided_at, call_id=decision.call_id, detail=detail
+        )
+
+    def _is_new(self, decision_id: str) -> bool:
+        if decision_id in self._seen:
+            return False
+        self._seen[decision_id] = None
+        while len(self._seen) > _MAX_REMEMBERED:
+            self._seen.popitem(last=False)
+        return True
+
+    def _heard(self, asked: _Asked | None) -> None:
+        """The worker answers in time again."""
+        if asked is not None and time.monotonic() - asked.since_s <= self._budget_s:
+            self._silent = False
+
+
+def _resolve(future: "Future[None] | Future[Decision | None]", value: None) -> None:
+    with suppress(InvalidStateError):  # answered, or nobody waits any more
+        future.set_result(value)
+
+
+def _answer(asked: _Asked | None, verdict: Decision | None) -> bool:
+    """False: nobody waits for it."""
+    if asked is None or asked.not_done:
+        return False
+    try:
+        asked.verdict.set_result(verdict)
+    except InvalidStateError:
+        return False
+    return True
+
+
+def _cause(decision: Decision) -> Cause:
+    message = decision.message or (_STOPPED if decision.level is Level.KILL else _NOT_NOW)
+    return Cause(decision.decision_id, decision.code, message, decision.decided_at, decision)
+
+
+def _standing(record: ControlRecord) -> Cause:
+    message = _STOPPED if record.state is ControlState.KILLED and record.scope is not ScopeKind.TOOL else _NOT_NOW
+    return Cause(record.decision_id, record.code, message, record.decided_at)
+
+
+def _advice(decision: Decision) -> Advice:
+    return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)

@@ -1,0 +1,366 @@
+"""The guard: what an agent's tools go through. The main path is `_admission`."""
+
+import atexit
+import functools
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
+
+from haltline.interventions.agent.action import Action, Steps, wait
+from haltline.interventions.agent.calls import Call, Signature, Targets, describe_error, describe_output, targets_of
+from haltline.interventions.agent.enforcer import Advice, Cause, Enforcer
+from haltline.interventions.agent.kafka_link import KafkaLink
+from haltline.interventions.agent.link import Decider, Link, NoLink
+from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.agent.reporter import Reporter, now_ms
+from haltline.interventions.agent.settings import CallMode, GuardOptions, GuardSettings
+from haltline.schemas.control import Stage
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
+from haltline.schemas.policy import Policy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log: Final = logging.getLogger("haltline.agent")
+
+_NOBODY: Final = Cause(
+    "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+)
+
+
+class Guard:
+    """Watches one session of one agent: publishes what it does, and refuses what must not be done.
+
+    Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords
+    then change. `on_advice` is called, in the thread of the call, with each Advice before a call goes
+    on. `policy` is what mode `local` decides by. Raises ValueError for settings that cannot work;
+    after that nothing reaches the agent's code but Refused.
+    """
+
+    def __init__(
+        self,
+        settings: GuardSettings | None = None,
+        /,
+        *,
+        on_advice: Callable[[Advice], object] | None = None,
+        policy: Policy | None = None,
+        link: Link | None = None,
+        **options: Unpack[GuardOptions],
+    ) -> None:
+        self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
+        self._on_advice = on_advice
+        self._link = link or _link(self.settings)
+        self._reporter = Reporter(self.settings, self._link)
+        self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
+        self._decider = _decider(policy) if self.settings.mode == "local" else None
+        self._start_lock = threading.Lock()
+        self._started_s: float | None = None
+        self._closed = False
+
+    @property
+    def session_id(self) -> str:
+        """The session that this guard watches."""
+        return self.settings.session_id
+
+    @property
+    def killed(self) -> bool:
+        """Whether every further call of this guard is refused, for ever."""
+        return self._enforcer.killed is not None
+
+    @property
+    def dropped(self) -> int:
+        """Records that were not published because there was no room: the broker is away or too slow."""
+        return self._reporter.dropped
+
+    @overload
+    def tool(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+
+    @overload
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        effect: Effect | str | None = None,
+        targets: Targets | None = None,
+        mode: Literal["async", "blocking"] | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+    def tool(
+        self,
+        function: Callable[P, R] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        effect: Effect | str | None = None,
+        targets: Targets | None = None,
+        mode: Literal["async", "blocking"] | None = None,
+    ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
+        """Decorator: every call of the function goes through the guard; a coroutine function stays one.
+
+        `name` is the function's own if left out. `effect` raises what the name tells; `targets` are
+        names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`. Raises
+        TypeError for a generator function, which has no one end, and ValueError for an effect or a
+        mode that does not exist.
+        """
+
+        def decorate(inner: Callable[P, R]) -> Callable[P, R]:
+            if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+                raise TypeError(f"tool {inner.__name__}: wanted a function or a coroutine function, came a generator")
+            action = name or str(getattr(inner, "__name__", type(inner).__name__))
+            known = _known(action, effect, mode)
+            signature = Signature(inner)
+
+            def enter(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Action:
+                named = signature.arguments(args, kwargs)
+                return self._action(action, named, targets_of(action, targets, named), *known)
+
+            if inspect.iscoroutinefunction(inner):
+
+                @functools.wraps(inner)
+                async def guarded_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+                    async with enter(args, kwargs) as act:
+                        value = await inner(*args, **kwargs)
+                        act.result(value)
+                        return value
+
+                return cast("Callable[P, R]", guarded_async)
+
+            @functools.wraps(inner)
+            def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+                with enter(args, kwargs) as act:
+                    value = inner(*args, **kwargs)
+                    act.result(value)
+                    return value
+
+            return guarded
+
+        return decorate if function is None else decorate(function)
+
+    def action(
+        self,
+        name: str,
+        *,
+        args: Mapping[str, Any] | None = None,
+        targets: Sequence[str] = (),
+        effect: Effect | str | None = None,
+        mode: Literal["async", "blocking"] | None = None,
+    ) -> Action:
+        """One call as a context manager, `with` or `async with`; `targets` are `["asset_id=fact_sales"]`.
+
+        Entering raises Refused when the call must not be made. Raises ValueError for an effect or a
+        mode that does not exist.
+        """
+        return self._action(name, args or {}, targets, *_known(name, effect, mode))
+
+    def check(self) -> None:
+        """For long work outside of tools, between two steps.
+
+        Raises:
+            Refused: the session must not go on.
+
+        """
+        self.start()
+        wait(self._enforcer.when_loaded(), self._start_left_s())
+        cause = self._enforcer.against("", ())
+        if cause is not None:
+            raise cause.refusal()
+
+    def model_turn(self, *, usage: Usage | None = None, output: str | None = None) -> None:
+        """Tell of one turn of the model: what it used (increments), and what it said."""
+        self.start()
+        self._tell(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
+
+    def start(self) -> None:
+        """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""
+        with self._start_lock:
+            if self._started_s is not None:
+                return
+            self._started_s = time.monotonic()
+        atexit.register(self.close)
+        self._link.start(self._enforcer)
+        self._tell(Kind.SESSION_STARTED, task=self.settings.task)
+
+    def close(self) -> None:
+        """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""
+        with self._start_lock:
+            if self._started_s is None or self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self.close)
+        self._tell(Kind.SESSION_ENDED)
+        left = self._link.close(self.settings.close_budget_s)
+        if left:
+            log.warning("haltline: session %s: %d records did not arrive before the end", self.session_id, left)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    async def __aenter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aexit__(
+        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # For Action.
+
+    def steps(self, action: Action) -> Steps:
+        """The way to admission, with the promise that nothing but Refused comes out of it."""
+        try:
+            yield from self._admission(action)
+        except (Refused, GeneratorExit):
+            raise
+        except Exception:
+            log.exception("haltline: session %s: %s could not be checked", self.session_id, action.call.action)
+            if self._is_closed(action.call):
+                raise _NOBODY.refusal() from None
+
+    def _admission(self, action: Action) -> Steps:
+        call, enforcer = action.call, self._enforcer
+        self.start()
+        if not enforcer.is_loaded:
+            yield enforcer.when_loaded(), self._start_left_s()
+
+        # 1. What stands: after a kill nothing more is asked.
+        cause = enforcer.against(call.action, call.match_targets)
+        if cause is not None:
+            raise self._refuse(call, cause)
+
+        # 2. Say what is about to be done.
+        closed = self._is_closed(call)
+        proposal = self._reporter.event(
+            Kind.PROPOSED, await_verdict=call.mode == "blocking", **call.describe(self.settings)
+        )
+        answer = enforcer.ask(proposal.event_id) if call.mode != "async" else None
+        self._reporter.publish(proposal)
+        self._decide(proposal)
+
+        # 3. Get the verdict: from this process, from the worker within the budget, or none.
+        verdict: Decision | None = None
+        known = enforcer.is_loaded
+        if answer is None:
+            known = known and self._link.up
+        elif call.mode == "local":
+            verdict = enforcer.taken(proposal.event_id)
+        else:
+            if self._link.up and (closed or not enforcer.is_silent):
+                try:
+                    yield answer, self.settings.budget_s
+                except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+                    self._say_refused(call, "interrupted before it began")
+                    raise
+            verdict = enforcer.give_up(proposal.event_id, answer, refused=closed)
+            known = known and verdict is not None
+
+        # 4. Obey.
+        if closed and not known:
+            raise self._refuse(call, enforcer.against(call.action, call.match_targets) or _NOBODY)
+        cause, advice = enforcer.admit(call.call_id, call.action, call.match_targets, verdict)
+        action.advice = tuple(advice)
+        for one in advice:
+            self._advise(one)
+        if cause is not None:
+            raise self._refuse(call, cause)
+
+    def end(self, action: Action, error: BaseException | None) -> None:
+        """Tell what came of an admitted call. Raises nothing."""
+        call = action.call
+        try:
+            fields: dict[str, Any] = {"outcome": Outcome.OK} if error is None else describe_error(error)
+            if action.has_value:
+                fields |= describe_output(action.value, self.settings)
+            fields["duration_ms"] = round((time.perf_counter() - action.began_s) * 1000, 3)
+            event = self._reporter.event(Kind.COMPLETED, **call.describe(self.settings), **fields)
+            self._reporter.publish(event)
+            self._decide(event)
+        except Exception:
+            log.exception("haltline: session %s: the end of %s could not be told", self.session_id, call.action)
+        finally:
+            self._enforcer.done(call.call_id)
+
+    # Inside.
+
+    def _action(
+        self, name: str, args: Mapping[str, Any], targets: Sequence[str], hint: Effect | None, mode: CallMode | None
+    ) -> Action:
+        return Action(self, Call(name, args, targets, hint, mode or self.settings.mode, self._reporter.call_id()))
+
+    def _refuse(self, call: Call, cause: Cause) -> Refused:
+        self._say_refused(call, cause.code)
+        if cause.decision_id:
+            self._reporter.acknowledge(
+                Stage.REFUSED, cause.decision_id, cause.decided_at_ms, call_id=call.call_id, action=call.action
+            )
+        return cause.refusal()
+
+    def _say_refused(self, call: Call, why: str) -> None:
+        """One event is enough: the detectors take a refused end without a proposal as an attempt that was none."""
+        self._tell(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **call.describe(self.settings))
+
+    def _is_closed(self, call: Call) -> bool:
+        """Whether the call is refused when there is no verdict."""
+        closed_from = self.settings.fail_closed_from
+        return closed_from is not None and call.effect >= closed_from
+
+    def _advise(self, advice: Advice) -> None:
+        if self._on_advice is None:
+            return
+        try:
+            self._on_advice(advice)
+        except Exception:
+            log.exception("haltline: on_advice raised")
+
+    def _decide(self, event: ActionEvent) -> None:
+        """Decides in this process, if that is the mode."""
+        decision = self._decider.decide(event) if self._decider is not None else None
+        if decision is not None:
+            self._enforcer.decision(decision)
+
+    def _tell(self, kind: Kind, **fields: Any) -> None:
+        try:
+            event = self._reporter.event(kind, **fields)
+            self._reporter.publish(event)
+            self._decide(event)
+        except Exception:
+            log.exception("haltline: session %s: %s could not be told", self.session_id, kind)
+
+    def _start_left_s(self) -> float:
+        if self._started_s is None:
+            return 0.0
+        return max(0.0, self._started_s + self.settings.start_budget_s - time.monotonic())
+
+
+def _known(
+    action: str, effect: Effect | str | None, mode: str | None
+) -> tuple[Effect | None, Literal["async", "blocking"] | None]:
+    if effect is not None and effect not in set(Effect):
+        raise ValueError(f"tool {action}: effect: wanted one of {', '.join(Effect)}, came {effect!r}")
+    if mode is not None and mode not in {"async", "blocking"}:
+        raise ValueError(f"tool {action}: mode: wanted async or blocking, came {mode!r}")
+    return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
+
+
+def _link(settings: GuardSettings) -> Link:
+    return NoLink() if settings.bootstrap is None else KafkaLink(settings)
+
+
+def _decider(policy: Policy | None) -> Decider:
+    # Only here: the other modes need nothing of the processor.
+    from haltline.interventions.agent.local import LocalDecider  # noqa: PLC0415
+
+    return LocalDecider(policy)

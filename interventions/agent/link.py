@@ -1,0 +1,65 @@
+"""What a guard asks of whatever carries its records."""
+
+from typing import Protocol
+
+from haltline.schemas.control import ControlRecord
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent
+
+
+class Receiver(Protocol):
+    """Who is told what arrives. Called from the link's own thread; does not block, does not raise."""
+
+    def control(self, key: str, record: ControlRecord | None) -> None:
+        """An entry of the control topic was read; None: nothing holds under this key any more."""
+
+    def loaded(self) -> None:
+        """All entries that stood on the control topic have been read."""
+
+    def unloaded(self) -> None:
+        """The control topic is read anew, from its beginning."""
+
+    def decision(self, decision: Decision) -> None:
+        """A decision for this session has arrived."""
+
+
+class Link(Protocol):
+    """A way to the worker and back."""
+
+    @property
+    def up(self) -> bool:
+        """False: records surely cannot be carried now."""
+
+    def start(self, receiver: Receiver) -> None:
+        """Begin to read. Returns at once."""
+
+    def publish(self, topic: str, value: bytes) -> bool:
+        """Hand one record of this session over; returns at once. False: it was dropped, there is no room."""
+
+    def close(self, within_s: float) -> int:
+        """Wait until all records have arrived, then end. Returns how many have not."""
+
+
+class NoLink:
+    """Nowhere: for local mode without a broker. Nothing is ever killed from outside."""
+
+    up = True
+
+    def start(self, receiver: Receiver) -> None:
+        """Nothing stands, and nothing comes."""
+        receiver.loaded()
+
+    def publish(self, topic: str, value: bytes) -> bool:  # noqa: ARG002 - the arguments of a link
+        """Goes nowhere, which is what was asked for."""
+        return True
+
+    def close(self, within_s: float) -> int:  # noqa: ARG002 - the arguments of a link
+        """Nothing is left."""
+        return 0
+
+
+class Decider(Protocol):
+    """Decides in this process."""
+
+    def decide(self, event: ActionEvent) -> Decision | None:
+        """The decision on the session's next event; None: nothing to say."""

@@ -1,0 +1,148 @@
+"""Arguments and results of any kind as bounded JSON without secrets, and as digests.
+
+A digest is of the whole value after secrets were taken out: so nobody can find a short secret by
+trying, and the same call digests alike in every session. Two calls that differ in nothing but a
+secret have one digest. A value of more than 64 KiB is digested as it is, which is too much to guess.
+A key (`digest_key`) makes all digests useless to whoever does not hold it.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import blake2b
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+from haltline.interventions.agent.redaction import redact, redact_text
+
+_REDACT_WHOLE_BYTES = 64 * 1024
+_MARGIN_CHARS = 4096  # looked at beyond a cut, so that a secret across it is seen whole
+_MAX_NODES = 100_000
+_MAX_DEPTH = 32
+_STEPS = (4096, 1024, 256, 64, 16)
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A value as it may leave the process."""
+
+    value: Any
+    """JSON, without secrets, cut to the size that was asked for."""
+    digest: str
+    size_bytes: int
+    """Of the whole, as JSON."""
+    opaque: bool
+    """True: something in it has no value that can be compared, so an equal digest says nothing."""
+
+
+def plain(value: Any, *, max_bytes: int, key: bytes = b"") -> Plain:
+    """The value as JSON of at most about `max_bytes`, with the digest of the whole. Takes anything."""
+    whole, opaque = _encode(value)
+    if len(whole) > _REDACT_WHOLE_BYTES:
+        return Plain(_cut(orjson.loads(whole), max_bytes), digest(whole, key), len(whole), opaque)
+    clean = redact(orjson.loads(whole))
+    encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
+    fits = len(encoded) <= max_bytes
+    return Plain(clean if fits else _cut(clean, max_bytes), digest(encoded, key), len(whole), opaque)
+
+
+def plain_text(text: str, *, max_chars: int) -> str:
+    """The beginning of a text, without secrets."""
+    clean = redact_text(text[: max_chars + _MARGIN_CHARS])
+    clean = clean.encode(errors="replace").decode()  # lone surrogates cannot be written
+    return clean if len(clean) <= max_chars else f"{clean[:max_chars]}[cut]"
+
+
+def digest(data: bytes, key: bytes = b"") -> str:
+    """32 hex digits that tell equal data."""
+    return blake2b(data, digest_size=16, key=key[:64]).hexdigest()
+
+
+class _Opaque:
+    """Turns what JSON does not know into what it does, and notes what has no comparable value."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json")
+        if isinstance(value, set | frozenset):
+            return sorted(value, key=repr)
+        if isinstance(value, PurePath | Decimal | complex):
+            return str(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._of_bytes(bytes(value))
+        self.seen = True
+        # Not its repr: that may be long, slow, secret, or hold an address that differs in every process.
+        return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+    def _of_bytes(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            self.seen = True
+            return f"<{len(data)} bytes>"
+
+
+def _encode(value: Any) -> tuple[bytes, bool]:
+    opaque = _Opaque()
+    try:
+        return orjson.dumps(value, default=opaque, option=_OPTIONS), opaque.seen
+    except Exception:  # a model that cannot be dumped, integers beyond 64 bits, lone surrogates, a circle
+        opaque = _Opaque()
+        return orjson.dumps(_Walk(opaque).plain(value), option=_OPTIONS), opaque.seen
+
+
+class _Walk:
+    """The slow way for what orjson refuses: every value on its own, so far and no deeper."""
+
+    def __init__(self, opaque: _Opaque) -> None:
+        self._opaque = opaque
+        self._left = _MAX_NODES
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH:
+            self._opaque.seen = True
+            return "[cut]"
+        if value is None or isinstance(value, bool | float):
+            return value
+        if isinstance(value, int):
+            return value if -(2**63) <= value < 2**63 else str(value)
+        if isinstance(value, str):
+            return value.encode(errors="replace").decode()
+        if isinstance(value, dict):
+            return {str(self.plain(key, depth + 1)): self.plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.plain(item, depth + 1) for item in value]
+        try:
+            return self.plain(self._opaque(value), depth + 1)
+        except Exception:  # its own code failed: __repr__, a serializer
+            self._opaque.seen = True
+            return f"<{type(value).__qualname__}>"
+
+
+def _cut(value: Any, max_bytes: int) -> Any:
+    """The value with its long texts and lists cut, the shorter the limit the more, until it fits."""
+    for limit in _STEPS:
+        if limit <= max_bytes:
+            shorter = redact(_shorten(value, limit))
+            if len(orjson.dumps(shorter)) <= max_bytes:
+                return shorter
+    return {"[cut]": "all"} if isinstance(value, dict) else "[cut]"
+
+
+def _shorten(value: Any, limit: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= limit else plain_text(value, max_chars=limit)
+    if isinstance(value, dict):
+        kept = {key[:limit]: _shorten(value[key], limit) for key in list(value)[:limit]}
+        return kept | ({"[cut]": f"{len(value) - limit} more"} if len(value) > limit else {})
+    if isinstance(value, list):
+        more = [f"[cut: {len(value) - limit} more]"] if len(value) > limit else []
+        return [_shorten(item, limit) for item in value[:limit]] + more
+    return value

@@ -1,0 +1,125 @@
+"""What a guard is told at its start."""
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Annotated, Any, Literal, TypedDict, Unpack
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
+
+from haltline.schemas.events import Effect, Task
+from haltline.schemas.record import Id
+
+CallMode = Literal["async", "blocking", "local"]
+"""`async`: publish and go on, an intervention takes effect at the next action. `blocking`: wait for
+the verdict. `local`: decide in this process with the worker's own core."""
+
+Seconds = Annotated[float, Field(ge=0, le=3600)]
+Positive = Annotated[float, Field(gt=0, le=86_400)]
+
+_PREFIX = "HALTLINE_"
+_FROM_ENV = frozenset({
+    "session_id", "agent_id", "bootstrap", "topic_prefix", "mode", "parent_session_id", "root_session_id",
+    "mission_id", "budget_s", "start_budget_s", "close_budget_s", "max_decision_age_s", "fail_closed_from",
+    "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms",
+})  # fmt: skip
+
+
+class GuardOptions(TypedDict, total=False):
+    """The keyword arguments of a Guard: the fields of GuardSettings."""
+
+    session_id: str
+    agent_id: str
+    bootstrap: str | None
+    topic_prefix: str
+    mode: CallMode
+    parent_session_id: str | None
+    root_session_id: str | None
+    ancestors: tuple[str, ...]
+    mission_id: str | None
+    task: Task | None
+    budget_s: float
+    start_budget_s: float
+    close_budget_s: float
+    max_decision_age_s: float
+    fail_closed_from: Effect | None
+    max_args_bytes: int
+    max_output_chars: int
+    digest_key: str
+    fetch_wait_ms: int | None
+    kafka: Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class GuardSettings:
+    """Who the agent is, where Kafka is, and what happens when nobody can be asked.
+
+    Raises ValueError (pydantic's) for a value that cannot work.
+    """
+
+    session_id: Id = field(default_factory=lambda: uuid.uuid4().hex)
+    """One run of one agent. A kill holds for it until an operator resets it, also across processes."""
+    agent_id: Id = "unknown"
+    bootstrap: str | None = None
+    """Kafka's address, "host:port", several separated by commas. None: only with mode `local`."""
+    topic_prefix: str = "haltline."
+    mode: CallMode = "async"
+
+    parent_session_id: Id | None = None
+    root_session_id: Id | None = None
+    ancestors: tuple[Id, ...] = ()
+    """More sessions above this one, besides parent and root: a kill of any of them stops this one."""
+    mission_id: Id | None = None
+    task: Task | None = None
+
+    budget_s: Positive = 1.0
+    """How long a blocking call waits for its verdict."""
+    start_budget_s: Seconds = 5.0
+    """How long the first calls wait, from the guard's start, until it is known what is killed."""
+    close_budget_s: Seconds = 5.0
+    """How long `close` waits until the last events have arrived."""
+    max_decision_age_s: Positive = 30.0
+    """A decision about something that is longer ago counts as none, unless it is a kill."""
+    fail_closed_from: Effect | None = Effect.DESTRUCTIVE
+    """Without a verdict, calls of this effect or a worse one are refused, others go on; None: all go on."""
+
+    max_args_bytes: Annotated[int, Field(ge=0, le=256 * 1024)] = 8192
+    """Longer arguments are cut before they are published; the digest is of the whole."""
+    max_output_chars: Annotated[int, Field(ge=0, le=65_536)] = 512
+    """How much of the beginning of an output is published; 0: nothing."""
+    digest_key: str = ""
+    """Makes digests useless without it; must be the same for all agents whose calls are compared."""
+
+    fetch_wait_ms: Annotated[int, Field(ge=1, le=60_000)] | None = None
+    """How long the broker may hold a fetch when nothing is there. None: 500, or 10 on an embedded broker."""
+    kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """More librdkafka settings for producer and consumer, such as `security.protocol`."""
+
+    def __post_init__(self) -> None:
+        if self.bootstrap is None and self.mode != "local":
+            raise ValueError(
+                f"bootstrap: wanted Kafka's address (host:port) for mode {self.mode!r}, came none; "
+                f"only mode 'local' works without. {_PREFIX}BOOTSTRAP is read by GuardSettings.from_env()"
+            )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> "GuardSettings":
+        """The settings of `HALTLINE_BOOTSTRAP`, `HALTLINE_SESSION_ID`, ...: one variable for each simple field.
+
+        `changes` win over variables. Raises ValueError for a value that cannot work.
+        """
+        variables = os.environ if environ is None else environ
+        said = {name: variables[_PREFIX + name.upper()] for name in _FROM_ENV if _PREFIX + name.upper() in variables}
+        return cls(**(said | changes))
+
+    def changed(self, **changes: Unpack["GuardOptions"]) -> "GuardSettings":
+        """The same settings but for these."""
+        return GuardSettings(**({name: getattr(self, name) for name in GuardOptions.__annotations__} | dict(changes)))
+
+    @property
+    def lineage(self) -> tuple[str, ...]:
+        """The session and all above it."""
+        above = (self.parent_session_id, self.root_session_id, *self.ancestors)
+        return tuple(dict.fromkeys(s for s in (self.session_id, *above) if s is not None))

@@ -1,0 +1,156 @@
+"""For the tests of agents: a guard without a broker, that is told what to be told.
+
+    guard = ScriptedGuard(Level.ALLOW, Level.KILL)     # the verdicts, call by call; then ALLOW
+
+It records what it published in `events` and `feedback`. Everything else is the real guard.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias, Unpack
+
+from haltline.interventions.agent.enforcer import Advice
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.link import Receiver
+from haltline.interventions.agent.settings import GuardOptions, GuardSettings
+from haltline.schemas import wire
+from haltline.schemas.control import ControlRecord, ControlState, Feedback, control_key
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.topics import Topics
+
+Verdict: TypeAlias = Decision | Level | Callable[[ActionEvent], Decision | Level | None] | None
+"""What a call is answered with: a decision, a level, nothing at all, or a function of the proposal."""
+
+CODES = {Level.KILL: "session_killed_loop_guard"}
+
+
+def decision(level: Level, event: ActionEvent, *, message: str = "", **fields: Any) -> Decision:
+    """A decision of this level on an event, as the worker would send it."""
+    said: dict[str, Any] = {
+        "decision_id": f"{level.value}-{event.event_id}",
+        "session_id": event.session_id,
+        "agent_id": event.agent_id,
+        "event_id": event.event_id,
+        "call_id": event.call_id,
+        "time": event.time,
+        "decided_at": event.time,
+        "level": level,
+        "code": CODES.get(level, level.value.lower()),
+        "reason": "scripted",
+        "message": message,
+    }
+    return Decision(**(said | fields))
+
+
+class ScriptedGuard(Guard):
+    """A guard that gets its verdicts from a list, one for each call; when the list is over, ALLOW.
+
+    The mode is `blocking` unless said otherwise. A verdict of None is one that does not come: the
+    call waits for `budget_s` (0.05 unless said otherwise), then follows the fail policy.
+    """
+
+    def __init__(
+        self,
+        *verdicts: Verdict,
+        settings: GuardSettings | None = None,
+        on_advice: Callable[[Advice], object] | None = None,
+        standing: tuple[ControlRecord, ...] = (),
+        **options: Unpack[GuardOptions],
+    ) -> None:
+        if settings is None:
+            defaults = GuardOptions(session_id="scripted", bootstrap="scripted", mode="blocking", budget_s=0.05)
+            settings = GuardSettings(**(defaults | options))
+        else:
+            settings = settings.changed(**options)
+        self.script = _Script(deque(verdicts), Topics(settings.topic_prefix), standing)
+        super().__init__(settings, on_advice=on_advice, link=self.script)
+
+    @property
+    def events(self) -> list[ActionEvent]:
+        """What was published, in order."""
+        return self.script.events
+
+    @property
+    def feedback(self) -> list[Feedback]:
+        """What was answered, in order."""
+        return self.script.feedback
+
+    def send(self, decision: Decision) -> None:
+        """A decision arrives now, unasked for."""
+        self.start()
+        self.script.receiver.decision(decision)
+
+    def kill(
+        self,
+        *,
+        scope: ScopeKind = ScopeKind.SESSION,
+        scope_id: str | None = None,
+        code: str = "session_killed_by_operator",
+    ) -> None:
+        """An operator's kill arrives on the control topic now; of this session unless said otherwise."""
+        record = killed(scope, scope_id or self.session_id, code=code)
+        self.start()
+        self.script.receiver.control(record.key, record)
+
+    def reset(self, *, scope: ScopeKind = ScopeKind.SESSION, scope_id: str | None = None) -> None:
+        """The entry is removed from the control topic now."""
+        self.start()
+        self.script.receiver.control(control_key(scope, scope_id or self.session_id), None)
+
+
+def killed(scope: ScopeKind, scope_id: str, *, code: str = "session_killed_by_operator") -> ControlRecord:
+    """An entry of the control topic."""
+    return ControlRecord(
+        scope=scope,
+        id=scope_id,
+        state=ControlState.KILLED,
+        code=code,
+        reason="scripted",
+        decision_id=f"kill-{scope.value}-{scope_id}",
+        since=1_750_000_000_000,
+    )
+
+
+class _Script:
+    """A link to a list."""
+
+    def __init__(self, verdicts: deque[Verdict], topics: Topics, standing: tuple[ControlRecord, ...]) -> None:
+        self.events: list[ActionEvent] = []
+        self.feedback: list[Feedback] = []
+        self.receiver: Receiver
+        self.up = True
+        self._verdicts = verdicts
+        self._topics = topics
+        self._standing = standing
+
+    def start(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+        for record in self._standing:
+            receiver.control(record.key, record)
+        receiver.loaded()
+
+    def publish(self, topic: str, value: bytes) -> bool:
+        if topic == self._topics.feedback:
+            self.feedback.append(wire.decode(Feedback, value))
+            return True
+        event = wire.decode_event(value)
+        self.events.append(event)
+        if event.kind is Kind.PROPOSED:
+            verdict = self._verdict(event)
+            if verdict is not None:
+                self.receiver.decision(verdict)
+        return True
+
+    def close(self, within_s: float) -> int:  # noqa: ARG002 - the arguments of a link
+        return 0
+
+    def _verdict(self, event: ActionEvent) -> Decision | None:
+        said = self._verdicts.popleft() if self._verdicts else Level.ALLOW
+        if callable(said):
+            said = said(event)
+        if isinstance(said, Level):
+            return decision(said, event)
+        if isinstance(said, Decision):
+            return said.model_copy(update={"event_id": event.event_id, "call_id": event.call_id})
+        return None

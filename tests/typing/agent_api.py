@@ -1,0 +1,63 @@
+"""Type-checked, never run: the public face of the agent's side keeps its signatures."""
+
+from collections.abc import Awaitable, Callable
+from typing import assert_type
+
+from haltline import Guard, Refused
+from haltline.interventions.agent import Action, Advice, Decision, Effect, GuardSettings, Level, Task, Usage
+from haltline.interventions.agent.testing import ScriptedGuard
+
+guard = Guard(session_id="42", agent_id="cleaner", bootstrap="localhost:9092", mode="blocking", budget_s=0.5)
+from_env = Guard(GuardSettings.from_env(), task=Task(goal="tidy up"), on_advice=print)
+
+Guard(GuardSettings(mode="local"), bootstrap="localhost:9092")
+Guard(mode="now")  # type: ignore[arg-type]  # no such mode
+Guard(budget_seconds=1)  # type: ignore[call-arg]  # no such setting
+
+
+@guard.tool
+def delete_asset(asset_id: str, *, force: bool = False) -> str:
+    return asset_id * force
+
+
+@guard.tool(name="drop_table", effect="destructive", targets=("table",), mode="blocking")
+async def drop(table: str) -> int:
+    return len(table)
+
+
+@guard.tool(effect=Effect.DESTRUCTIVE, targets=lambda args: [f"path={args['path']}"])
+def remove(path: str) -> None: ...
+
+
+guard.tool(mode="local")  # type: ignore[call-overload]  # the whole guard is local, or none of it
+
+plain: Callable[[str], str] = delete_asset
+awaitable: Callable[[str], Awaitable[int]] = drop
+assert_type(delete_asset("fact_sales", force=True), str)
+delete_asset(7)  # type: ignore[arg-type]  # the decorator keeps the parameters
+
+
+async def use() -> None:
+    assert_type(await drop("fact_sales"), int)
+    async with guard, guard.action("get_asset", args={"asset_id": "fact_sales"}) as act:
+        assert_type(act, Action)
+
+
+def use_blocking() -> None:
+    with guard:
+        guard.check()
+        guard.model_turn(usage=Usage(input_tokens=10), output="text")
+        try:
+            with guard.action("delete_asset", targets=["asset_id=fact_sales"], effect="destructive") as act:
+                act.result("gone")
+                assert_type(act.advice, tuple[Advice, ...])
+        except Refused as refused:
+            assert_type(refused.code, str)
+            assert_type(refused.reason, str)
+            assert_type(refused.decision, Decision | None)
+    assert_type(guard.killed, bool)
+    assert_type(guard.dropped, int)
+
+
+scripted = ScriptedGuard(Level.ALLOW, None, lambda proposal: Level.KILL if proposal.seq else None, session_id="42")
+assert_type(scripted.killed, bool)
