@@ -121,7 +121,7 @@ class ErrorRepetition(Detector[State]):
         return abs(index - int(error[INDEX])) < self.last_actions
 
     def _succeeded(self, state: State, act: Act) -> None:
-        if not state.errors:
+        if not state.errors and not state.polls:
             return
         index = act.index
         state.succeeded = max(state.succeeded, index)

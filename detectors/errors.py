@@ -79,7 +79,7 @@ def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
     if not line:
         return ""
     if level is Normalization.HIGH:
-        return _kind(line)
+        return _kind(line)[:MAX_KEY_CHARS]
     key = line.lower()
     for pattern, placeholder in _LOW:
         key = pattern.sub(placeholder, key)

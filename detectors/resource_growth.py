@@ -1,10 +1,10 @@
 """Each step uses a multiple of what the one before used.
 
-Fires: `resource_growth`, once a step and resource, when the amounts of the last `min_points` to `window` steps
-    grow by more than `growth` on (geometric) average, and by the median, and in the newest step; in every
-    step, or in all but one when there are more than `min_points`; by more and more, and to at least the
-    resource's floor. Severity by the average: `high`, `critical`. Where there is a limit, the finding says in
-    how many steps it is reached, and is at least high when that is within `limit_steps`.
+Fires: `resource_growth`, once a step and resource (and again when it has become worse), when the amounts of the
+    last `min_points` to `window` steps grow by more than `growth` on (geometric) average, by the median, and in
+    the newest step; in every step, or in all but one when there are more than `min_points`; by more and more,
+    and to at least the resource's floor. Severity by the average: `high`, `critical`. Where there is a limit,
+    the finding says in how many steps it is reached, and is at least high when that is within `limit_steps`.
     Resources: tokens, cost_usd, memory_bytes, output_bytes, duration_ms, file_ops, calls. Amounts are
     increments of one step, never totals; memory is the level. The parallel calls of one model turn are one step.
 Quiet: a steady amount, however large; linear growth, such as that of every agent's context; a single big step;
@@ -62,8 +62,8 @@ class State:
     totals: dict[str, float] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     """Limits that the session declared for itself."""
-    found: dict[str, int] = field(default_factory=dict)
-    """By resource: the step of the last finding."""
+    found: dict[str, list[int]] = field(default_factory=dict)
+    """By resource: step and severity of the last finding."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
@@ -115,7 +115,7 @@ class ResourceGrowth(Detector[State]):
         worst: Finding | None = None
         for name, amount in _amounts(act):
             self._add(state, act, name, amount)
-            if amount > 0 and len(state.points[name]) >= self.min_points and state.found.get(name) != state.step:
+            if amount > 0 and len(state.points[name]) >= self.min_points:
                 finding = self._look(state, act, name)
                 if finding is not None and (worst is None or finding.severity > worst.severity):
                     worst = finding
@@ -157,8 +157,13 @@ class ResourceGrowth(Detector[State]):
             values = self._values(name, points[-length:])
             mean = self._sustained(values)
             if mean is not None:
-                state.found[name] = state.step
-                return self._found(state, act, name, points[-length:], mean)
+                finding = self._found(state, act, name, points[-length:], mean)
+                # A step grows while its parallel calls come in: it is told again when it has become worse.
+                told = state.found.get(name)
+                if told is not None and told[0] == state.step and told[1] >= finding.severity.rank:
+                    return None
+                state.found[name] = [state.step, finding.severity.rank]
+                return finding
         return None
 
     def _sustained(self, values: list[float]) -> float | None:
@@ -240,7 +245,7 @@ def _amounts(act: Act) -> list[tuple[Resource, float]]:
 
 def _mean_growth(values: list[float]) -> float:
     """The geometric mean of the ratios: what one factor would lead from the first to the last."""
-    return float((values[-1] / values[0]) ** (1 / (len(values) - 1)))
+    return round(float((values[-1] / values[0]) ** (1 / (len(values) - 1))), 9)
 
 
 def _steps_to(limit: float, total: float, last: float, mean: float, *, level: bool) -> int:

@@ -1,0 +1,292 @@
+from collections.abc import Sequence
+
+import pytest
+
+from haltline.detectors.error_repetition import ErrorRepetition
+from haltline.schemas.events import ActionEvent, Outcome
+from haltline.schemas.findings import Evidence, Finding, Severity
+from tests.builders import Watched, bash, call, event, findings, fires_at
+
+DETECTOR = ErrorRepetition()
+GONE = "cat: /srv/data/a.csv: No such file or directory"
+
+
+def errors(*seconds: float, error: str = GONE) -> list[ActionEvent]:
+    """The same error of calls on different targets."""
+    return [event(s, "read_file", f"path=/srv/{s:g}", error) for s in seconds]
+
+
+def edit(second: float) -> ActionEvent:
+    return bash(second, f"sed -i 's/{second:g}/b/' main.py")
+
+
+def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: ErrorRepetition = DETECTOR) -> str:
+    """The severities of the findings, by their first letters."""
+    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(errors(0, 5), "", id="two are below the count"),
+        pytest.param(errors(0, 5, 10), "m", id="three are medium"),
+        pytest.param(errors(0, 5, 10, 15), "mh", id="four are high"),
+        pytest.param(errors(0, 5, 10, 15, 20, 25), "mhcc", id="five and more are critical"),
+        pytest.param(
+            [event(s, "read_file", None, f"error {word}") for s, word in enumerate(("one", "two", "three"))],
+            "",
+            id="different errors",
+        ),
+        pytest.param(
+            [
+                event(s, "read_file", f"path=/srv/{s}", f"cat: /srv/{s}.csv: No such file or directory")
+                for s in range(3)
+            ],
+            "m",
+            id="one guessed path after another",
+        ),
+        pytest.param(
+            [event(s, "connect", None, f"connection to 10.0.0.{s}:80{s} refused at 12:00:0{s}") for s in range(3)],
+            "m",
+            id="another address, port and time each time",
+        ),
+        pytest.param(
+            [
+                event(s, "a" if s % 2 else "b", f"x={s}", "denied by policy" if s % 2 else "not available")
+                for s in range(6)
+            ],
+            "mm",
+            id="two errors in turn",
+        ),
+        pytest.param(
+            [
+                event(
+                    s,
+                    "read_file",
+                    f"x={s}",
+                    "first error" if s in {0, 10, 20} else f"other failure {'abcdefghijklmnopqrstu'[s]}",
+                )
+                for s in range(21)
+            ],
+            "",
+            id="only the last ten errors are looked at",
+        ),
+        pytest.param(
+            [e for s in (0, 100, 200) for e in (*errors(s), *(event(s + i, "list_files") for i in range(1, 10)))],
+            "",
+            id="within neither the time nor the last actions",
+        ),
+        pytest.param(errors(0, 1000, 2000), "m", id="hours apart, but one action after the other"),
+        pytest.param(
+            [e for s in (0, 30, 60) for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))],
+            "",
+            id="in time, but with so much that succeeded in between counted as two and a half",
+        ),
+        pytest.param(
+            [
+                e
+                for s in (0, 20, 40, 60)
+                for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))
+            ],
+            "m",
+            id="four times in time with success in between, exactly as old as the window",
+        ),
+        pytest.param(errors(20, 10, 0), "m", id="in whatever order they come"),
+        pytest.param([event(s, "read_file") for s in range(9)], "", id="no errors"),
+    ],
+)
+def test_counts(events: Sequence[ActionEvent], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(
+            [e for s in range(0, 40, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
+            "",
+            id="edit and test: four failures are work",
+        ),
+        pytest.param(
+            [e for s in range(0, 100, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
+            "mmhhcc",
+            id="edit and test: nine failures of the same kind are not",
+        ),
+        pytest.param(
+            [bash(s, f"cat > t.py <<E\n{s}\nE\npython t.py", "NameError: name 'x' is not defined") for s in range(4)],
+            "",
+            id="edit and test in one command",
+        ),
+        pytest.param(
+            [bash(s, "pytest tests/test_a.py", "AssertionError: 1 != 2") for s in range(3)],
+            "m",
+            id="the same test with nothing changed in between",
+        ),
+        pytest.param(
+            [e for s in range(0, 50, 10) for e in (*errors(s), event(s + 5, "read_file", "path=/ok"))],
+            "mh",
+            id="with something that succeeded in between each counts three quarters",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(0, 50, 10)
+                for e in (bash(s, "curl api", "curl: connection refused"), bash(s + 5, "curl api"))
+            ],
+            "",
+            id="the same call got over it",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(0, 90, 10)
+                for e in (event(s, "book", "x=1", "payment failed"), event(s + 5, "book", "x=1"))
+            ],
+            "",
+            id="the same tool on the same target got over it",
+        ),
+    ],
+)
+def test_weighs_what_happened_in_between(events: Sequence[ActionEvent], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([bash(s, "grep x y", "exit code 1") for s in range(9)], "", id="a search that finds nothing"),
+        pytest.param(
+            [event(s, "lookup", f"x={s}", outcome=Outcome.ERROR) for s in range(3)],
+            "m",
+            id="a tool that fails without a word",
+        ),
+        pytest.param([event(s, "lookup", f"x={s}", outcome=Outcome.TIMEOUT) for s in range(3)], "m", id="timeouts"),
+        pytest.param(
+            [
+                event(s, "run_code", None, outcome=Outcome.ERROR, output_head=f"Traceback\nValueError: bad value {s}")
+                for s in range(3)
+            ],
+            "m",
+            id="the error is in the output",
+        ),
+        pytest.param(
+            [event(s, "lookup", f"x={s}", "backend unavailable", outcome=None) for s in range(3)],
+            "m",
+            id="no outcome, but an error",
+        ),
+        pytest.param(
+            [event(s, "lookup", f"x={s}", "warning: slow", outcome=Outcome.OK) for s in range(3)],
+            "",
+            id="a success with a warning",
+        ),
+        pytest.param(
+            [
+                call(s, "write_file", f"path={s}", "refused: not allowed here", outcome=Outcome.REFUSED)
+                for s in range(3)
+            ],
+            "m",
+            id="calls that are refused again and again",
+        ),
+        pytest.param([call(s, "read_file", f"path=/{s}", GONE) for s in range(3)], "m", id="proposed and completed"),
+        pytest.param([call(s, "read_file", f"path=/{s}", GONE)[0] for s in range(3)], "", id="proposals alone"),
+    ],
+)
+def test_what_is_an_error(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(
+            [event(s, "service_status", "x=1", "connection refused") for s in range(0, 600, 10)],
+            "",
+            id="waits its time",
+        ),
+        pytest.param(
+            [event(s, "service_status", "x=1", "connection refused") for s in range(0, 650, 10)],
+            "mhc",
+            id="waits for ever",
+        ),
+        pytest.param(
+            [bash(s, "sleep 5; curl localhost:8080", "curl: (7) connection refused") for s in range(0, 600, 10)],
+            "",
+            id="a command that waits",
+        ),
+        pytest.param(
+            [bash(s, "curl localhost:8080", "curl: (7) connection refused") for s in range(0, 50, 10)],
+            "mhc",
+            id="the same without waiting",
+        ),
+        pytest.param(
+            [event(s, "service_status", "x=1", None if s == 300 else "connection refused") for s in range(0, 890, 10)],
+            "",
+            id="begins anew when it worked",
+        ),
+    ],
+)
+def test_waiting(events: Sequence[ActionEvent], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        pytest.param({"normalization": "low"}, "", id="low keeps paths"),
+        pytest.param({"normalization": "medium"}, "", id="medium keeps what is not a path"),
+        pytest.param({"normalization": "high"}, "m", id="high keeps the kind only"),
+    ],
+)
+def test_levels_of_normalisation(settings: dict[str, str], found: str) -> None:
+    events = [
+        event(s, "read_file", f"path=/{s}", f"NotFoundError: {w} is missing")
+        for s, w in enumerate(("cat", "dog", "cow"))
+    ]
+    assert severities(events, ErrorRepetition(**settings)) == found  # type: ignore[arg-type]  # checked by pydantic
+
+
+@pytest.mark.parametrize(
+    ("count", "severity", "confidence"),
+    [
+        pytest.param(3, Severity.MEDIUM, 0.6, id="three times"),
+        pytest.param(4, Severity.HIGH, 0.8, id="four times"),
+        pytest.param(5, Severity.CRITICAL, 1.0, id="five times"),
+        pytest.param(6, Severity.CRITICAL, 1.0, id="six times"),
+    ],
+)
+def test_confidence_and_severity(count: int, severity: Severity, confidence: float) -> None:
+    *_, (_, finding) = findings(DETECTOR, [event(s, "read_file", f"x={s}", "not_found") for s in range(count)])
+    assert (finding.severity, finding.confidence, finding.values["repetition_count"]) == (severity, confidence, count)
+
+
+def test_the_finding_names_its_evidence() -> None:
+    ((_, finding),) = findings(DETECTOR, errors(0, 5, 10))
+    assert finding == Finding(
+        detector="error_repetition",
+        code="repetitive_errors",
+        severity=Severity.MEDIUM,
+        confidence=0.6,
+        reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
+        evidence=tuple(
+            Evidence(event_id=f"s1@{s} read_file path=/srv/{s}", topic="haltline.actions", partition=0, offset=i)
+            for i, s in enumerate((0, 5, 10))
+        ),
+        values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
+        thresholds={
+            "medium": 3,
+            "high": 4,
+            "critical": 5,
+            "window": 10,
+            "window_s": 60.0,
+            "last_actions": 20,
+        },
+    )
+
+
+def test_it_says_how_close_it_is() -> None:
+    watched = Watched(DETECTOR)
+    near = [watched.detector.near(watched.state)]
+    for e in errors(0, 5, 10):
+        watched(e)
+        near.append(round(watched.detector.near(watched.state), 2))
+    assert near == [0, 0.33, 0.67, 1]

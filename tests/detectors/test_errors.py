@@ -1,0 +1,139 @@
+import pytest
+
+from haltline.detectors.errors import MAX_KEY_CHARS, Normalization, error_key
+
+LOW, MEDIUM, HIGH = Normalization
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "medium", "high"),
+    [
+        pytest.param(
+            "rc=1: /testbed/a.py:12: NameError: name 'x' is not defined",
+            "/testbed/a.py:#: nameerror: name 'x' is not defined",
+            "<name>:#: nameerror: name 'x' is not defined",
+            "nameerror",
+            id="exit code, path and line",
+        ),
+        pytest.param(
+            "FileNotFoundError: [Errno 2] No such file or directory: 'data/2024.csv'",
+            "filenotfounderror: [errno 2] no such file or directory: 'data/2024.csv'",
+            "filenotfounderror: [errno #] no such file or directory: <name>",
+            "filenotfounderror",
+            id="what was not there",
+        ),
+        pytest.param(
+            "ls: cannot access 'matplotlib': No such file or directory",
+            "ls: cannot access 'matplotlib': no such file or directory",
+            "ls: cannot access <name>: no such file or directory",
+            "not_found",
+            id="a bare name that was not there",
+        ),
+        pytest.param(
+            "connect to 10.0.0.7:5432 failed: Connection refused",
+            "connect to 10.0.0.7:# failed: connection refused",
+            "connect to #:# failed: connection refused",
+            "connection",
+            id="address and port",
+        ),
+        pytest.param(
+            "2025-01-02T03:04:05.678Z request 0x7f81602e2ac3 failed with status 503",
+            "<time> request <address> failed with status 503",
+            "<time> request <address> failed with status #",
+            "t z request x f e",
+            id="time, hex address and status",
+        ),
+        pytest.param(
+            "job 3f2504e0-4f89-11d3-9a0c-0305e82c3301 timed out",
+            "job <id> timed out",
+            "job <id> timed out",
+            "timeout",
+            id="an id",
+        ),
+        pytest.param(
+            "\x1b[31mE   TypeError: bad operand\x1b[0m\n\x1b[31m1 failed\x1b[0m, 3 passed in 0.05s",
+            "1 failed, 3 passed in 0.05s",
+            "# failed, # passed in #s",
+            "failed passed in s",
+            id="colours, and the summary of a test run",
+        ),
+        pytest.param(
+            'Traceback (most recent call last):\n  File "x.py", line 3, in f\nValueError: bad value 7\n\n',
+            "valueerror: bad value 7",
+            "valueerror: bad value #",
+            "valueerror",
+            id="the last line of a trace",
+        ),
+        pytest.param(
+            "error: no\n" + "context\n" * 5,
+            "error: no",
+            "error: no",
+            "error no",
+            id="the line that tells a problem, not the last one",
+        ),
+        pytest.param(
+            "GET https://api.example.org/v1/x?y=1 forbidden",
+            "get https://api.example.org/v1/x?y=1 forbidden",
+            "get <url> forbidden",
+            "permission",
+            id="a URL",
+        ),
+        pytest.param(
+            "EACCES: permission denied, open '/etc/x'",
+            "eacces: permission denied, open '/etc/x'",
+            "eacces: permission denied, open <name>",
+            "eacces",
+            id="an error code",
+        ),
+    ],
+)
+def test_normal_forms(text: str, low: str, medium: str, high: str) -> None:
+    assert [error_key(text, level) for level in (LOW, MEDIUM, HIGH)] == [low, medium, high]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("cat: /a/b.txt: No such file or directory", "cat: c.txt: No such file or directory", id="paths"),
+        pytest.param(
+            "flight HAT030 not available on date 2024-05-13",
+            "flight HAT7 not available on date 2024-06-01",
+            id="numbers in names",
+        ),
+        pytest.param(
+            "module 'a_1' has no attribute 'b' (line 3)",
+            "module 'a_2' has no attribute 'b' (line 77)",
+            id="line numbers",
+        ),
+        pytest.param("worker 5f2b9c1d died: fatal signal 9", "worker 77aa01ee died: fatal signal 11", id="hex ids"),
+        pytest.param("open C:\\data\\x.csv failed", "open D:\\tmp\\yy.csv failed", id="windows paths"),
+        pytest.param("rated at 0.00/10, missing docstring", "rated at 6.67/10, missing docstring", id="scores"),
+        pytest.param("Exit code 2 | fatal: bad revision", "Exit code 128 | fatal: bad revision", id="exit codes"),
+    ],
+)
+def test_the_same_mistake(one: str, other: str) -> None:
+    assert error_key(one) == error_key(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("NameError: name 'x' is not defined", "NameError: name 'y' is not defined", id="another name"),
+        pytest.param("permission denied: /a", "no such file or directory: /a", id="another problem with the same path"),
+    ],
+)
+def test_different_mistakes(one: str, other: str) -> None:
+    assert error_key(one) != error_key(other)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "  \n", "rc=1: ", "Exit code 1", "exitcode: 1 (execution failed)", "rc=1: </output_tail>", "42"]
+)
+def test_says_nothing(text: str) -> None:
+    assert [error_key(text, level) for level in Normalization] == ["", "", ""]
+
+
+@pytest.mark.parametrize("level", Normalization)
+def test_keys_are_short_however_long_the_message(level: Normalization) -> None:
+    text = "error " + "x" * 1_000_000 + " 'a/b' " * 1000
+    assert 0 < len(error_key(text, level)) <= MAX_KEY_CHARS
