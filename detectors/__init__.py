@@ -4,6 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ArgsKwargs
 
 from haltline.detectors.base import Detector
 from haltline.detectors.destructive_repeat import DestructiveRepeat
@@ -48,12 +49,13 @@ def _construct(detector: type[Detector[Any]], settings: dict[str, Any]) -> Detec
 
 def _located(detector: type[Detector[Any]], problem: Any) -> str:
     """Where in the policy it was, what was wanted, and what came."""
-    name = str(problem["loc"][0]) if problem["loc"] else ""
-    place = ".".join(("rules", detector.id, "settings", *map(str, problem["loc"])))
+    steps = [str(step) for step in problem["loc"] if step != "[key]"]
+    place = ".".join(("rules", detector.id, "settings", *steps))
     known = [field.name for field in fields(detector)]
-    if name and name not in known:
-        return f"{place}: wanted one of {', '.join(known)}, got {name!r}"
-    return f"{place}: wanted {_wanted(problem['msg'])}, got {problem['input']!r:.120}"
+    if steps and steps[0] not in known:
+        return f"{place}: wanted one of {', '.join(known)}, got {steps[0]!r}"
+    came = problem["input"].kwargs if isinstance(problem["input"], ArgsKwargs) else problem["input"]
+    return f"{place}: wanted {_wanted(problem['msg'])}, got {came!r:.120}"
 
 
 def _wanted(message: str) -> str:

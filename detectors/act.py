@@ -29,6 +29,7 @@ class Act:
         "call",
         "calls",
         "event",
+        "index",
         "offset",
         "partition",
         "phase",
@@ -59,6 +60,8 @@ class Act:
         self.batch: Batch | None = None
         """The declared batch that covers this act, if any; set by the engine before detectors look."""
         self.action = event.action or (call.action if call else "")
+        self.index = call.index if call is not None else calls.actions + (phase is Phase.ATTEMPT or phase is Phase.BOTH)
+        """Which action of the session it is, from 1; of a result, that of its attempt."""
         self.topic = topic
         self.partition = partition
         self.offset = offset
@@ -92,11 +95,9 @@ class Act:
         return self.event.outcome is Outcome.REFUSED
 
     @property
-    def index(self) -> int:
-        """Which action of the session it is, from 1; of a result, that of its attempt."""
-        if self.call is not None:
-            return self.call.index
-        return self.calls.actions + 1 if self.is_attempt else self.calls.actions
+    def runs(self) -> bool:
+        """Whether the tool runs a program, a command line or a statement."""
+        return self._classifier.tool(self.action).effect is Effect.EXEC
 
     @property
     def effect(self) -> Effect:
@@ -155,8 +156,7 @@ class Act:
     def subject(self) -> str:
         """What the call is about: its tool with the program and its argument, or with its first target."""
         head = self.head
-        runs = self._classifier.tool(self.action).effect is Effect.EXEC
-        return f"{self.action} {progress.subject(head) if runs else head}"
+        return f"{self.action} {progress.subject(head) if self.runs else head}"
 
     @property
     def changes(self) -> bool:
@@ -173,7 +173,7 @@ class Act:
         tool = self._classifier.tool(self.action)
         if tool.effect is Effect.POLL or self.event.effect is Effect.POLL:
             return True
-        return tool.effect is Effect.EXEC and progress.waits(self._classifier.text(self.event, self.action))
+        return self.runs and progress.waits(self._classifier.text(self.event, self.action))
 
     def error_key(self, level: Normalization) -> str:
         """The error in its normal form; empty when the call did not fail, or said nothing of why."""
@@ -181,7 +181,7 @@ class Act:
         if not (self.failed or self.refused):
             return ""
         key = error_key(event.error or event.output_head or "", level)
-        if key or self._classifier.tool(self.action).effect is Effect.EXEC:
+        if key or self.runs:
             return key  # a program that fails without a word, such as a search that finds nothing, gives an answer
         return "timeout" if event.outcome is Outcome.TIMEOUT else f"{self.action} failed"
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind
 
 if TYPE_CHECKING:
     from haltline.detectors.act import Act
@@ -123,7 +123,8 @@ class Calls:
             if call_id is not None:
                 self.done.pop(call_id, None)
                 _remember(self.done, call_id, act.time_ms, limit=MAX_DONE_CALLS)
-            if act.event.outcome is not Outcome.REFUSED:
+            # A program that failed in the end may have made something before.
+            if not act.refused and (not act.failed or act.runs):
                 for target in act.creates:
                     _remember(self.own, target, value=True, limit=MAX_TARGETS)
             return

@@ -21,7 +21,7 @@ from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.errors import Normalization
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
-from haltline.schemas.events import Effect, Kind
+from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _KEY, _SUBJECT, _QUARTERS = 4, 5, 6
@@ -83,7 +83,7 @@ class ErrorRepetition(Detector[State]):
             if not act.failed:
                 self._succeeded(state, act)
             return None
-        changes = act.changes and act.effect is Effect.EXEC  # the edit and the try in one command
+        changes = act.runs and act.changes  # the edit and the try in one command
         if act.waits and self._may_wait(state, act):
             return None
         before = [e for e in self._near(state.errors, act) if e[_KEY] == key]

@@ -1,0 +1,78 @@
+import pytest
+
+from haltline.detectors import ALL, build
+from haltline.detectors.destructive_volume import DestructiveVolume
+from haltline.schemas.policy import Override, Policy, Rule
+
+KNOWN = "destructive_repeat, destructive_volume, error_repetition, resource_growth, severe_destruction"
+
+
+def test_without_a_word_every_detector_runs_with_its_defaults() -> None:
+    assert build(Policy()) == tuple(detector() for detector in ALL)
+
+
+def test_a_disabled_detector_does_not_run() -> None:
+    policy = Policy(rules={"resource_growth": Rule(enabled=False)})
+    assert [d.id for d in build(policy)] == [d.id for d in ALL if d.id != "resource_growth"]
+
+
+def test_an_override_changes_only_what_it_says() -> None:
+    override = Override(rules={"destructive_volume": Rule(settings={"max_deletes": 2})})
+    policy = Policy(
+        rules={"destructive_volume": Rule(settings={"window_s": 30, "max_deletes": 9})}, overrides=(override,)
+    )
+    assert DestructiveVolume(max_deletes=2, window_s=30) in build(policy, (override,))
+    assert DestructiveVolume(max_deletes=9, window_s=30) in build(policy)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        pytest.param(
+            {"destructive_volume": {"settings": {"max_deletes": 0}}},
+            "rules.destructive_volume.settings.max_deletes: wanted greater than or equal to 1, got 0",
+            id="out of bounds",
+        ),
+        pytest.param(
+            {"destructive_volume": {"settings": {"max_deletes": "many"}}},
+            "rules.destructive_volume.settings.max_deletes: wanted a valid integer, unable to parse string as an"
+            " integer, got 'many'",
+            id="of the wrong type",
+        ),
+        pytest.param(
+            {"destructive_volume": {"settings": {"max_delets": 3}}},
+            "rules.destructive_volume.settings.max_delets: wanted one of max_deletes, window_s, max_deletes_in_actions,"
+            " last_actions, got 'max_delets'",
+            id="misspelt",
+        ),
+        pytest.param(
+            {"destructive_volume": {"settings": {"max_deletes": 0, "window_s": -1}}},
+            "rules.destructive_volume.settings.max_deletes: wanted greater than or equal to 1, got 0; "
+            "rules.destructive_volume.settings.window_s: wanted greater than 0, got -1",
+            id="two at once",
+        ),
+        pytest.param(
+            {"resource_growth": {"settings": {"floors": {"wishes": 1}}}},
+            "rules.resource_growth.settings.floors.wishes: wanted 'tokens', 'cost_usd', 'memory_bytes', 'output_bytes',"
+            " 'duration_ms', 'file_ops' or 'calls', got 'wishes'",
+            id="an unknown key inside a setting",
+        ),
+        pytest.param(
+            {"error_repetition": {"settings": {"medium": 9}}},
+            "rules.error_repetition.settings: wanted medium <= high <= critical, got {'medium': 9}",
+            id="settings that contradict each other",
+        ),
+        pytest.param({"volume": {}}, f"rules.volume: wanted one of {KNOWN}, got 'volume'", id="no such detector"),
+    ],
+)
+def test_a_wrong_rule_says_where_what_was_wanted_and_what_came(rules: dict[str, object], message: str) -> None:
+    policy = Policy.model_validate({"rules": rules})
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
+        build(policy)
+    assert str(raised.value) == message
+
+
+def test_an_unknown_detector_in_an_override_is_found_without_the_override_in_force() -> None:
+    policy = Policy(overrides=(Override(agent="x", rules={"volume": Rule()}),))
+    with pytest.raises(ValueError, match=r"wanted one of destructive_repeat, .*, got 'volume'"):
+        build(policy)
