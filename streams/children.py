@@ -30,8 +30,11 @@ class TimedOut(RuntimeError):
 class Child:
     """One process whose output goes to a file."""
 
-    def __init__(self, name: str, arguments: Sequence[str], log_file: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], log_file: Path, env: Mapping[str, str], *, must_run: bool
+    ) -> None:
         self.name = name
+        self.must_run = must_run
         self.log_file = log_file
         log_file.parent.mkdir(parents=True, exist_ok=True)
         with log_file.open("wb") as log:
@@ -40,7 +43,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **env},
+                env={**_without_settings(os.environ), **env},
                 start_new_session=True,  # Ctrl-C is for us: we end our processes in order
             )
 
@@ -85,32 +88,30 @@ class Children:
         self._logs = logs
         self._children: list[Child] = []
 
-    def start(self, name: str, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> Child:
-        """Starts a program; its output goes to a file of its name."""
-        child = Child(name, arguments, self._logs / f"{name}.log", env or {})
+    def start_module(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        must_run: bool = True,
+    ) -> Child:
+        """Starts a Python module with this interpreter; its output goes to a file of its name.
+
+        `must_run`: its end is a failure of the whole.
+        """
+        # -u: what it prints is in the file at once
+        command = [sys.executable, "-u", "-m", module, *arguments]
+        child = Child(name, command, self._logs / f"{name}.log", env or {}, must_run=must_run)
         self._children.append(child)
         return child
 
-    def start_module(
-        self, name: str, module: str, arguments: Sequence[str], env: Mapping[str, str] | None = None
-    ) -> Child:
-        """Starts a Python module with this interpreter."""
-        # -u: what it prints is in the file at once
-        return self.start(name, [sys.executable, "-u", "-m", module, *arguments], env)
-
-    def stop(self, child: Child) -> int:
-        """Ends one of them now; returns its exit code."""
-        self._children.remove(child)
-        return child.stop()
-
-    def forget(self, child: Child) -> None:
-        """No longer watches one that was meant to end."""
-        self._children.remove(child)
-
     def require_running(self) -> None:
-        """Raises ChildDied when one of them has ended."""
+        """Raises ChildDied when one of them that must run has ended."""
         for child in self._children:
-            child.require_running()
+            if child.must_run:
+                child.require_running()
 
     def wait_until(self, condition: Callable[[], object], what: str, *, within_s: float) -> None:
         """Waits for a condition.
@@ -143,6 +144,11 @@ class Children:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without HALTLINE_*: those are about the cluster of every day, not about what is started here."""
+    return {name: value for name, value in environment.items() if not name.startswith("HALTLINE_")}
 
 
 @contextmanager

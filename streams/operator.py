@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from pydantic import ValidationError
 
 from haltline.schemas import wire
 from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, control_key
@@ -65,6 +66,10 @@ class PartitionLag:
     lag_records: int
 
 
+class NotAllowed(ValueError):
+    """A command that may not be given: what was wanted and what came."""
+
+
 class NotFound(LookupError):
     """What was asked about is not there."""
 
@@ -73,7 +78,7 @@ class Operator:
     """An operator's hands on one cluster.
 
     Every method raises Unreachable when no broker answers, NoSuchTopic when haltline's topics are not
-    there, and ValueError for a command that may not be given, such as a reset without a reason.
+    there, and NotAllowed for a command that may not be given, such as a reset without a reason.
     """
 
     def __init__(
@@ -131,9 +136,12 @@ class Operator:
     ) -> Answer:
         """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
         if not timedelta(0) < lasts <= LONGEST_BATCH:
-            raise ValueError(f"batch of {session_id}: wanted it to last up to {LONGEST_BATCH}, came {lasts}")
+            raise NotAllowed(f"batch of {session_id}: wanted it to last up to {LONGEST_BATCH}, came {lasts}")
         expires_ms = _now_ms() + int(lasts.total_seconds() * 1000)
-        batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
+        try:
+            batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
+        except ValidationError as error:
+            raise NotAllowed(f"batch of {session_id}: {_said(error)}") from error
         return self._tell(_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch))
 
     def label(self, decision_id: str, label: str, *, session_id: str | None = None, by: str, reason: str) -> Answer:
@@ -142,7 +150,7 @@ class Operator:
         Without `session_id` the decision is looked up. Raises NotFound when it is not on the topic.
         """
         if label not in LABELS:
-            raise ValueError(f"label of {decision_id}: wanted one of {', '.join(LABELS)}, came {label!r}")
+            raise NotAllowed(f"label of {decision_id}: wanted one of {', '.join(LABELS)}, came {label!r}")
         session_id = session_id or self.decision(decision_id).session_id
         return self._tell(
             _command(
@@ -275,21 +283,29 @@ def _command(
 ) -> Command:
     for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
         if not text.strip():
-            raise ValueError(f"{kind} of {scope} {scope_id!r}: {name}: wanted a text that says it, came {text!r}")
+            raise NotAllowed(f"{kind} of {scope} {scope_id!r}: {name}: wanted a text that says it, came {text!r}")
     if (scope is ScopeKind.FLEET) != (scope_id == FLEET):
-        raise ValueError(f"{kind}: wanted the id {FLEET} with the scope fleet and only there, came {scope} {scope_id}")
-    return Command(
-        command_id=uuid.uuid4().hex,
-        kind=kind,
-        scope=scope,
-        id=scope_id,
-        by=by.strip(),
-        reason=reason.strip(),
-        time=_now_ms(),
-        batch=batch,
-        decision_id=decision_id,
-        label=label,
-    )
+        raise NotAllowed(f"{kind}: wanted the id {FLEET} with the scope fleet and only there, came {scope} {scope_id}")
+    try:
+        return Command(
+            command_id=uuid.uuid4().hex,
+            kind=kind,
+            scope=scope,
+            id=scope_id,
+            by=by.strip(),
+            reason=reason.strip(),
+            time=_now_ms(),
+            batch=batch,
+            decision_id=decision_id,
+            label=label,
+        )
+    except ValidationError as error:
+        raise NotAllowed(f"{kind}: {_said(error)}") from error
+
+
+def _said(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, came {first['input']!r:.120}"
 
 
 def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:

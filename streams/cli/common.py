@@ -11,7 +11,6 @@ from typing import Annotated, Any, NoReturn
 import orjson
 import typer
 from confluent_kafka import KafkaException
-from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
@@ -20,7 +19,7 @@ from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord
 from haltline.streams.log_reader import NoSuchTopic, Unreachable
-from haltline.streams.operator import NotFound
+from haltline.streams.operator import NotAllowed, NotFound
 
 
 class Exit(IntEnum):
@@ -117,10 +116,7 @@ class Commands(TyperGroup):
             fail(error, Exit.UNREACHABLE)
         except (NotFound, InvalidRecord) as error:
             fail(error, Exit.NO)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            fail(f"{'.'.join(map(str, first['loc']))}: {first['msg']}, came {first['input']!r:.120}", Exit.USAGE)
-        except (NoSuchTopic, ValueError) as error:
+        except (NoSuchTopic, NotAllowed) as error:
             fail(error, Exit.USAGE)
         except KafkaException as error:
             fail(f"broker: {error.args[0].name()}: {error.args[0].str()}", Exit.UNREACHABLE)
@@ -133,8 +129,9 @@ def fail(error: object, code: Exit) -> NoReturn:
 
 
 def say_error(text: str) -> None:
-    """One plain line on standard error."""
-    Console(stderr=True, soft_wrap=True).print(Text(printable(text), style="red"))
+    """Plain lines on standard error."""
+    lines = "\n".join(map(printable, text.splitlines()))
+    Console(stderr=True, soft_wrap=True).print(Text(lines, style="red"))
 
 
 def console() -> Console:

@@ -117,7 +117,9 @@ def _machine() -> Iterator[Check]:
 def _missing_packages() -> Iterator[str]:
     """What haltline[processor] installs and cannot be imported here."""
     for name in PROCESSOR:
-        if find_spec(name) is None and not (name == "uvloop" and sys.platform == "win32"):  # there is none for it
+        if name == "uvloop" and sys.platform == "win32":
+            continue  # there is none for it
+        if name not in sys.modules and find_spec(name) is None:
             yield name
 
 

@@ -1,4 +1,4 @@
-"""`haltline worker`, `audit`, `kafka`, `up`: the processes that do the work."""
+"""`haltline worker`, `audit`, `kafka`: the processes that do the work."""
 
 import logging
 from pathlib import Path
@@ -23,7 +23,6 @@ from haltline.streams.cli.common import (
 )
 from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafkaError, run_foreground
 from haltline.streams.log_reader import open_consumer, partitions_of
-from haltline.streams.policy_file import BadPolicy, load_policy
 from haltline.streams.settings import WorkerSettings
 
 DEFAULT_METRICS_PORT = 9464
@@ -31,6 +30,7 @@ DEFAULT_METRICS_PORT = 9464
 MetricsPort = Annotated[
     int, typer.Option(help="Where /metrics, /healthz and /readyz are served; 0 takes a free port.", min=0, max=65535)
 ]
+FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
 MetricsHost = Annotated[str, typer.Option(help="Address to serve them on; 0.0.0.0 for all.", metavar="ADDRESS")]
 
 
@@ -53,9 +53,7 @@ def worker(
     session_timeout: Annotated[
         float, typer.Option(help="Seconds of silence after which a worker loses its partitions.", min=1)
     ] = 10.0,
-    fetch_wait_ms: Annotated[
-        int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)
-    ] = 500,
+    fetch_wait_ms: FetchWait = 500,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
 ) -> None:
     """Run one worker until SIGTERM or Ctrl-C: events in, decisions out.
@@ -67,25 +65,87 @@ def worker(
     from haltline.streams.worker import run  # noqa: PLC0415  # Faust takes a second to load; other commands need none
 
     topics = Topics(prefix)
-    settings = WorkerSettings(
-        bootstrap=bootstrap,
-        # An operator's command must not wait behind a backlog of events.
-        sources=(topics.commands, topics.feedback, topics.actions),
-        group=group,
-        instance_id=instance_id,
-        checkpoint_interval_s=checkpoint_interval,
-        standby_replicas=standby_replicas,
-        session_timeout_s=session_timeout,
-        fetch_wait_ms=fetch_wait_ms,
-        metrics_host=metrics_host,
-        metrics_port=metrics_port,
-        client=client_config,
-    )
+    try:
+        settings = WorkerSettings(
+            bootstrap=bootstrap,
+            # An operator's command must not wait behind a backlog of events.
+            sources=(topics.commands, topics.feedback, topics.actions),
+            group=group,
+            instance_id=instance_id,
+            checkpoint_interval_s=checkpoint_interval,
+            standby_replicas=standby_replicas,
+            session_timeout_s=session_timeout,
+            fetch_wait_ms=fetch_wait_ms,
+            metrics_host=metrics_host,
+            metrics_port=metrics_port,
+            client=client_config,
+        )
+    except ValueError as error:
+        fail(error, Exit.USAGE)
     checked = read_policy(policy)
     require_topics(bootstrap, [*topics.all, settings.changelog], client_config)
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("haltline").setLevel(logging.INFO)
+    _log_to_stderr()
     raise typer.Exit(run(settings, topics, checked))
+
+
+def audit(
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    table: Annotated[
+        str, typer.Option(help="A folder, or the URI of a table in a store (s3://...).", metavar="DIR")
+    ] = ".haltline/audit",
+    storage_option: Annotated[
+        list[str] | None,
+        typer.Option(help="For a store, such as AWS_REGION=eu-north-1; may be repeated.", metavar="NAME=VALUE"),
+    ] = None,
+    sink: Annotated[str, typer.Option(help="Names this reading of the topics in the table.")] = "audit",
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Go on in a table that was filled from another cluster.")
+    ] = False,
+    group: Annotated[str, typer.Option(help="The sinks' consumer group.", metavar="NAME")] = "haltline-audit",
+    instance_id: Annotated[
+        str | None, typer.Option(help="Name within the group that outlives a restart, unique in it.")
+    ] = None,
+    flush: Annotated[
+        float, typer.Option(help="The longest a record waits before it is written, in seconds.", min=0.1)
+    ] = 5.0,
+    fetch_wait_ms: FetchWait = 500,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9465,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+) -> None:
+    """Keep every record of every topic in a Delta table, each exactly once, until SIGTERM or Ctrl-C.
+
+    Start more of them with the same group, sink and table to share the work. Exit 0 after a clean stop.
+
+    Example: haltline audit --bootstrap kafka-1:9092 --table /srv/haltline/audit
+    """
+    from haltline.streams.audit.run import run_audit  # noqa: PLC0415  # deltalake is large; other commands need none
+    from haltline.streams.audit.settings import AuditSettings  # noqa: PLC0415  # as above
+
+    options = dict(option.partition("=")[::2] for option in storage_option or [])
+    try:
+        settings = AuditSettings(
+            bootstrap=bootstrap,
+            topics=Topics(prefix),
+            table=table,
+            storage_options=options,
+            sink=sink,
+            adopt=adopt,
+            group=group,
+            instance_id=instance_id,
+            flush_s=flush,
+            fetch_wait_ms=fetch_wait_ms,
+            client=client_config,
+            metrics_host=metrics_host,
+            metrics_port=metrics_port,
+        )
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
+    _log_to_stderr()
+    raise typer.Exit(run_audit(settings))
 
 
 def kafka(
@@ -103,8 +163,15 @@ def kafka(
         fail(error, Exit.NO)
 
 
+def _log_to_stderr() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("haltline").setLevel(logging.INFO)
+
+
 def read_policy(file: Path | None) -> Policy:
     """The policy of a file, or every default; ends the command when it cannot be used."""
+    from haltline.streams.policy_file import BadPolicy, load_policy  # noqa: PLC0415  # brings every detector
+
     if file is None:
         return Policy()
     try:
@@ -128,4 +195,5 @@ def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> No
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command()(worker)
+    app.command()(audit)
     app.command()(kafka)

@@ -11,7 +11,7 @@ from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable
-from haltline.streams.operator import FLEET, NotFound, Operator
+from haltline.streams.operator import FLEET, NotAllowed, NotFound, Operator
 from tests.streams.running import running_system, running_worker
 from tests.waiting import wait_until
 
@@ -160,17 +160,17 @@ def test_a_label_of_an_unknown_decision_is_not_found(operator: Operator) -> None
 
 
 def test_what_may_not_be_commanded_is_refused_and_never_sent(bootstrap: str, operator: Operator) -> None:
-    with pytest.raises(ValueError, match="reason: wanted a text that says it, came '  '"):
+    with pytest.raises(NotAllowed, match="reason: wanted a text that says it, came '  '"):
         operator.reset(SESSION, "never", by="ada", reason="  ")
-    with pytest.raises(ValueError, match="by: wanted a text"):
+    with pytest.raises(NotAllowed, match="by: wanted a text"):
         operator.kill(SESSION, "never", by="", reason="loops")
-    with pytest.raises(ValueError, match="id: wanted a text"):
+    with pytest.raises(NotAllowed, match="id: wanted a text"):
         operator.kill(SESSION, "", by="ada", reason="loops")
-    with pytest.raises(ValueError, match=r"wanted the id \* with the scope fleet"):
+    with pytest.raises(NotAllowed, match=r"wanted the id \* with the scope fleet"):
         operator.kill(ScopeKind.FLEET, "never", by="ada", reason="loops")
-    with pytest.raises(ValueError, match="wanted it to last up to 8:00:00, came 8:00:01"):
+    with pytest.raises(NotAllowed, match="wanted it to last up to 8:00:00, came 8:00:01"):
         operator.declare_batch("never", max_deletes=1, lasts=timedelta(hours=8, seconds=1), by="ada", reason="r")
-    with pytest.raises(ValueError, match="wanted one of confirmed, false_alarm"):
+    with pytest.raises(NotAllowed, match="wanted one of confirmed, false_alarm"):
         operator.label("d1", "perhaps", session_id="never", by="ada", reason="r")
     assert commands(bootstrap, "never") == []
 

@@ -1,0 +1,88 @@
+"""`haltline up`: everything on one machine."""
+
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from confluent_kafka.admin import AdminClient
+
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.children import ChildDied, Children, TimedOut, interruptible
+from haltline.streams.cli.common import Exit, PolicyFile, fail, say
+from haltline.streams.cli.run import DEFAULT_METRICS_PORT, MetricsPort, read_policy
+from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafka, LocalKafkaError
+from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
+from haltline.streams.topics import create_topics
+
+_LOOK_EVERY_S = 0.5
+
+
+def up(
+    *,
+    kafka: Annotated[
+        bool, typer.Option("--kafka", help="A real Kafka, whose data stays; needs Java, and Maven the first time.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Port of 127.0.0.1 for --kafka.", min=1, max=65535)] = DEFAULT_PORT,
+    partitions: Annotated[int, typer.Option(help="Partitions of each topic (--kafka).", min=1)] = DEFAULT_PARTITIONS,
+    policy: PolicyFile = None,
+    data: Annotated[Path, typer.Option(help="Folder for tables, logs and Kafka's data.", metavar="DIR")] = Path(
+        ".haltline"
+    ),
+    metrics_port: MetricsPort = DEFAULT_METRICS_PORT,
+) -> None:
+    """Run a broker, a worker and an audit sink on this machine, until Ctrl-C.
+
+    Without --kafka the broker is in this process, and its records are gone with it. When one part dies, all end.
+
+    Example: haltline up --kafka --policy policy.yaml
+    """
+    read_policy(policy)  # now, not in a child's log
+    # The embedded broker begins at offset 0 each time: a table of an earlier one would not fit.
+    folder = data / "kafka" if kafka else data / f"up-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    table = folder / "audit"
+    try:
+        with interruptible(), ExitStack() as stack:
+            bootstrap = _broker(stack, folder, port if kafka else None, partitions)
+            children = stack.enter_context(Children(folder / "logs"))
+            policy_option = ["--policy", str(policy)] if policy is not None else []
+            audit_options = ["--table", str(table), "--metrics-port", "0"]
+            if not kafka:
+                audit_options += ["--fetch-wait-ms", "10"]
+            start_audit(children, bootstrap, audit_options)
+            worker = start_worker(
+                children, bootstrap, "--metrics-port", str(metrics_port), *policy_option, embedded=not kafka
+            )
+            health = wait_until_ready(children, worker)
+            say(f"Broker   {bootstrap}   (export HALTLINE_BOOTSTRAP={bootstrap})")
+            say(f"Worker   ready; {health}/metrics /healthz /readyz")
+            say(f"Audit    {table}")
+            say(f"Logs     {folder / 'logs'}")
+            say("Ctrl-C ends all of it.")
+            while True:
+                children.require_running()
+                time.sleep(_LOOK_EVERY_S)
+    except KeyboardInterrupt:
+        say("Ended.")
+    except (ChildDied, TimedOut, LocalKafkaError) as error:
+        fail(error, Exit.NO)
+
+
+def _broker(stack: ExitStack, folder: Path, kafka_port: int | None, partitions: int) -> str:
+    """Starts the broker with every topic; returns its address."""
+    if kafka_port is None:
+        broker = stack.enter_context(EmbeddedBroker())
+        broker.ensure_topics(Topics())
+        return broker.bootstrap
+    say("Starting Kafka (the first time its jars are fetched) ...")
+    node = stack.enter_context(LocalKafka(folder / "data", kafka_port, partitions=partitions))
+    create_topics(AdminClient({"bootstrap.servers": node.bootstrap}), Topics(), partitions, 1)
+    return node.bootstrap
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(up)

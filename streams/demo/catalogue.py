@@ -1,0 +1,110 @@
+"""A small data catalogue, which the sample agents work on. It knows nothing of haltline."""
+
+import json
+import threading
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Final, Self
+
+STUCK: Final = "fact_sales"
+"""The asset that is never gone: something else makes it again at once."""
+
+COPY: Final = "tmp_sales_copy"
+STAGING: Final = tuple(f"stg_{number:03d}" for number in range(20))
+
+STILL_THERE: Final = "asset still exists"
+GONE: Final = "deleted"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request that arrived, and what it was answered with."""
+
+    method: str
+    asset_id: str
+    """Empty for the list of assets."""
+    answer: str
+
+
+class Catalogue:
+    """Serves GET /assets, GET /assets/ID and DELETE /assets/ID on loopback, in threads, until `close`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._assets = {STUCK, COPY, *STAGING}
+        self._requests: list[Request] = []
+        catalogue = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:  # the name that http.server calls
+                self._answer(*catalogue._get(self._asset()))
+
+            def do_DELETE(self) -> None:  # the name that http.server calls
+                self._answer(*catalogue._delete(self._asset()))
+
+            def _asset(self) -> str:
+                return self.path.removeprefix("/assets").removeprefix("/")
+
+            def _answer(self, status: HTTPStatus, message: str) -> None:
+                catalogue._note(Request(self.command, self._asset(), message))
+                body = json.dumps({"message": message}).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class's names
+                """Prints nothing: `requests` tells what arrived."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="catalogue", daemon=True)
+        self._thread.start()
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All that arrived, in order."""
+        with self._lock:
+            return tuple(self._requests)
+
+    def close(self) -> None:
+        """Ends the server."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _get(self, asset_id: str) -> tuple[HTTPStatus, str]:
+        with self._lock:
+            if not asset_id:
+                return HTTPStatus.OK, " ".join(sorted(self._assets))
+            if asset_id in self._assets:
+                return HTTPStatus.OK, "asset exists"
+            return HTTPStatus.NOT_FOUND, "no such asset"
+
+    def _delete(self, asset_id: str) -> tuple[HTTPStatus, str]:
+        with self._lock:
+            if asset_id == STUCK:
+                return HTTPStatus.OK, STILL_THERE
+            if asset_id in self._assets:
+                self._assets.remove(asset_id)
+                return HTTPStatus.OK, GONE
+            return HTTPStatus.NOT_FOUND, "no such asset"
+
+    def _note(self, request: Request) -> None:
+        with self._lock:
+            self._requests.append(request)

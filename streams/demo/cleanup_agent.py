@@ -1,0 +1,35 @@
+"""A sample agent with a healthy task: it removes every staging asset, each once.
+
+That is many deletes in little time, as a loop would make; an operator has declared them.
+Who and where it is comes from HALTLINE_* variables.
+"""
+
+import sys
+
+from haltline.interventions.agent import Guard, GuardSettings, Task
+from haltline.streams.demo.agent_kit import EXIT_STOPPED, attempt, catalogue, hear
+from haltline.streams.demo.catalogue import STAGING
+
+
+def work(guard: Guard) -> int:
+    """Does the task with a guarded tool; returns the exit code."""
+
+    @guard.tool(effect="destructive")
+    def delete_asset(asset_id: str) -> str:
+        return catalogue("DELETE", f"/assets/{asset_id}")
+
+    for asset_id in STAGING:
+        if attempt(delete_asset, asset_id) is None:
+            return EXIT_STOPPED
+    return 0
+
+
+def main() -> int:
+    """Runs the agent."""
+    goal = f"remove the {len(STAGING)} staging assets of the last quarter"
+    with Guard(GuardSettings.from_env(mode="blocking", task=Task(goal=goal)), on_advice=hear) as guard:
+        return work(guard)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The demonstration from beginning to end."""
+
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from haltline.streams.children import ChildDied, TimedOut, interruptible
+from haltline.streams.demo.acts import act_one, act_two
+from haltline.streams.demo.facts import table
+from haltline.streams.demo.stage import open_stage
+
+_TAIL_LINES = 12
+
+
+def run(console: Console, folder: Path, *, pause_s: float = 6.0) -> bool:
+    """Runs both acts; True when every fact holds. Logs and the audit table are left in `folder`.
+
+    Ends everything it started, also when it is interrupted (KeyboardInterrupt goes through).
+    """
+    began_s = time.monotonic()
+    console.print(Text("haltline: a runaway agent is stopped, end to end, on this machine", style="bold"))
+    try:
+        with interruptible(), open_stage(console, folder) as stage:
+            facts = [*act_one(stage, pause_s), *act_two(stage)]
+    except (TimedOut, ChildDied) as failure:
+        _show_logs(console, folder / "logs")
+        console.print(Text(f"\nFAILED: {failure}", style="bold red"))
+        return False
+    console.print()
+    console.print(table(facts))
+    holds = all(fact.holds for fact in facts)
+    console.print(f"{sum(fact.holds for fact in facts)} of {len(facts)} facts hold, {time.monotonic() - began_s:.0f} s")
+    if not holds:
+        _show_logs(console, folder / "logs")
+    return holds
+
+
+def _show_logs(console: Console, logs: Path) -> None:
+    """The ends of what the processes printed."""
+    for file in sorted(logs.glob("*.log")):
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
+        console.print(Text(f"\nThe end of {file}:", style="bold"))
+        console.print(Text("\n".join(lines) or "(nothing was printed)"))

@@ -1,0 +1,213 @@
+"""Where the demonstration happens: broker, worker, sink, catalogue, and what is said aloud."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from haltline.schemas import wire
+from haltline.schemas.control import ControlRecord
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import FETCH_WAIT_MS, EmbeddedBroker
+from haltline.streams.children import Child, Children
+from haltline.streams.demo.agent_kit import URL_VARIABLE, Outcome, Step, steps
+from haltline.streams.demo.catalogue import STAGING, Catalogue
+from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
+from haltline.streams.log_reader import LogReader
+
+OPERATOR: Final = "ada"
+AGENT_WITHIN_S: Final = 90.0
+"""Far more than an agent needs, for a machine that is busy."""
+
+_COMMAND_WITHIN_S = 60.0
+_VERDICT_BUDGET_S = 10.0
+_SHOWN_CHARS = 48
+_STYLES = {"agent": "cyan", "catalogue": "blue", "haltline": "magenta", "operator": "green", "system": "dim"}
+
+
+class Agent:
+    """One run of a sample agent in a process of its own."""
+
+    def __init__(self, child: Child) -> None:
+        self.child = child
+        self.shown = 0
+        """How many of its steps were said aloud."""
+
+    @property
+    def steps(self) -> list[Step]:
+        """What it has told up to now."""
+        output = self.child.log_file.read_text(encoding="utf-8", errors="replace")
+        return list(steps(output[: output.rfind("\n") + 1]))
+
+    @property
+    def refused(self) -> list[Step]:
+        """The calls that were refused."""
+        return [step for step in self.steps if step.outcome is Outcome.REFUSED]
+
+    @property
+    def answered(self) -> list[Step]:
+        """The calls that were made."""
+        return [step for step in self.steps if step.outcome is Outcome.ANSWERED]
+
+
+class Stage:
+    """The running system, and everything that is seen of it; `pump` says it aloud."""
+
+    def __init__(
+        self, console: Console, children: Children, catalogue: Catalogue, bootstrap: str, audit_table: Path
+    ) -> None:
+        self.catalogue = catalogue
+        self.bootstrap = bootstrap
+        self.audit_table = audit_table
+        self.decisions: list[Decision] = []
+        self.control: dict[str, ControlRecord] = {}
+        """What holds now, by key."""
+        self._console = console
+        self._children = children
+        self._topics = Topics()
+        self._reader = LogReader(bootstrap, [self._topics.interventions, self._topics.control])
+        self._agents: list[Agent] = []
+        self._requests_shown = 0
+        self._said: set[str] = set()
+        """Reasons of refusals, which are said once."""
+        self._began_s = time.monotonic()
+
+    def close(self) -> None:
+        """Ends the reading."""
+        self._reader.close()
+
+    def say(self, who: str, text: str) -> None:
+        """One line: when, who, what."""
+        line = Text(f"{time.monotonic() - self._began_s:6.1f} s  ", style="dim")
+        line.append(f"{who:<10}", style=_STYLES[who])
+        line.append(text)
+        self._console.print(line)
+
+    def title(self, text: str, what: str) -> None:
+        """Begins a part."""
+        self._console.print()
+        self._console.print(Text(text, style="bold"))
+        self._console.print(Text(what))
+        self._console.print()
+
+    def start_agent(self, name: str, module: str, session_id: str, *options: str) -> Agent:
+        """Starts a sample agent in its own process."""
+        command = " ".join(("python", "-m", f"haltline.streams.demo.{module}", *options))
+        self.say("system", f"{command}   # session {session_id}")
+        environment = {
+            "HALTLINE_BOOTSTRAP": self.bootstrap,
+            "HALTLINE_SESSION_ID": session_id,
+            "HALTLINE_AGENT_ID": module.replace("_", "-"),
+            "HALTLINE_BUDGET_S": str(_VERDICT_BUDGET_S),
+            URL_VARIABLE: self.catalogue.url,
+        }
+        child = self._children.start_module(
+            name, f"haltline.streams.demo.{module}", options, env=environment, must_run=False
+        )
+        self._agents.append(Agent(child))
+        return self._agents[-1]
+
+    def run_agent(self, name: str, module: str, session_id: str, *options: str) -> Agent:
+        """Starts a sample agent and waits for its end."""
+        agent = self.start_agent(name, module, session_id, *options)
+        self.wait(lambda: agent.child.exit_code is not None, f"the end of {name}", within_s=AGENT_WITHIN_S)
+        self.pump()
+        return agent
+
+    def command(self, name: str, *arguments: str) -> int:
+        """Runs a command of an operator as a person would; returns its exit code."""
+        shown = " ".join(f"'{argument}'" if not argument or " " in argument else argument for argument in arguments)
+        self.say("operator", f"$ haltline {shown}")
+        child = self._children.start_module(
+            name, "haltline.streams", [*arguments, "--bootstrap", self.bootstrap], must_run=False
+        )
+        self.wait(
+            lambda: child.exit_code is not None, f"the end of haltline {arguments[0]}", within_s=_COMMAND_WITHIN_S
+        )
+        for line in child.log_file.read_text(encoding="utf-8", errors="replace").splitlines():
+            self.say("operator", f"  {line}")
+        return child.exit_code or 0
+
+    def wait(self, condition: Callable[[], object], what: str, *, within_s: float) -> None:
+        """Waits for a condition and says aloud what happens meanwhile. Raises TimedOut or ChildDied."""
+
+        def look() -> object:
+            self.pump()
+            return condition()
+
+        self._children.wait_until(look, what, within_s=within_s)
+
+    def pump(self) -> None:
+        """Takes in and says aloud what was done, decided and asked since the last call."""
+        # Looked at from the last link of the chain to the first, said from the first to the last: causes come first.
+        told = [(agent, agent.steps[agent.shown :]) for agent in self._agents]
+        requests = self.catalogue.requests[self._requests_shown :]
+        while (message := self._reader.poll(0.02)) is not None:
+            if message.topic() == self._topics.interventions:
+                self._take_decision(wire.decode(Decision, message.value()))
+            else:
+                self._take_control((message.key() or b"").decode(), message.value())
+        self._requests_shown += len(requests)
+        for request in requests:
+            if request.asset_id not in STAGING:  # what the agent tells of these is enough
+                self.say("catalogue", f"{request.method} /assets/{request.asset_id} -> {_cut(request.answer)}")
+        for agent, steps_ in told:
+            agent.shown += len(steps_)
+            for step in steps_:
+                self.say("agent", self._told(step))
+
+    def _told(self, step: Step) -> str:
+        if step.outcome is Outcome.ADVISED:
+            return f"hears ({step.code}): {step.text}"
+        if step.outcome is Outcome.REFUSED:
+            again = step.text in self._said
+            self._said.add(step.text)
+            return f"{step.call} REFUSED ({step.code})" + ("" if again else f": {step.text}")
+        return f"{step.call} -> {_cut(step.text)}" if step.call else f"says: {step.text}"
+
+    def _take_decision(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+        if decision.level > Level.ALLOW and decision.detector != "killed":  # each call of a killed session has one
+            self.say("haltline", f"{decision.level}: {decision.reason}")
+
+    def _take_control(self, key: str, value: bytes | None) -> None:
+        if value is None:
+            if self.control.pop(key, None) is not None:
+                self.say("haltline", f"{key} is released")
+            return
+        record = wire.decode(ControlRecord, value)
+        if record.time_to_stop_ms is not None:
+            self.say("haltline", f"{key}: the agent has stopped, {record.time_to_stop_ms} ms after the decision")
+        elif key not in self.control:
+            self.say("haltline", f"{key} is {record.state} ({record.code})")
+        self.control[key] = record
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]} ..."
+
+
+@contextmanager
+def open_stage(console: Console, folder: Path) -> Iterator[Stage]:
+    """Everything running, until the end of the block. Raises TimedOut or ChildDied."""
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker())
+        broker.ensure_topics(Topics())
+        catalogue = stack.enter_context(Catalogue())
+        children = stack.enter_context(Children(folder / "logs"))
+        table = folder / "audit"
+        options = ["--table", str(table), "--flush", "1", "--fetch-wait-ms", str(FETCH_WAIT_MS), "--metrics-port", "0"]
+        audit = start_audit(children, broker.bootstrap, options)
+        worker = start_worker(children, broker.bootstrap, embedded=True)
+        stage = Stage(console, children, catalogue, broker.bootstrap, table)
+        stack.callback(stage.close)
+        stage.say("system", f"broker (embedded) at {broker.bootstrap}, catalogue at {catalogue.url}")
+        stage.say("system", f"worker is process {worker.pid}, audit sink {audit.pid}; they take some seconds to join")
+        wait_until_ready(children, worker)
+        stage.say("system", "worker is ready; the audit sink writes its table every second")
+        yield stage
