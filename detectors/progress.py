@@ -25,7 +25,7 @@ _WRITERS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     (
         ("git ",),
         re.compile(
-            r"\bgit\s+(?:-\S+\s+)*(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|merge|mv|pull|push|rebase"
+            r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+)*(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|merge|mv|pull|push|rebase"
             r"|reset|restore|revert|rm|stash|switch)\b"
         ),
     ),
@@ -39,7 +39,7 @@ _WRITERS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     (
         (".write", "open(", ".to_", "shutil.", "os.re", "os.make"),
         re.compile(
-            r"\.write\w*\(|\bopen\([^)]*['\"][wax]b?\+?['\"]|\.to_(?:csv|json|excel|parquet|sql)\(|\bshutil\."
+            r"\.write\w*\(|\bopen\([^,)]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json|excel|parquet|sql)\(|\bshutil\."
             r"|\bos\.(?:remove|rename|replace|makedirs)\("
         ),
     ),
