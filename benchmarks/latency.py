@@ -14,7 +14,7 @@ from benchmarks import processes
 from benchmarks.cluster import PARTITIONS, QUIET, Cluster
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Children
+from haltline.streams.children import Child, Children
 
 ECHO: Final = "echo"
 WORKER: Final = "haltline worker"
@@ -47,31 +47,32 @@ def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, 
     echo_from = f"{topics.prefix}echo-in"
     for name in (echo_to, echo_from):
         cluster.make_topic(name)
-    worker = children.start_module(
-        group, processes.WORKER, processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
+    worker = processes.start(
+        children, group, processes.WORKER, processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
     )
     echo_arguments = ["--bootstrap", cluster.bootstrap, "--source", echo_from, "--target", echo_to]
-    echo = children.start_module(
-        f"{group}-echo", "benchmarks.engines.echo", [*echo_arguments, "--group", f"{group}-echo"]
+    echo = processes.start(
+        children, f"{group}-echo", "benchmarks.engines.echo", [*echo_arguments, "--group", f"{group}-echo"]
     )
     probes = {
         ECHO: _Probe(cluster.bootstrap, echo_from, echo_to),
         WORKER: _Probe(cluster.bootstrap, topics.actions, topics.interventions),
     }
     for probe in probes.values():
-        probe.wait_until_it_answers(children)
+        probe.wait_until_it_answers([worker, echo])
     taken_ms: dict[str, list[float]] = {name: [] for name in probes}
     missing = dict.fromkeys(probes, 0)
     for round_number in range(rounds):
         for name, probe in probes.items():
-            children.require_running()
+            for child in (worker, echo):
+                child.require_running()
             taken, lost = probe.run(rate, _WARM_UP_S + seconds / rounds, seed=round_number + 1)
             taken_ms[name] += taken
             missing[name] += lost
     for probe in probes.values():
         probe.close()
     for child in (worker, echo):
-        children.stop(child)
+        child.stop()
     return [_summary(name, rate, taken_ms[name], missing[name]) for name in probes]
 
 
@@ -107,12 +108,13 @@ class _Probe:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_until_it_answers(self, children: Children) -> None:
+    def wait_until_it_answers(self, children: Sequence[Child]) -> None:
         """Sends an event again and again until an answer comes."""
         deadline = time.monotonic() + _ANSWER_WITHIN_S
         seed = 1000
         while not self._took_ms:
-            children.require_running()
+            for child in children:
+                child.require_running()
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{self._source}: wanted an answer in {_ANSWER_WITHIN_S:.0f} s, came none")
             self._send(20, 0.5, seed)

@@ -1,7 +1,11 @@
 """Child processes, and what they used of the machine."""
 
 import os
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from haltline.streams.children import Child, Children
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -11,6 +15,21 @@ WORKER = "haltline.streams"
 def worker_arguments(bootstrap: str, prefix: str, group: str) -> list[str]:
     """What `python -m haltline.streams` is told to be a worker."""
     return ["worker", "--bootstrap", bootstrap, "--prefix", prefix, "--group", group, "--metrics-port", "0"]
+
+
+def start(children: Children, name: str, module: str, arguments: Sequence[str]) -> Child:
+    """Starts a module that we end ourselves, before the end of the `with` block of `children`."""
+    return children.start_module(name, module, arguments, must_run=False)
+
+
+def wait_until(child: Child, condition: Callable[[], object], what: str, *, within_s: float) -> None:
+    """Waits for a condition that `child` brings about. Raises ChildDied, or RuntimeError when it takes too long."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        child.require_running()
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{child.name}: wanted {what} within {within_s:.0f} s, it did not happen")
+        time.sleep(0.05)
 
 
 def rss_bytes(pid: int) -> int | None:

@@ -26,12 +26,12 @@ def measure(cluster: Cluster, children: Children, topics: Topics, report: Path) 
     end = watched.end()
     samples = report.with_suffix(".json").absolute()
     arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
-    worker = children.start_module(group, "benchmarks.sampler", [str(samples), processes.WORKER, *arguments])
-    children.wait_until(lambda: watched.committed() > 0, "a first commit", within_s=_DRAIN_WITHIN_S)
-    children.wait_until(lambda: watched.committed() == end, "lag zero", within_s=_DRAIN_WITHIN_S)
+    worker = processes.start(children, group, "benchmarks.sampler", [str(samples), processes.WORKER, *arguments])
+    processes.wait_until(worker, lambda: watched.committed() > 0, "a first commit", within_s=_DRAIN_WITHIN_S)
+    processes.wait_until(worker, lambda: watched.committed() == end, "lag zero", within_s=_DRAIN_WITHIN_S)
     threads = processes.cpu_s_by_thread(worker.pid) or {}
     watched.close()
-    if code := children.stop(worker):
+    if code := worker.stop():
         raise RuntimeError(f"{group}: wanted a clean stop, came exit status {code}:\n{worker.last_lines()}")
     stacks: list[Stack] = orjson.loads(samples.read_bytes())
     at_work = [stack for stack in stacks if _is_of_an_event_or_checkpoint(stack)]

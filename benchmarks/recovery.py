@@ -57,11 +57,11 @@ def measure(cluster: Cluster, children: Children, sessions: int) -> Recovery:
     cluster.fill(topics.actions, generate(load))
     watched = Group(cluster.bootstrap, group, [topics.actions])
     end = watched.end()
-    worker = children.start_module(
-        f"{group}-fill", processes.WORKER, processes.worker_arguments(cluster.bootstrap, prefix, group)
+    worker = processes.start(
+        children, f"{group}-fill", processes.WORKER, processes.worker_arguments(cluster.bootstrap, prefix, group)
     )
-    children.wait_until(lambda: watched.committed() == end, "lag zero", within_s=_DRAIN_WITHIN_S)
-    children.stop(worker)
+    processes.wait_until(worker, lambda: watched.committed() == end, "lag zero", within_s=_DRAIN_WITHIN_S)
+    worker.stop()
     watched.close()
 
     states = Group(cluster.bootstrap, group, [changelog])
@@ -98,8 +98,11 @@ def _start(cluster: Cluster, children: Children, topics: Topics, group: str, lab
         end.offset = bounds[1]
     answers.assign(ends)
     began = time.perf_counter()
-    worker = children.start_module(
-        f"{group}-{label}", processes.WORKER, processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
+    worker = processes.start(
+        children,
+        f"{group}-{label}",
+        processes.WORKER,
+        processes.worker_arguments(cluster.bootstrap, topics.prefix, group),
     )
     while waiting:
         worker.require_running()
@@ -111,7 +114,7 @@ def _start(cluster: Cluster, children: Children, topics: Topics, group: str, lab
     seconds = time.perf_counter() - began
     started = _Started(seconds, processes.rss_bytes(worker.pid), processes.peak_rss_bytes(worker.pid))
     answers.close()
-    children.stop(worker)
+    worker.stop()
     return started
 
 

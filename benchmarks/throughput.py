@@ -35,7 +35,7 @@ class Engine:
             arguments += ["--variant", self.variant]
             if self.module == BARE:
                 arguments += ["--changelog", changelog_of(self, group)]
-        return children.start_module(group, self.module, arguments)
+        return processes.start(children, group, self.module, arguments)
 
 
 FAUST = "benchmarks.engines.stock_faust"
@@ -114,7 +114,7 @@ def measure(
         cpu_s_by_thread=processes.cpu_s_by_thread(child.pid) or {},
     )
     watched.close()
-    children.stop(child)
+    child.stop()
     return result
 
 

@@ -1,0 +1,255 @@
+"""`python -m benchmarks.chaos`: kill, freeze and restart everything under load, then count.
+
+Exit 0 only if nothing differs from what the pure core says about the same events.
+"""
+
+import argparse
+import heapq
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from confluent_kafka import Message
+
+from benchmarks import processes
+from benchmarks.chaos import verify
+from benchmarks.chaos.expected import LogRecord, Place, work_out
+from benchmarks.chaos.fleet import Fleet
+from benchmarks.chaos.plan import AUDIT, BROKER, Deed, Step, make_plan
+from benchmarks.chaos.traffic import Traffic
+from benchmarks.cluster import Cluster, Group
+from benchmarks.load import Load
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.query import open_query
+from haltline.streams.children import Children, interruptible
+from haltline.streams.local_kafka import LocalKafka, fetch, missing_tools
+from haltline.streams.log_reader import LogReader
+
+_SHORT_S = 60.0
+_SETTLE_WITHIN_S = 180.0
+_TICK_S = 0.05
+_GROUP = "chaos"
+_SHOWN = 10
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 when nothing differs, 1 when something does."""
+    asked = _options().parse_args(arguments)
+    if missing := missing_tools():
+        print(f"chaos: wanted {' and '.join(missing)}; came no such command on PATH", file=sys.stderr)
+        return 1
+    seconds = _SHORT_S if asked.short else asked.seconds
+    folder = Path(tempfile.mkdtemp(prefix="haltline-chaos-"))
+    print(f"Seed {asked.seed}, {asked.workers} workers, {asked.rate} events/s for {seconds:g} s. Logs: {folder}")
+    checks: list[verify.Check] = []
+    try:
+        with (
+            interruptible(),
+            LocalKafka(folder / "kafka", jars=fetch()) as kafka,
+            Children(folder / "logs") as children,
+        ):
+            run = Run(kafka, children, folder, seed=asked.seed, seconds=seconds, workers=asked.workers)
+            checks = run.all(rate=asked.rate, sessions=asked.sessions)
+    finally:
+        if checks and all(check.ok for check in checks):
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            print(f"Kept for a closer look: {folder}")
+    return _verdict(checks)
+
+
+class Run:
+    """One run on one broker."""
+
+    def __init__(
+        self, kafka: LocalKafka, children: Children, folder: Path, *, seed: int, seconds: float, workers: int
+    ) -> None:
+        self.kafka = kafka
+        self.cluster = Cluster(kafka)
+        self.topics = Topics("chaos.")
+        self.table = folder / "audit"
+        self.changelog = f"{_GROUP}-sessions-changelog"
+        self.seed = seed
+        self.seconds = seconds
+        self.session_timeout_s = 4.0
+        self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
+        self.fleet = Fleet(children, processes.WORKER, random.Random(seed))
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+
+    def all(self, *, rate: int, sessions: int) -> list[verify.Check]:
+        """The whole run; returns what was compared."""
+        self.cluster.make_topics(self.topics, self.changelog)
+        self.start_all()
+        load = Load(
+            events=int(rate * self.seconds),
+            sessions=sessions,
+            start_ms=time.time_ns() // 1_000_000 - 3_600_000,
+            seed=self.seed,
+            destructive_share=0.03,
+            runaway_share=0.3,
+            await_verdicts=True,
+        )
+        traffic = Traffic(self.kafka.bootstrap, self.topics, load, rate)
+        try:
+            self.conduct(traffic, make_plan(self.seed, self.seconds, self.workers))
+            committed, end = self.settle()
+        finally:
+            self.fleet.thaw_all()
+        codes = {name: self.fleet.end(name) for name in self.workers}
+        self.wait_for_audit()
+        codes[AUDIT] = self.fleet.end(AUDIT)
+        return [verify.check_lag(committed, end), verify.check_ends(codes), *self.compare(traffic)]
+
+    def start_all(self) -> None:
+        base = processes.worker_arguments(self.kafka.bootstrap, self.topics.prefix, _GROUP)
+        for number, name in enumerate(self.workers):
+            static = ["--instance-id", name] if number % 2 == 0 else []
+            self.fleet.add(name, [*base, "--session-timeout", f"{self.session_timeout_s:g}", *static])
+        audit = ["audit", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix]
+        self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1", "--metrics-port", "0"])
+
+    def conduct(self, traffic: Traffic, plan: Sequence[Step]) -> None:
+        """Follow the plan while the load runs, and go on until both have ended."""
+        self.fleet.began = time.monotonic()
+        for step in plan:
+            self.at(self.fleet.began + step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds step
+        traffic.start()
+        while traffic.running or self._due:
+            self.fleet.supervise()
+            while self._due and self._due[0][0] <= time.monotonic():
+                heapq.heappop(self._due)[2]()
+            time.sleep(_TICK_S)
+        traffic.finish()
+        print(
+            f"Load has ended: {traffic.events_by_session.total():,} events in {traffic.produced:,} records, "
+            f"with {traffic.bad:,} bad ones and {traffic.commands:,} commands."
+        )
+
+    def at(self, when: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (when, len(self._due) + id(act), act))
+
+    def do(self, step: Step) -> None:
+        if step.whom == BROKER:
+            self.fleet.note(BROKER, step.deed)
+            self.kafka.restart(hard=step.deed is Deed.CRASH)
+            self.fleet.note(BROKER, "answers again")
+        elif step.deed is Deed.FREEZE:
+            thaw_at = self.fleet.freeze(step.whom, self.session_timeout_s + 3.0)
+            if thaw_at is not None:
+                self.at(thaw_at, lambda: self.fleet.thaw(step.whom))
+        else:
+            self.fleet.strike(step.whom, signal.SIGKILL if step.deed is Deed.KILL else signal.SIGTERM)
+
+    def settle(self) -> tuple[int, int]:
+        """Wait until everything is committed; what is committed, and what there is."""
+        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
+        deadline = time.monotonic() + _SETTLE_WITHIN_S
+        while True:
+            self.fleet.supervise()
+            committed, end = watched.committed(), watched.end()
+            if committed == end or time.monotonic() > deadline:
+                watched.close()
+                self.fleet.note("all", f"committed {committed:,} of {end:,}")
+                return committed, end
+            time.sleep(0.2)
+
+    def wait_for_audit(self) -> None:
+        """Until the table has as many rows as there are records; what is missing then is found by comparing."""
+        wanted = sum(1 for _ in self.read(self.topics.all))
+        deadline = time.monotonic() + _SETTLE_WITHIN_S
+        while time.monotonic() < deadline:
+            self.fleet.supervise()
+            rows = open_query(self.table).rows('SELECT count(*) AS "rows" FROM audit')[0]["rows"]
+            if rows >= wanted:
+                return
+            time.sleep(0.5)
+
+    def compare(self, traffic: Traffic) -> list[verify.Check]:
+        """Read everything back and compare it."""
+        topics = self.topics
+        log = {(r.topic, r.partition, r.offset): r for r in self.read(topics.all)}
+
+        def of(topic: str) -> list[LogRecord]:
+            return [record for place, record in log.items() if place[0] == topic]
+
+        truth = work_out(of(topics.actions), of(topics.commands), topics)
+        states = verify.last_states(self.read([self.changelog]))
+        return [
+            verify.check_counts(traffic.events_by_session, states),
+            verify.check_states(truth, states),
+            verify.check_decisions(truth, of(topics.interventions)),
+            verify.check_detections(truth, of(topics.detections)),
+            verify.check_control(truth, of(topics.control)),
+            verify.check_dead_letters(truth, log, of(topics.dead_letter)),
+            verify.check_audit(self.audit_rows(), {place: record.value for place, record in log.items()}),
+        ]
+
+    def audit_rows(self) -> Iterator[tuple[Place, bytes | None]]:
+        for row in open_query(self.table).iter_rows('SELECT "topic", "partition", "offset", "raw" FROM audit'):
+            yield (row["topic"], row["partition"], row["offset"]), row["raw"]
+
+    def read(self, topics: Sequence[str]) -> Iterator[LogRecord]:
+        """Every record of topics, those of a partition in their order."""
+        with LogReader(self.kafka.bootstrap, topics) as reader:
+            for message in reader.to_end(within_s=_SETTLE_WITHIN_S):
+                yield _record(message)
+
+
+def _record(message: Message) -> LogRecord:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    if topic is None or partition is None or offset is None:
+        raise RuntimeError(f"wanted a record with its place, came {message!r}")
+    key, value = message.key(), message.value()
+    return LogRecord(
+        topic,
+        partition,
+        offset,
+        message.timestamp()[1],
+        key.encode() if isinstance(key, str) else key,
+        value.encode() if isinstance(value, str) else value,
+        [(name, text.encode() if isinstance(text, str) else text) for name, text in message.headers() or []],
+    )
+
+
+def _verdict(checks: Sequence[verify.Check]) -> int:
+    print()
+    for check in checks:
+        print(f"{'ok   ' if check.ok else 'WRONG'}  {check.name}: {check.found}")
+        for difference in check.differences[:_SHOWN]:
+            print(f"         {difference}")
+        if len(check.differences) > _SHOWN:
+            print(f"         and {len(check.differences) - _SHOWN:,} more")
+    wrong = [check for check in checks if not check.ok]
+    if wrong or not checks:
+        print(f"\nVERDICT: WRONG: {len(wrong)} of {len(checks)} checks differ.")
+        return 1
+    print("\nVERDICT: nothing lost, nothing counted twice.")
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.chaos",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m benchmarks.chaos --seconds 600 --seed 7",
+    )
+    parser.add_argument("--short", action="store_true", help=f"{_SHORT_S:g} s of load, every deed once")
+    parser.add_argument("--seconds", type=float, default=300.0, help="how long the load runs (%(default)s)")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10_000), help="(by chance)")
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--rate", type=int, default=300, help="events per second (%(default)s)")
+    parser.add_argument("--sessions", type=int, default=200)
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

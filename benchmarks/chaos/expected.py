@@ -1,0 +1,95 @@
+"""What must be there after a chaos run: the pure core over the topics as they are, in their order."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+
+from benchmarks.cluster import PARTITIONS
+from haltline.schemas import wire
+from haltline.schemas.control import Command, ControlRecord, control_key
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+from haltline.streams import state_codec
+from haltline.streams.core import Core, Outcome, Position, SessionState
+
+
+class LogRecord(NamedTuple):
+    """A record as it stands in the log."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+
+
+@dataclass
+class Truth:
+    """What follows from the records of the sources."""
+
+    states: dict[str, Any] = field(default_factory=dict)
+    """By session: the state, as its JSON says it."""
+    decisions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By id, without the worker's wall clock."""
+    detections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    control: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By key: what holds at the end."""
+    dead: dict[Place, BadRecord] = field(default_factory=dict)
+
+
+def work_out(actions: Iterable[LogRecord], commands: Iterable[LogRecord], topics: Topics) -> Truth:
+    """Run the core over both topics. Each session must be on one of them only: between topics there is no order."""
+    truth = Truth()
+    core = Core()
+    live: dict[str, SessionState] = {}
+    for record in actions:
+        try:
+            event = wire.decode_event(record.value, record.headers)
+            if partition_of(event.session_id, PARTITIONS) != record.partition:
+                raise wire.InvalidRecord(BadRecord.WRONG_KEY, "")
+        except wire.InvalidRecord as bad:
+            truth.dead[record.topic, record.partition, record.offset] = bad.reason
+            continue
+        _take(truth, live, core.on_event(live.get(event.session_id), event, _position(record)))
+    for record in commands:
+        command = wire.decode(Command, record.value)
+        _take(truth, live, core.on_command(live.get(command.id), command, _position(record)))
+    truth.states = {session: orjson.loads(state_codec.encode(state)) for session, state in live.items()}
+    if unknown := {topic for topic, _, _ in truth.dead} - {topics.actions}:
+        raise ValueError(f"wanted bad records on {topics.actions} only, came some on {unknown}")
+    return truth
+
+
+def _position(record: LogRecord) -> Position:
+    return Position(record.topic, record.partition, record.offset)
+
+
+def _take(truth: Truth, live: dict[str, SessionState], outcome: Outcome) -> None:
+    if outcome.failures:
+        raise RuntimeError(f"wanted no detector to fail, came {outcome.failures}")
+    live[outcome.state.session_id] = outcome.state
+    for detection in outcome.detections:
+        truth.detections[detection.detection_id] = orjson.loads(detection.to_json())
+    if outcome.decision is not None:
+        truth.decisions[outcome.decision.decision_id] = without_clock(outcome.decision)
+    if outcome.control is not None:
+        truth.control[outcome.control.key] = without_clock(outcome.control)
+    if outcome.released:
+        truth.control.pop(control_key(ScopeKind.SESSION, outcome.state.session_id), None)
+
+
+def without_clock(record: Decision | ControlRecord) -> dict[str, Any]:
+    """A record as JSON says it, without the worker's wall clock."""
+    fields: dict[str, Any] = orjson.loads(record.to_json())
+    fields.pop("decided_at", None)
+    return fields

@@ -1,0 +1,131 @@
+"""The processes under test: each is started again when it ends, as a supervisor would do."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from haltline.streams.children import Child, Children
+
+_RESTART_AFTER_S = (0.2, 2.0)
+_STOP_WITHIN_S = 45.0
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One line of the story."""
+
+    at_s: float
+    whom: str
+    what: str
+
+
+@dataclass
+class Member:
+    """One process by its role; it has many lives."""
+
+    name: str
+    arguments: Sequence[str]
+    child: Child
+    lives: int = 1
+    struck: str | None = None
+    """What we did to this life that may end it."""
+    frozen: bool = False
+    restart_at: float | None = None
+
+
+@dataclass
+class Fleet:
+    """All of them. Times are of `time.monotonic`; the story counts from `began`."""
+
+    children: Children
+    module: str
+    rng: random.Random
+    began: float = field(default_factory=time.monotonic)
+    members: dict[str, Member] = field(default_factory=dict)
+    story: list[Happened] = field(default_factory=list)
+    tell: Callable[[str], None] = print
+
+    def add(self, name: str, arguments: Sequence[str]) -> None:
+        """Starts a process and keeps it running from now on."""
+        self.members[name] = Member(name, arguments, self._start(name, 1, arguments))
+
+    def note(self, whom: str, what: str) -> None:
+        """Adds to the story."""
+        happened = Happened(round(time.monotonic() - self.began, 1), whom, what)
+        self.story.append(happened)
+        self.tell(f"{happened.at_s:7.1f} s  {whom:10} {what}")
+
+    def strike(self, name: str, number: signal.Signals) -> None:
+        """Sends a signal to a process that may end it; nothing happens when it is down already."""
+        member = self.members[name]
+        if member.child.exit_code is not None:
+            self.note(name, f"{number.name}: was down already")
+            return
+        os.kill(member.child.pid, number)
+        member.struck = number.name
+        self.note(name, number.name + (" while frozen" if member.frozen else ""))
+
+    def freeze(self, name: str, seconds: float) -> float | None:
+        """Stops a process without its knowledge. Returns when to thaw it; None when there was nothing to do."""
+        member = self.members[name]
+        if member.child.exit_code is not None or member.frozen:
+            self.note(name, "SIGSTOP: was down or frozen already")
+            return None
+        os.kill(member.child.pid, signal.SIGSTOP)
+        member.frozen, member.struck = True, f"SIGSTOP for {seconds:g} s"
+        self.note(name, f"SIGSTOP for {seconds:g} s")
+        return time.monotonic() + seconds
+
+    def thaw(self, name: str) -> None:
+        """Lets a frozen process go on."""
+        member = self.members[name]
+        if member.frozen:
+            member.frozen = False
+            if member.child.exit_code is None:
+                os.kill(member.child.pid, signal.SIGCONT)
+                self.note(name, "SIGCONT")
+
+    def supervise(self) -> None:
+        """Notes who ended, and starts it again after a moment. Call it often."""
+        for member in self.members.values():
+            code = member.child.exit_code
+            if code is None:
+                continue
+            if member.restart_at is None:
+                member.frozen = False
+                why = f"after {member.struck}" if member.struck else "by itself"
+                said = "" if code in (0, -signal.SIGKILL) else f": {_last_line(member.child)}"
+                self.note(member.name, f"ended with {code} {why}{said}")
+                member.restart_at = time.monotonic() + self.rng.uniform(*_RESTART_AFTER_S)
+            elif time.monotonic() >= member.restart_at:
+                member.lives += 1
+                member.child = self._start(member.name, member.lives, member.arguments)
+                member.restart_at = member.struck = None
+                self.note(member.name, f"started again, life {member.lives}")
+
+    def end(self, name: str) -> int:
+        """Ends a process for good, in order; returns its exit status."""
+        member = self.members.pop(name)
+        code = member.child.stop(within_s=_STOP_WITHIN_S)
+        self.note(name, f"SIGTERM at the end, ended with {code}")
+        return code
+
+    def thaw_all(self) -> None:
+        """Lets every frozen process go on: one that is stopped cannot be ended in order."""
+        for name in self.members:
+            self.thaw(name)
+
+    def ended_by_themselves(self) -> list[Happened]:
+        """Those that nobody had struck."""
+        return [happened for happened in self.story if " by itself" in happened.what]
+
+    def _start(self, name: str, life: int, arguments: Sequence[str]) -> Child:
+        return self.children.start_module(f"{name}.{life}", self.module, arguments, must_run=False)
+
+
+def _last_line(child: Child) -> str:
+    lines = child.last_lines(200).strip().splitlines()
+    return next((line.strip() for line in reversed(lines) if "ends:" in line), lines[-1].strip())[:200]

@@ -1,0 +1,62 @@
+"""What will be done to whom and when, from a seed."""
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+AUDIT: Final = "audit"
+BROKER: Final = "broker"
+
+
+class Deed(StrEnum):
+    """What can be done to a process."""
+
+    KILL = "SIGKILL"
+    TERMINATE = "SIGTERM"
+    FREEZE = "SIGSTOP for longer than the session timeout, then SIGCONT"
+    RESTART = "restart in order"
+    CRASH = "SIGKILL and start again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One deed."""
+
+    at_s: float
+    """Seconds after the load began."""
+    whom: str
+    deed: Deed
+
+
+_FOR_WORKERS: Final = (Deed.KILL, Deed.TERMINATE, Deed.FREEZE)
+_WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
+    ("", Deed.KILL, 8),  # "": a worker
+    ("", Deed.TERMINATE, 5),
+    ("", Deed.FREEZE, 4),
+    (AUDIT, Deed.KILL, 3),
+    (AUDIT, Deed.TERMINATE, 1),
+    (BROKER, Deed.RESTART, 1),
+    (BROKER, Deed.CRASH, 1),
+)
+_CALM_AT_START_S = 5.0
+_PAUSE_S = (2.0, 7.0)
+
+
+def make_plan(seed: int, seconds: float, workers: tuple[str, ...]) -> list[Step]:
+    """Every kind of deed once, in an order of chance, then more by weight for as long as there is time."""
+    rng = random.Random(seed)
+    kinds = [(whom, deed) for whom, deed, _ in _WEIGHTED]
+    rng.shuffle(kinds)
+    weights = [weight for _, _, weight in _WEIGHTED]
+    steps: list[Step] = []
+    at_s = _CALM_AT_START_S
+    pauses_s = min(_PAUSE_S[1], max(_PAUSE_S[0], (seconds - _CALM_AT_START_S) / len(kinds)))
+    while at_s < seconds:
+        if kinds:
+            whom, deed = kinds.pop()
+        else:
+            whom, deed, _ = rng.choices(_WEIGHTED, weights)[0]
+        steps.append(Step(at_s=round(at_s, 1), whom=whom or rng.choice(workers), deed=deed))
+        at_s += rng.uniform(_PAUSE_S[0], pauses_s)
+    return steps

@@ -1,0 +1,142 @@
+"""The load of a chaos run: events at a steady rate, some twice, bad records among them, operators' commands."""
+
+import random
+import threading
+import time
+from collections import Counter, deque
+from typing import Final
+
+import orjson
+from confluent_kafka import KafkaError, Message, Producer
+
+from benchmarks.cluster import PARTITIONS, QUIET
+from benchmarks.load import Load, Sent, generate
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+
+_TWICE_SHARE: Final = 0.05
+_BAD_SHARE: Final = 0.01
+_COMMAND_SHARE: Final = 0.005
+_DELIVER_WITHIN_S: Final = 180.0
+
+
+class Traffic:
+    """Produces from a thread. Afterwards it knows what was said: `events_by_session`, `bad`, `commands`."""
+
+    def __init__(self, bootstrap: str, topics: Topics, load: Load, rate: int) -> None:
+        self.topics = topics
+        self.events_by_session: Counter[str] = Counter()
+        """Different events, however often each was produced."""
+        self.produced = 0
+        self.bad = 0
+        self.commands = 0
+        self._load = load
+        self._rate = rate
+        self._rng = random.Random(load.seed)
+        self._failures: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "partitioner": "murmur2_random",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.max.bytes": 4 * 1024 * 1024,
+                "delivery.timeout.ms": int(_DELIVER_WITHIN_S * 1000),
+            },
+            logger=QUIET,
+        )
+        self._thread = threading.Thread(target=self._run, name="traffic")
+
+    def start(self) -> None:
+        """Begins to produce."""
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it still produces."""
+        return self._thread.is_alive()
+
+    def finish(self) -> None:
+        """Waits for the end. Raises RuntimeError when a record was not delivered, or the thread died."""
+        self._thread.join()
+        if self._failures:
+            raise RuntimeError(f"load: wanted every record delivered, came {self._failures[:3]}")
+
+    def _run(self) -> None:
+        try:
+            self._produce_all()
+            if waiting := self._producer.flush(_DELIVER_WITHIN_S):
+                self._failures.append(f"{waiting} records without an answer")
+        except Exception as error:  # raised again in the thread that waits
+            self._failures.append(repr(error))
+
+    def _produce_all(self) -> None:
+        later: deque[Sent] = deque()
+        began = time.perf_counter()
+        for number, sent in enumerate(generate(self._load)):
+            pause_s = began + number / self._rate - time.perf_counter()
+            if pause_s > 0:
+                self._producer.poll(pause_s)
+            self._send(sent.session_id, sent.value)
+            self.events_by_session[sent.session_id] += 1
+            if self._rng.random() < _TWICE_SHARE:
+                later.append(sent)
+            if later and self._rng.random() < 2 * _TWICE_SHARE:
+                again = later.popleft()
+                self._send(again.session_id, again.value)
+            if self._rng.random() < _BAD_SHARE:
+                self._send_bad(sent)
+            if self._rng.random() < _COMMAND_SHARE:
+                self._send_command()
+
+    def _send(self, key: str, value: bytes | None, topic: str | None = None) -> None:
+        self.produced += 1
+        while True:
+            try:
+                self._producer.produce(topic or self.topics.actions, key=key, value=value, on_delivery=self._delivered)
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failures.append(f"{message.topic()}: {error}")
+
+    def _send_bad(self, sent: Sent) -> None:
+        """A record that no worker can use; it must reach the dead letter topic, whole."""
+        elsewhere = next(
+            key
+            for key in (f"elsewhere-{n}" for n in range(1000))
+            if partition_of(key, PARTITIONS) != partition_of(sent.session_id, PARTITIONS)
+        )
+        fields = orjson.loads(sent.value)
+        fresh = orjson.dumps(fields | {"event_id": f"bad-{self.bad}"})
+        key, value = self._rng.choice(
+            [
+                (sent.session_id, b"not JSON \xff"),
+                (sent.session_id, None),
+                (sent.session_id, b'{"event_id": "no session"}'),
+                (sent.session_id, orjson.dumps(fields | {"v": 99})),
+                (sent.session_id, orjson.dumps(fields | {"time": "9999-12-31T00:00:00Z"})),
+                (sent.session_id, orjson.dumps(fields | {"args": {"text": "a" * 1_100_000}})),
+                (elsewhere, fresh),
+            ]
+        )
+        self._send(key, value)
+        self.bad += 1
+
+    def _send_command(self) -> None:
+        """Kills and resets of sessions that send no events, so that only the order of commands matters."""
+        number = self.commands
+        command = Command(
+            command_id=f"command-{number}",
+            kind=self._rng.choice([CommandKind.KILL, CommandKind.KILL, CommandKind.RESET]),
+            id=f"commanded-{self._rng.randrange(20)}",
+            by="chaos",
+            reason=f"number {number}",
+            time=self._load.start_ms + number,
+        )
+        self._send(command.id, command.to_json(), self.topics.commands)
+        self.commands += 1

@@ -1,0 +1,156 @@
+"""What is there after a chaos run, against what must be there. Pure: every check returns its differences."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from benchmarks.chaos.expected import LogRecord, Place, Truth, without_clock
+from haltline.schemas.control import ControlRecord
+from haltline.schemas.dead_letter import DeadLetter
+from haltline.schemas.decisions import Decision
+from haltline.schemas.wire import decode
+from haltline.streams.changelog import Slice
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was compared."""
+
+    name: str
+    found: str
+    """How much was compared, for people."""
+    differences: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Nothing differs."""
+        return not self.differences
+
+
+def check_counts(events_by_session: Mapping[str, int], states: Mapping[str, Any]) -> Check:
+    """Every session counts each of its events once, by what the load says it produced."""
+    differences = [
+        f"{session}: wanted {wanted} events, came {states.get(session, {}).get('events')}"
+        for session, wanted in events_by_session.items()
+        if states.get(session, {}).get("events") != wanted
+    ]
+    found = f"{len(events_by_session):,} sessions, {sum(events_by_session.values()):,} events"
+    return Check("every session's count is exact", found, tuple(differences))
+
+
+def check_states(truth: Truth, states: Mapping[str, Any]) -> Check:
+    """The whole state of every session is that of the pure core."""
+    return Check(
+        "every state is the pure core's", f"{len(states):,} states", tuple(_mapping_differences(truth.states, states))
+    )
+
+
+def check_decisions(truth: Truth, records: Iterable[LogRecord]) -> Check:
+    """Every decision is there, as the pure core makes it; repeated ones have the same id and say the same."""
+    came = [without_clock(decode(Decision, record.value)) for record in records]
+    return _check_by_id("every decision is there, and no other", "decision_id", truth.decisions, came)
+
+
+def check_detections(truth: Truth, records: Iterable[LogRecord]) -> Check:
+    """As for decisions."""
+    came = [orjson.loads(record.value or b"{}") for record in records]
+    return _check_by_id("every detection is there, and no other", "detection_id", truth.detections, came)
+
+
+def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
+    """What holds now is what the pure core says."""
+    holds: dict[str, dict[str, Any]] = {}
+    for record in records:
+        key = (record.key or b"").decode()
+        if record.value is None:
+            holds.pop(key, None)
+        else:
+            holds[key] = without_clock(decode(ControlRecord, record.value))
+    return Check(
+        "the control topic holds what must hold",
+        f"{len(holds):,} entries",
+        tuple(_mapping_differences(truth.control, holds)),
+    )
+
+
+def check_dead_letters(truth: Truth, sources: Mapping[Place, LogRecord], records: Iterable[LogRecord]) -> Check:
+    """Every bad record is kept whole with its reason and place; a redelivery may repeat it."""
+    differences: list[str] = []
+    seen: Counter[Place] = Counter()
+    for record in records:
+        letter = DeadLetter.from_record(record.key, record.value, record.headers)
+        place = (letter.topic, letter.partition, letter.offset)
+        seen[place] += 1
+        if place not in truth.dead:
+            differences.append(f"{place}: wanted no dead letter, came one: {letter.reason}, {letter.detail:.200}")
+        elif letter.reason is not truth.dead[place]:
+            differences.append(f"{place}: wanted {truth.dead[place]}, came {letter.reason}")
+        elif (letter.key, letter.raw) != (sources[place].key, sources[place].value):
+            differences.append(f"{place}: wanted the record's own bytes, came others")
+    differences += [f"{place}: wanted a dead letter, came none" for place in truth.dead.keys() - seen.keys()]
+    repeated = seen.total() - len(seen)
+    return Check("every bad record is kept", f"{len(truth.dead):,}, {repeated:,} repeated", tuple(differences))
+
+
+def check_audit(rows: Iterable[tuple[Place, bytes | None]], log: Mapping[Place, bytes | None]) -> Check:
+    """The table holds each record of each topic once, with its bytes."""
+    seen: Counter[Place] = Counter()
+    differences: list[str] = []
+    for place, raw in rows:
+        seen[place] += 1
+        if place not in log:
+            differences.append(f"{place}: wanted no row, came one")
+        elif raw != log[place]:
+            differences.append(f"{place}: wanted the record's own bytes, came others")
+    differences += [f"{place}: wanted one row, came {count}" for place, count in seen.items() if count > 1]
+    differences += [f"{place}: wanted one row, came none" for place in log.keys() - seen.keys()]
+    return Check("the audit table holds each record once", f"{seen.total():,} rows", tuple(differences))
+
+
+def check_lag(committed: int, end: int) -> Check:
+    """Everything is committed."""
+    differences = () if committed == end else (f"wanted {end} records committed, came {committed}",)
+    return Check("lag is zero", f"{end:,} records", differences)
+
+
+def check_ends(codes: Mapping[str, int]) -> Check:
+    """At the end every process stops cleanly."""
+    differences = tuple(f"{name}: wanted exit status 0, came {code}" for name, code in codes.items() if code != 0)
+    return Check("every process stops cleanly", f"{len(codes)} processes", differences)
+
+
+def last_states(records: Iterable[LogRecord]) -> dict[str, Any]:
+    """The last state of every session, by the rules by which a worker reads its changelog."""
+    slices: dict[int, Slice] = {}
+    for record in records:
+        slices.setdefault(record.partition, Slice(record.partition)).apply([record])
+    return {key.decode(): orjson.loads(value) for part in slices.values() for key, value in part.values.items()}
+
+
+def _check_by_id(name: str, id_field: str, wanted: Mapping[str, Any], came: list[dict[str, Any]]) -> Check:
+    by_id: dict[str, Any] = {}
+    differences: list[str] = []
+    for record in came:
+        first = by_id.setdefault(record[id_field], record)
+        if first != record:
+            differences.append(f"{record[id_field]}: repeated, and says something else: {first} and {record}")
+    differences += _mapping_differences(wanted, by_id)
+    return Check(name, f"{len(by_id):,}, {len(came) - len(by_id):,} repeated", tuple(differences))
+
+
+def _mapping_differences(wanted: Mapping[str, Any], came: Mapping[str, Any]) -> list[str]:
+    differences = [f"{key}: wanted, did not come: {wanted[key]!r:.300}" for key in wanted.keys() - came.keys()]
+    differences += [f"{key}: came, was not wanted: {came[key]!r:.300}" for key in came.keys() - wanted.keys()]
+    for key in wanted.keys() & came.keys():
+        if wanted[key] != came[key]:
+            fields = sorted(
+                name for name in wanted[key].keys() | came[key].keys() if wanted[key].get(name) != came[key].get(name)
+            )
+            said = ", ".join(
+                f"{name} wanted {wanted[key].get(name)!r:.120} came {came[key].get(name)!r:.120}" for name in fields
+            )
+            differences.append(f"{key}: {said}")
+    return differences
