@@ -5,6 +5,7 @@ Exit 0 only if nothing differs from what the pure core says about the same event
 
 import argparse
 import heapq
+import itertools
 import random
 import shutil
 import signal
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import cast
 
 from confluent_kafka import Message
 
@@ -80,6 +82,7 @@ class Run:
         self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
         self.fleet = Fleet(children, processes.WORKER, random.Random(seed))
         self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()  # between those that are due at once
 
     def all(self, *, rate: int, sessions: int) -> list[verify.Check]:
         """The whole run; returns what was compared."""
@@ -131,7 +134,7 @@ class Run:
         )
 
     def at(self, when: float, act: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (when, len(self._due) + id(act), act))
+        heapq.heappush(self._due, (when, next(self._order), act))
 
     def do(self, step: Step) -> None:
         if step.whom == BROKER:
@@ -204,16 +207,14 @@ def _record(message: Message) -> LogRecord:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
         raise RuntimeError(f"wanted a record with its place, came {message!r}")
-    key, value = message.key(), message.value()
+    headers = cast("list[tuple[str, bytes]]", message.headers() or [])
     return LogRecord(
-        topic,
-        partition,
-        offset,
-        message.timestamp()[1],
-        key.encode() if isinstance(key, str) else key,
-        value.encode() if isinstance(value, str) else value,
-        [(name, text.encode() if isinstance(text, str) else text) for name, text in message.headers() or []],
+        topic, partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers
     )
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
 
 
 def _verdict(checks: Sequence[verify.Check]) -> int:

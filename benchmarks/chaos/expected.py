@@ -53,12 +53,14 @@ def work_out(actions: Iterable[LogRecord], commands: Iterable[LogRecord], topics
     core = Core()
     live: dict[str, SessionState] = {}
     for record in actions:
+        place = (record.topic, record.partition, record.offset)
         try:
             event = wire.decode_event(record.value, record.headers)
-            if partition_of(event.session_id, PARTITIONS) != record.partition:
-                raise wire.InvalidRecord(BadRecord.WRONG_KEY, "")
         except wire.InvalidRecord as bad:
-            truth.dead[record.topic, record.partition, record.offset] = bad.reason
+            truth.dead[place] = bad.reason
+            continue
+        if partition_of(event.session_id, PARTITIONS) != record.partition:
+            truth.dead[place] = BadRecord.WRONG_KEY
             continue
         _take(truth, live, core.on_event(live.get(event.session_id), event, _position(record)))
     for record in commands:
