@@ -1,0 +1,274 @@
+"""Clouds: aws, gcloud, az, object stores, terraform and its kin, code forges.
+
+Misses: what a plan file holds (`terraform apply plan.out`, `apply -replace`); lifecycle rules and retention; `aws` with
+`--cli-input-json`; policies and access that are taken away; clouds that are not listed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+
+from haltline.detectors.commands.files import lost_path
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.options import Options, parse, parse_greedily
+from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.sql import sql_destructions
+
+Reader = Callable[[Invocation], Iterator[Destruction]]
+
+_BUCKET = re.compile(r"[a-z0-9]+://([^/]+)(?:/(.*))?", re.DOTALL)
+_ALL_OBJECTS = frozenset(("", "*", "**"))
+
+
+def _object(verb: str, url: str, *, everything: bool) -> Destruction:
+    """The loss of `s3://bucket/key`; of a whole bucket if everything is removed and the key is none."""
+    found = _BUCKET.fullmatch(url)
+    if found is None:
+        return Destruction(verb, f"object={url}", Badness.PLAIN)
+    bucket, key = found[1], found[2] or ""
+    whole = key in _ALL_OBJECTS
+    if whole and (everything or key):
+        return Destruction(verb, f"bucket={bucket}", Badness.SEVERE)
+    severe = everything and is_production(bucket, key)
+    return Destruction(verb, f"object={url}", Badness.SEVERE if severe else Badness.PLAIN)
+
+
+def _bucket(verb: str, url: str, *, force: bool) -> Destruction:
+    """The loss of a bucket; without force only an empty one can be removed."""
+    found = _BUCKET.fullmatch(url)
+    return Destruction(verb, f"bucket={found[1] if found else url}", Badness.SEVERE if force else Badness.PLAIN)
+
+
+_AWS_FLAGS = frozenset((
+    "--recursive", "--force", "--dryrun", "--delete", "--quiet", "--dry-run", "--no-dry-run", "--no-cli-pager",
+    "--debug",
+    "--skip-final-snapshot", "--no-skip-final-snapshot", "--no-verify-ssl", "--no-paginate", "--no-sign-request",
+    "--delete-automated-backups", "--force-delete-without-recovery", "--only-show-errors", "--exact-timestamps",
+))  # fmt: skip
+_AWS_DESTROYS = re.compile(r"(?:delete|terminate|deregister|purge|batch-delete|schedule-key-deletion)(?:-.*)?")
+_AWS_HARMLESS = frozenset(("delete-message", "delete-message-batch", "delete-tags", "delete-item-tags"))
+_AWS_NAMES = re.compile(
+    r"--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
+)
+_SEVERE_THINGS = re.compile(
+    r"(?:db|database|table|snapshot|volume|disk|bucket|stack|cluster|backup|vault|recovery-point|file-system|hosted-zone"
+    r"|user-pool|replication-group|domain|repository|organization|account|project|keyspace|key-deletion|instance-group"
+    r"|filesystem|instances?-backup|key|keyring|stream|search|warehouse|namespace|dataset)(?:s|-.*)?"
+)
+
+
+def _aws(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse_greedily(invocation.argv[1:], _AWS_FLAGS, many_after=2)
+    words = options.operands
+    if len(words) < 2 or options.has("--dryrun", "--dry-run") or words[1] == "help" or words[2:3] == ("help",):
+        return
+    service, operation = words[0], words[1]
+    if service == "s3":
+        yield from _aws_s3(operation, words[2:], options)
+    elif _AWS_DESTROYS.fullmatch(operation) and operation not in _AWS_HARMLESS:
+        names = [v for option, values in options.options.items() if _AWS_NAMES.fullmatch(option) for v in values]
+        thing = operation.partition("-")[2]
+        # Only an empty bucket can be deleted by this call.
+        severe = operation != "delete-bucket" and _SEVERE_THINGS.fullmatch(thing) is not None
+        severe = severe and not (service == "iam" or thing.startswith("key-pair"))
+        for name in names or ["?"]:
+            bad = Badness.SEVERE if severe or is_production(name) else Badness.PLAIN
+            yield Destruction("aws_" + operation.replace("-", "_"), f"aws={service}/{name}", bad)
+
+
+def _aws_s3(operation: str, urls: tuple[str, ...], options: Options) -> Iterator[Destruction]:
+    everything = options.has("--recursive")
+    if operation == "rm":
+        for url in urls[:1]:
+            yield _object("s3_rm", url, everything=everything)
+    elif operation == "rb":
+        for url in urls[:1]:
+            yield _bucket("s3_rb", url, force=options.has("--force"))
+    elif operation == "sync" and options.has("--delete"):
+        for url in urls[1:2]:
+            yield Destruction("s3_sync_delete", f"object={url}", Badness.PLAIN)
+
+
+def _gsutil(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("-o", "-h", "-u")))
+    words = options.operands
+    if words[:1] == ("rm",):
+        for url in words[1:]:
+            yield _object("gsutil_rm", url, everything=options.has("-r", "-R", "-a"))
+    elif words[:1] == ("rb",):
+        for url in words[1:]:
+            yield _bucket("gsutil_rb", url, force=False)
+    elif words[:1] == ("rsync",) and options.has("-d") and not options.has("-n"):
+        for url in words[2:3]:
+            yield Destruction("gsutil_rsync_delete", f"object={url}", Badness.PLAIN)
+
+
+_GCLOUD_FLAGS = frozenset(
+    ("-q", "--quiet", "--async", "--recursive", "-r", "-R", "--force", "--all", "--no-user-output-enabled")
+)
+
+
+def _gcloud(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse_greedily(invocation.argv[1:], _GCLOUD_FLAGS)
+    words = tuple(word for word in options.operands if word not in ("alpha", "beta"))
+    if words[:2] == ("storage", "rm"):
+        for url in words[2:]:
+            yield _object("gcloud_storage_rm", url, everything=options.has("-r", "-R", "--recursive"))
+    elif "delete" in words:
+        at = words.index("delete")
+        yield from _named("gcloud_delete", "gcloud", words[:at], words[at + 1 :])
+
+
+def _az(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse_greedily(invocation.argv[1:], frozenset(("-y", "--yes", "--no-wait", "--verbose", "--debug")))
+    words = options.operands
+    for verb in ("delete", "purge", "delete-batch"):
+        if verb in words and not options.has("--dryrun", "--help", "-h"):
+            at = words.index(verb)
+            name = options.value("-n", "--name", "--ids", "-s", "--source", "-g", "--resource-group") or "?"
+            yield from _named(f"az_{verb.replace('-', '_')}", "az", words[:at], (name,))
+
+
+_SEVERE_GROUPS = frozenset((
+    "projects", "databases", "clusters", "disks", "snapshots", "buckets", "backups", "keyrings",
+    "group", "db", "aks", "disk", "snapshot", "keyvault", "account", "container", "vault", "zone", "cluster", "database",
+    "namespaces", "managed-zones", "filesystem", "volumes", "volume", "kubernetes", "project", "server",
+))  # fmt: skip
+
+
+def _named(verb: str, kind: str, group: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Destruction]:
+    """Things named after the group of commands that deletes them: `gcloud compute disks delete d1`."""
+    severe = group[-1:] != () and (group[-1] in _SEVERE_GROUPS or group[:2] == ("sql", "instances"))
+    for name in names or ("?",):
+        bad = Badness.SEVERE if severe or is_production(name) else Badness.PLAIN
+        yield Destruction(verb, f"{kind}={'/'.join((*group, name))}", bad)
+
+
+def _bq(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("--project_id", "--location")), single_dash_words=True)
+    words = options.operands
+    if words[:1] == ("rm",):
+        for name in words[1:]:
+            whole = options.has("-r", "-d", "--dataset", "--recursive") or not re.search(
+                r"[.]", name.partition(":")[2] or name
+            )
+            kind = "dataset" if whole else "table"
+            severe = whole or is_production(name)
+            yield Destruction("bq_rm", f"{kind}={name}", Badness.SEVERE if severe else Badness.PLAIN)
+    elif words[:1] == ("query",) and not options.has("--dry_run"):
+        yield from chain.from_iterable(map(sql_destructions, words[1:] or (invocation.stdin or "",)))
+
+
+def _store(verb: str, commands: Mapping[str, bool], *, dry: tuple[str, ...] = ("--dry-run", "-n")) -> Reader:
+    """A reader of clients for object stores: subcommand -> whether it removes all below by itself."""
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        options = parse(invocation.argv[1:], frozenset(("--profile", "--endpoint-url", "--config")))
+        words = options.operands
+        if len(words) > 1 and words[0] in commands and not options.has(*dry):
+            everything = commands[words[0]] or options.has("-r", "--recursive", "--force")
+            for place in words[-1:] if words[0] == "sync" else words[1:]:
+                url = place if "://" in place else f"store://{place.replace(':', '/', 1)}"
+                lost = _object(verb, url, everything=everything and words[0] != "sync")
+                kind, _, name = lost.target.partition("=")
+                yield Destruction(verb, f"{kind}={place if kind == 'object' else name}", lost.badness)
+
+    return read
+
+
+def _terraform(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("-target", "-var", "-var-file")), single_dash_words=True)
+    words = options.operands
+    folder = options.value("-chdir")
+    place = canonical(folder, invocation.cwd) if folder else invocation.path(".")
+    if options.has("-help", "-h"):
+        return
+    destroys = words[:1] == ("destroy",) or (
+        words[:1] in (("apply",), ("run-all",)) and "destroy" in (*words, *_bare(options))
+    )
+    if destroys:
+        targets = [target for target in options.values("-target", "--target") if target]
+        for target in targets:
+            yield Destruction("terraform_destroy", f"resource={target}", Badness.PLAIN)
+        if not targets:
+            yield Destruction("terraform_destroy", f"workspace={place}", Badness.SEVERE)
+    elif words[:2] == ("state", "rm") and not options.has("-dry-run"):
+        for address in words[2:]:
+            yield Destruction("terraform_state_rm", f"resource={address}", Badness.PLAIN)
+    elif words[:2] == ("workspace", "delete"):
+        for name in words[2:]:
+            bad = Badness.SEVERE if options.has("-force") or is_production(name) else Badness.PLAIN
+            yield Destruction("terraform_workspace_delete", f"workspace={name}", bad)
+
+
+def _bare(options: Options) -> tuple[str, ...]:
+    return tuple(name.lstrip("-") for name in options.options)
+
+
+def _stack(
+    verb: str, *patterns: tuple[str, ...], values: tuple[str, ...] = (), bad: Badness = Badness.SEVERE
+) -> Reader:
+    """A reader of `tool [words] name`: all that a tool keeps under that name, or where it stands, is gone."""
+    takes_value = frozenset(values)
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        options = parse(invocation.argv[1:], takes_value)
+        if options.has("--dry-run", "--preview-only", "-h"):
+            return
+        for pattern in patterns:
+            if options.operands[: len(pattern)] == pattern:
+                names = options.operands[len(pattern) :] or options.values(*values) or (invocation.path("."),)
+                for name in names:
+                    yield Destruction(verb, f"stack={name}", Badness.SEVERE if is_production(name) else bad)
+
+    return read
+
+
+def _rclone(invocation: Invocation) -> Iterator[Destruction]:
+    # A destination without a remote's name is a path of this machine.
+    words = parse(invocation.argv[1:]).operands
+    if len(words) > 2 and words[0] == "sync" and ":" not in words[-1]:
+        if not parse(invocation.argv[1:]).has("-n", "--dry-run"):
+            yield lost_path("rclone", invocation, words[-1], everything=True)
+    else:
+        yield from _RCLONE(invocation)
+
+
+_RCLONE = _store("rclone", {"delete": True, "purge": True, "deletefile": False, "sync": True, "rmdirs": False})
+
+TOOLS: Mapping[str, Reader] = {
+    "aws": _aws,
+    "awslocal": _aws,
+    "gsutil": _gsutil,
+    "gcloud": _gcloud,
+    "az": _az,
+    "bq": _bq,
+    "mc": _store("mc_rm", {"rm": False, "rb": False}),
+    "s3cmd": _store("s3cmd_del", {"del": False, "rm": False, "rb": False}),
+    "s5cmd": _store("s5cmd_rm", {"rm": False, "rb": False}),
+    "azcopy": _store("azcopy_rm", {"rm": False, "remove": False}),
+    "rclone": _rclone,
+    "terraform": _terraform,
+    "pulumi": _stack("pulumi_destroy", ("destroy",), ("stack", "rm"), values=("-s", "--stack", "-C", "--cwd")),
+    "cdk": _stack("cdk_destroy", ("destroy",), values=("-a", "--app", "--profile")),
+    "cdktf": _stack("cdktf_destroy", ("destroy",)),
+    "serverless": _stack("serverless_remove", ("remove",), values=("--stage", "-s", "--region")),
+    "sls": _stack("serverless_remove", ("remove",), values=("--stage", "-s", "--region")),
+    "sam": _stack("sam_delete", ("delete",), values=("--stack-name", "--region")),
+    "eksctl": _stack("eksctl_delete", ("delete", "cluster"), values=("-n", "--name", "-r", "--region")),
+    "kind": _stack("kind_delete", ("delete", "cluster"), values=("--name",), bad=Badness.PLAIN),
+    "minikube": _stack("minikube_delete", ("delete",), values=("-p", "--profile"), bad=Badness.PLAIN),
+    "heroku": _stack("heroku_destroy", ("apps:destroy",), ("pg:reset",), ("addons:destroy",), values=("-a", "--app")),
+    "fly": _stack("fly_destroy", ("apps", "destroy"), ("volumes", "destroy"), ("destroy",), values=("-a", "--app")),
+    "flyctl": _stack("fly_destroy", ("apps", "destroy"), ("volumes", "destroy"), ("destroy",), values=("-a", "--app")),
+    "doctl": _stack(
+        "doctl_delete", ("compute", "droplet", "delete"), ("databases", "delete"), ("compute", "volume", "delete")
+    ),
+    "firebase": _stack("firebase_delete", ("firestore:delete",), ("database:remove",), values=("--project",)),
+    "vagrant": _stack("vagrant_destroy", ("destroy",), bad=Badness.PLAIN),
+    "vercel": _stack("vercel_remove", ("remove",), ("rm",), bad=Badness.PLAIN),
+    "gh": _stack("gh_delete", ("repo", "delete"), values=("-R", "--repo")),
+    "glab": _stack("glab_delete", ("repo", "delete"), values=("-R", "--repo")),
+}

@@ -1,0 +1,207 @@
+"""What a command line makes: so that a session's own things can be told from somebody's assets.
+
+Targets are written as `destructions` writes them. What may have been there before still counts (`> file`, `mkdir -p`,
+`cp a b`): a session that overwrites a file has made what is in it now. Appending (`>>`), emptying (`: > file`) and
+CREATE ... IF NOT EXISTS make nothing.
+
+Misses: files that programs write on their own (`open("x", "w")`, `tar x`, `patch`, `sed -i`, `unzip`), what a build
+makes, names that the program chooses (`mktemp`), objects that are uploaded.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from haltline.detectors.commands.files import redirections
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND
+from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.shell import invocations
+from haltline.detectors.commands.sql import sql_creations
+
+Reader = Callable[[Invocation], Iterator[str]]
+
+_MAY_CREATE = re.compile(
+    r"[>]|\b(?:tee|touch|mkdir|cp|mv|install|ln|clone|checkout|switch|branch|worktree|wget|curl|venv|virtualenv"
+    r"|startproject|startapp|createdb|create|build|run|mb|of=|tag|scp)\b|create",
+    re.IGNORECASE,
+)
+_WRITING = frozenset((">", ">|", "&>"))
+
+
+def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
+    """Canonical targets (`path=a/b`, `branch=x`, `table=t`) that a shell command line makes, each once.
+
+    `cwd` as in `destructions`: give both the same. Never raises.
+    """
+    text = command[:MAX_COMMAND_CHARS]
+    if _MAY_CREATE.search(text) is None:
+        return ()
+    found: dict[str, None] = {}
+    for invocation in invocations(text, cwd=cwd):
+        found.update(dict.fromkeys(_redirected(invocation)))
+        reader = _TOOLS.get(invocation.name)
+        if reader is not None:
+            found.update(dict.fromkeys(reader(invocation)))
+        if len(found) >= MAX_FOUND:
+            break
+    return tuple(found)[:MAX_FOUND]
+
+
+def _redirected(invocation: Invocation) -> Iterator[str]:
+    emptied = {destruction.target for destruction in redirections(invocation)}
+    for operator, target in invocation.writes:
+        created = f"path={invocation.path(target)}"
+        if operator in _WRITING and not target.startswith("/dev/") and created not in emptied:
+            yield created
+
+
+def _operands(*value_options: str, skip: int = 0) -> Reader:
+    takes_value = frozenset(value_options)
+
+    def read(invocation: Invocation) -> Iterator[str]:
+        for operand in parse(invocation.argv[1:], takes_value).operands[skip:]:
+            yield f"path={invocation.path(operand)}"
+
+    return read
+
+
+def _tee(invocation: Invocation) -> Iterator[str]:
+    options = parse(invocation.argv[1:])
+    if not options.has("-a", "--append"):
+        for operand in options.operands:
+            if not operand.startswith("/dev/"):
+                yield f"path={invocation.path(operand)}"
+
+
+def _copy(invocation: Invocation) -> Iterator[str]:
+    """The destination; below it too, since it may be a directory."""
+    options = parse(invocation.argv[1:], frozenset(("-t", "--target-directory", "-m", "-o", "-g", "-S", "-e")))
+    into = options.value("-t", "--target-directory")
+    sources = options.operands if into else options.operands[:-1]
+    destination = into or (options.operands[-1] if len(options.operands) > 1 else None)
+    if destination is None or destination.startswith("/dev/") or ":" in destination or "/dev/null" in sources:
+        return
+    if len(sources) == 1 and not into and not destination.endswith("/"):
+        yield f"path={invocation.path(destination)}"
+    if destination.endswith("/") or len(sources) > 1 or into or destination in (".", ".."):
+        for source in sources:
+            yield f"path={invocation.path(destination + '/' + source.rstrip('/').rpartition('/')[2])}"
+
+
+def _output_option(*names: str) -> Reader:
+    takes_value = frozenset((*names, "-X", "-H", "-d", "-u", "-b", "-T", "-t"))
+
+    def read(invocation: Invocation) -> Iterator[str]:
+        for file in parse(invocation.argv[1:], takes_value).values(*names):
+            if file not in ("-", "") and not file.startswith("/dev/"):
+                yield f"path={invocation.path(file)}"
+
+    return read
+
+
+def _dd(invocation: Invocation) -> Iterator[str]:
+    for argument in invocation.argv[1:]:
+        if argument.startswith("of=") and not argument.startswith("of=/dev/"):
+            yield f"path={invocation.path(argument[3:])}"
+
+
+def _git(invocation: Invocation) -> Iterator[str]:
+    options = parse(invocation.argv[1:], frozenset(("-C", "-c", "-b", "-B", "--orphan", "--create", "-o", "--depth")))
+    words = options.operands
+    subcommand = words[0] if words else ""
+    if subcommand == "clone" and len(words) > 1:
+        name = words[2] if len(words) > 2 else words[1].rstrip("/").rpartition("/")[2].removesuffix(".git")
+        yield f"path={invocation.path(name)}"
+    elif subcommand == "worktree" and words[1:2] == ("add",) and len(words) > 2:
+        yield f"path={invocation.path(words[2])}"
+        yield from (f"branch={name}" for name in options.values("-b"))
+    elif subcommand == "checkout":
+        yield from (f"branch={name}" for name in options.values("-b", "-B", "--orphan") if name)
+    elif subcommand == "switch":
+        switched = parse(invocation.argv[1:], frozenset(("-c", "-C", "--create", "--orphan")))
+        yield from (f"branch={name}" for name in switched.values("-c", "-C", "--create", "--orphan") if name)
+    elif subcommand in ("branch", "tag") and len(words) > 1:
+        plain = not any(option in options.options for option in ("-d", "-D", "--delete", "-m", "-M", "-r", "-a", "-l"))
+        if plain:
+            yield f"{subcommand}={words[1]}"
+
+
+def _sql(*value_options: str) -> Reader:
+    takes_value = frozenset(value_options)
+
+    def read(invocation: Invocation) -> Iterator[str]:
+        options = parse(invocation.argv[1:], takes_value)
+        for text in (*options.values(*value_options), *options.operands, invocation.stdin or ""):
+            if "create" in text.lower():
+                yield from sql_creations(text)
+
+    return read
+
+
+def _createdb(invocation: Invocation) -> Iterator[str]:
+    for name in parse(invocation.argv[1:], frozenset(("-h", "-p", "-U", "-O", "-T", "-E"))).operands[:1]:
+        yield f"database={name}"
+
+
+def _docker(invocation: Invocation) -> Iterator[str]:
+    options = parse(invocation.argv[1:], frozenset(("--name", "-t", "--tag", "-f", "--file")))
+    words = options.operands
+    if words[:1] in (("run",), ("create",)):
+        yield from (f"container={name}" for name in options.values("--name"))
+    elif words[:2] in (("volume", "create"), ("network", "create")):
+        yield from (f"{words[0]}={name}" for name in words[2:])
+    elif "build" in words[:2]:
+        yield from (f"image={name}" for name in options.values("-t", "--tag"))
+
+
+def _kubectl(invocation: Invocation) -> Iterator[str]:
+    words = parse(invocation.argv[1:], frozenset(("-n", "--namespace", "--context"))).operands
+    if words[:1] == ("create",) and len(words) > 2 and words[1] in ("ns", "namespace"):
+        yield f"k8s=namespace/{words[2]}"
+
+
+def _aws(invocation: Invocation) -> Iterator[str]:
+    words = parse(invocation.argv[1:], frozenset(("--region", "--profile"))).operands
+    if words[:2] == ("s3", "mb") and len(words) > 2:
+        yield f"bucket={words[2].removeprefix('s3://').rstrip('/')}"
+
+
+def _start(invocation: Invocation) -> Iterator[str]:
+    """`django-admin startproject name [directory]`, also by `manage.py` and `python -m`."""
+    words = [word for word in invocation.argv[1:] if not word.startswith("-")]
+    for at, word in enumerate(words[:-1]):
+        if word in ("startproject", "startapp", "venv", "virtualenv"):
+            yield f"path={invocation.path(words[at + 2] if at + 2 < len(words) else words[at + 1])}"
+            return
+
+
+_TOOLS: Mapping[str, Reader] = {
+    "tee": _tee,
+    "touch": _operands("-d", "-t", "-r"),
+    "mkdir": _operands("-m", "--mode"),
+    "virtualenv": _operands("-p", "--python"),
+    "cp": _copy,
+    "mv": _copy,
+    "install": _copy,
+    "ln": _copy,
+    "scp": _copy,
+    "wget": _output_option("-O", "--output-document"),
+    "curl": _output_option("-o", "--output"),
+    "dd": _dd,
+    "git": _git,
+    "psql": _sql("-c", "--command"),
+    "mysql": _sql("-e", "--execute"),
+    "sqlite": _sql(),
+    "duckdb": _sql("-c"),
+    "clickhouse-client": _sql("-q", "--query"),
+    "snowsql": _sql("-q"),
+    "bq": _sql(),
+    "createdb": _createdb,
+    "docker": _docker,
+    "kubectl": _kubectl,
+    "aws": _aws,
+    "python": _start,
+    "django-admin": _start,
+    "manage.py": _start,
+    "uv": _start,
+}

@@ -1,0 +1,219 @@
+"""Files: `rm` and its kin, `find -delete`, truncation, block devices.
+
+Misses: overwriting by `mv`, `cp`, `ln -f`, `tar x`, `sed -i` and `>`; `rm` of an extended glob; `chmod` and `chown`;
+`rsync` and `rclone` without `--delete`; editors.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from haltline.detectors.commands.finder import find_deletes, find_results
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.options import Options, parse
+from haltline.detectors.commands.paths import badness
+
+_NOT_A_DISK = re.compile(
+    r"/dev/(?:null|zero|full|u?random|std(?:in|out|err)|tty.*|fd(?:/.*)?|shm/.*|pts/.*|console|tcp/.*|udp/.*)"
+)
+_LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
+_SILENT = frozenset((":", "true"))
+_TRUNCATING = frozenset((">", ">|", "&>"))
+
+
+def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: bool = False) -> Destruction:
+    """The loss of a path; with `everything`, of all that is below it too."""
+    path = invocation.path(argument)
+    if is_disk(path):
+        return _device(verb, path)
+    return Destruction(verb, f"path={path}", badness(path, everything=everything, start=invocation.start))
+
+
+def is_disk(path: str) -> bool:
+    """Whether a path is a device that holds data."""
+    return path.startswith("/dev/") and _NOT_A_DISK.fullmatch(path) is None
+
+
+def _device(verb: str, path: str) -> Destruction:
+    bad = Badness.PLAIN if _LOOP_DEVICE.fullmatch(path) else Badness.SEVERE
+    return Destruction(verb, f"device={path}", bad)
+
+
+def _paths(
+    verb: str, *value_options: str, recursive: tuple[str, ...] = (), dry: tuple[str, ...] = (), always: bool = False
+) -> Callable[[Invocation], Iterator[Destruction]]:
+    """A reader of commands whose operands are the paths that are lost."""
+    takes_value = frozenset(value_options)
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        options = parse(invocation.argv[1:], takes_value)
+        if not options.has(*dry):
+            for operand in options.operands:
+                yield lost_path(verb, invocation, operand, everything=always or options.has(*recursive))
+
+    return read
+
+
+def _rm(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:])
+    everything = options.has("-r", "-R", "--recursive")
+    for operand in options.operands:
+        yield lost_path("rm", invocation, operand, everything=everything)
+
+
+def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
+    # Removes empty directories only: never more than one thing among many.
+    for operand in parse(invocation.argv[1:]).operands:
+        lost = lost_path("rmdir", invocation, operand)
+        yield Destruction(lost.verb, lost.target, min(lost.badness, Badness.PLAIN))
+
+
+def _truncate(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("-s", "--size", "-r", "--reference")))
+    size = (options.value("-s", "--size") or "").lstrip()
+    if re.fullmatch(r"0+[A-Za-z]*", size) or size.startswith(("-", "<")):
+        for operand in options.operands:
+            yield lost_path("truncate", invocation, operand)
+
+
+def _mv(invocation: Invocation) -> Iterator[Destruction]:
+    operands = parse(invocation.argv[1:], frozenset(("-S", "--suffix"))).operands
+    if len(operands) > 1 and operands[-1] == "/dev/null":
+        for operand in operands[:-1]:
+            yield lost_path("mv_to_null", invocation, operand, everything=True)
+
+
+def _cp(invocation: Invocation) -> Iterator[Destruction]:
+    operands = parse(invocation.argv[1:]).operands
+    if len(operands) > 1 and operands[0] == "/dev/null":
+        for operand in operands[1:]:
+            yield lost_path("truncate", invocation, operand)
+    elif len(operands) > 1 and is_disk(operands[-1]):
+        yield _device("write_device", operands[-1])
+
+
+def _find(invocation: Invocation) -> Iterator[Destruction]:
+    if find_deletes(invocation):
+        for result in find_results(invocation):
+            everything = result.endswith("/**")
+            yield lost_path("find_delete", invocation, result, everything=everything)
+
+
+def _mirror(verb: str, delete_options: tuple[str, ...]) -> Callable[[Invocation], Iterator[Destruction]]:
+    """A reader of `rsync --delete source destination` and its kin."""
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        options = parse(invocation.argv[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter")))
+        if options.has("-n", "--dry-run") or len(options.operands) < 2 or not options.has(*delete_options):
+            return
+        destination = options.operands[-1]
+        if ":" in destination.partition("/")[0]:
+            yield Destruction(verb, f"path={destination}", Badness.PLAIN)
+        else:
+            yield lost_path(verb, invocation, destination, everything=True)
+
+    return read
+
+
+def _dd(invocation: Invocation) -> Iterator[Destruction]:
+    for argument in invocation.argv[1:]:
+        if argument.startswith("of=") and is_disk(invocation.path(argument[3:])):
+            yield _device("dd", invocation.path(argument[3:]))
+
+
+def _disk_tool(
+    verb: str, *, only_with: tuple[str, ...] = (), not_with: tuple[str, ...] = (), value_options: tuple[str, ...] = ()
+) -> Callable[[Invocation], Iterator[Destruction]]:
+    """A reader of tools that overwrite the disk (or disk image) they are given."""
+    takes_value = frozenset(value_options)
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        options: Options = parse(invocation.argv[1:], takes_value)
+        words = set(invocation.argv[1:])
+        if (only_with and not words & set(only_with) and not options.has(*only_with)) or (
+            words & set(not_with) or options.has(*not_with)
+        ):
+            return
+        disks = [operand for operand in options.operands if is_disk(operand)]
+        for operand in disks or [operand for operand in options.operands[-1:] if "/" in operand or "." in operand]:
+            yield lost_path(verb, invocation, operand)
+
+    return read
+
+
+_MKFS = _disk_tool(
+    "mkfs", not_with=("-n", "-N"), value_options=("-t", "--type", "-L", "-b", "-m", "-i", "-O", "-E", "-U")
+)
+
+TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
+    "rm": _rm,
+    "rmdir": _rmdir,
+    "unlink": _paths("unlink"),
+    "wipe": _paths("wipe", recursive=("-r",)),
+    "rimraf": _paths("rimraf", always=True),
+    "del-cli": _paths("rm", dry=("--dry-run", "-d"), always=True),
+    "shred": _paths("shred", "-n", "--iterations", "-s", "--size", "--random-source"),
+    "truncate": _truncate,
+    "mv": _mv,
+    "cp": _cp,
+    "find": _find,
+    "rsync": _mirror(
+        "rsync_delete",
+        ("--delete", "--del", *(f"--delete-{when}" for when in ("before", "during", "after", "delay", "excluded"))),
+    ),
+    "dd": _dd,
+    "mkfs": _MKFS,
+    "mke2fs": _MKFS,
+    "mkswap": _disk_tool("mkswap"),
+    "newfs": _disk_tool("mkfs", not_with=("-N",)),
+    "wipefs": _disk_tool(
+        "wipefs", only_with=("-a", "--all", "-o"), not_with=("-n", "--no-act"), value_options=("-o", "-t")
+    ),
+    "fdisk": _disk_tool("fdisk", not_with=("-l", "--list", "-s")),
+    "sfdisk": _disk_tool("sfdisk", not_with=("-l", "-d", "--dump", "--list", "-n", "--no-act", "--json", "-J")),
+    "sgdisk": _disk_tool("sgdisk", not_with=("-p", "--print", "-i", "--info", "-v", "--verify", "-P", "--pretend")),
+    "parted": _disk_tool("parted", only_with=("mklabel", "mktable", "rm", "mkpart", "resizepart")),
+    "blkdiscard": _disk_tool("blkdiscard"),
+    "badblocks": _disk_tool("badblocks", only_with=("-w",)),
+    "cryptsetup": _disk_tool("cryptsetup", only_with=("luksFormat", "luksErase", "erase", "reencrypt")),
+    "mdadm": _disk_tool("mdadm", only_with=("--zero-superblock",)),
+    "hdparm": _disk_tool("hdparm", only_with=("--security-erase", "--trim-sector-ranges")),
+    "nvme": _disk_tool("nvme", only_with=("format", "sanitize", "delete-ns")),
+    "pvremove": _disk_tool("pvremove"),
+    "vgremove": lambda it: _volumes("vgremove", "volume", it.argv[1:]),
+    "lvremove": lambda it: _volumes("lvremove", "volume", it.argv[1:]),
+    "zfs": lambda it: _volumes("zfs_destroy", "volume", _after(it, "destroy")),
+    "zpool": lambda it: _volumes("zpool_destroy", "volume", _after(it, "destroy", "labelclear")),
+    "btrfs": lambda it: _volumes("btrfs_delete", "volume", it.argv[3:] if it.argv[2:3] == ("delete",) else ()),
+}  # fmt: skip
+
+
+def _after(invocation: Invocation, *subcommands: str) -> tuple[str, ...]:
+    return invocation.argv[2:] if invocation.argv[1:2] and invocation.argv[1] in subcommands else ()
+
+
+def _volumes(verb: str, kind: str, arguments: tuple[str, ...]) -> Iterator[Destruction]:
+    options = parse(arguments)
+    if not options.has("-n", "--dry-run", "-t", "--test"):
+        for operand in options.operands:
+            yield Destruction(verb, f"{kind}={operand}", Badness.SEVERE)
+
+
+def redirections(invocation: Invocation) -> Iterator[Destruction]:
+    """What the output redirections of a program empty: a disk, or a file into which nothing is written."""
+    for operator, target in invocation.writes:
+        path = invocation.path(target)
+        if is_disk(path):
+            yield _device("write_device", path)
+        elif operator in _TRUNCATING and _writes_nothing(invocation) and not path.startswith("/dev/"):
+            yield lost_path("truncate", invocation, target)
+
+
+def _writes_nothing(invocation: Invocation) -> bool:
+    return (
+        not invocation.argv
+        or (invocation.name in _SILENT and len(invocation.argv) == 1)
+        or (invocation.name == "cat" and invocation.argv[1:] == ("/dev/null",))
+        or (invocation.name == "cat" and invocation.argv[1:] == () and invocation.stdin == "")
+        or (invocation.name in ("echo", "printf") and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))
+    )

@@ -1,0 +1,39 @@
+"""What the name of a thing gives away: production, a test's own, the main branch.
+
+Misses: names that only their owner can read (`db-7`), languages other than English.
+"""
+
+import re
+
+_PRODUCTION = re.compile(
+    r"(?<![a-z])(?<!non[-_.])(?<!pre[-_.])(?<!not[-_.])(?:prod|prd|production)(?:db|data)?(?![a-z])", re.ASCII
+)
+_THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|throwaway|pg_temp)(?![a-z])", re.ASCII)
+_TEST = re.compile(r"(?<![a-z])tests?(?:ing)?(?![a-z])", re.ASCII)
+_BACKUP = re.compile(r"backup|(?:[a-z]+[-_.])?backups", re.ASCII)
+_MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
+
+
+def is_production(*names: str) -> bool:
+    """Whether a name says production (`prod-db`, `sales_production`); `preprod` and `product` do not."""
+    return any(_PRODUCTION.search(name.lower()) for name in names)
+
+
+def is_throwaway(name: str) -> bool:
+    """Whether a name says that nobody will miss it (`tmp_load`, `scratch.x`)."""
+    return _THROWAWAY.search(name.lower()) is not None
+
+
+def is_test(name: str) -> bool:
+    """Whether a name says that it serves tests (`test_app`, `app-testing`)."""
+    return _TEST.search(name.lower()) is not None
+
+
+def is_backup(name: str) -> bool:
+    """Whether one component of a path is a place of backups (`backups`, `db-backups`), not a file `backup.py`."""
+    return _BACKUP.fullmatch(name.lower()) is not None
+
+
+def is_main_branch(name: str) -> bool:
+    """Whether others build on this branch: main, master, trunk, develop, production, a release."""
+    return _MAIN_BRANCH.fullmatch(name.removeprefix("refs/heads/").lower()) is not None

@@ -1,0 +1,101 @@
+"""Options and operands of a command line, the GNU way and the Go way.
+
+Misses: abbreviations of long options (`--recurs`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A command line without its name, taken apart."""
+
+    operands: tuple[str, ...] = ()
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Option as written, dashes and all -> its values; an option without a value has one empty string."""
+
+    def has(self, *names: str) -> bool:
+        """Whether any of these options is there, with or without a value."""
+        return any(name in self.options for name in names)
+
+    def values(self, *names: str) -> tuple[str, ...]:
+        """Every value of these options, in the order of the names asked for."""
+        return tuple(value for name in names for value in self.options.get(name, ()))
+
+    def value(self, *names: str) -> str | None:
+        """The last value of the first of these options that is there."""
+        for name in names:
+            if name in self.options:
+                return self.options[name][-1]
+        return None
+
+
+def parse(
+    arguments: Iterable[str], takes_value: frozenset[str] = frozenset(), *, single_dash_words: bool = False
+) -> Options:
+    """Takes arguments apart.
+
+    `takes_value` names the options whose value is the next word (or, for a short one, the rest of its
+    cluster). With `single_dash_words`, `-auto-approve` is one option rather than a cluster of letters.
+    """
+    words = list(arguments)
+    operands: list[str] = []
+    found: dict[str, list[str]] = {}
+    i = 0
+    while i < len(words):
+        word = words[i]
+        i += 1
+        if word == "--":
+            operands += words[i:]
+            break
+        if len(word) < 2 or word[0] != "-":
+            operands.append(word)
+            continue
+        if word[1] == "-" or single_dash_words:
+            name, equals, value = word.partition("=")
+        else:
+            name, value = _cluster(word, found, takes_value)
+            equals = value
+        if not equals and name in takes_value and i < len(words):
+            value = words[i]
+            i += 1
+        found.setdefault(name, []).append(value)
+    return Options(tuple(operands), {name: tuple(values) for name, values in found.items()})
+
+
+def _cluster(word: str, found: dict[str, list[str]], takes_value: frozenset[str]) -> tuple[str, str]:
+    """Takes `-rfv` apart; returns the last option of it with the value that is glued to it."""
+    for at in range(1, len(word) - 1):
+        name = "-" + word[at]
+        if name in takes_value:
+            return name, word[at + 1 :]
+        found.setdefault(name, []).append("")
+    return "-" + word[-1], ""
+
+
+def parse_greedily(
+    arguments: Iterable[str], flags: frozenset[str] = frozenset(), *, many_after: int | None = None
+) -> Options:
+    """Takes apart the command lines of cloud tools, whose options nearly all take a value.
+
+    An option that is not in `flags` takes the next word, if it is not an option itself and no value is
+    glued on with `=`. Once there are `many_after` operands, it takes all words up to the next option.
+    """
+    operands: list[str] = []
+    found: dict[str, list[str]] = {}
+    open_option: list[str] | None = None
+    for word in arguments:
+        if len(word) > 1 and word[0] == "-":
+            name, equals, value = word.partition("=")
+            values = found.setdefault(name, [])
+            if equals:
+                values.append(value)
+            open_option = None if equals or name in flags else values
+        elif open_option is not None:
+            open_option.append(word)
+            if many_after is None or len(operands) < many_after:
+                open_option = None
+        else:
+            operands.append(word)
+    return Options(tuple(operands), {name: tuple(values) or ("",) for name, values in found.items()})

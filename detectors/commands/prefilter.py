@@ -1,0 +1,126 @@
+r"""Tells most command lines that destroy nothing from the others, in about a microsecond.
+
+What passes is parsed in full; what does not is taken to destroy nothing. So every word that a reader of this package
+acts upon is in a set here: a test compares the two on generated command lines. Words are looked for in lower case,
+as written and once more without quotes, since `r'm'` and `r\m` are `rm` to a shell.
+
+Misses: a word that is put together by `xargs -I` or `find -exec` (`r{}`).
+"""
+
+import re
+
+
+def _words(*words: str) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in words)
+
+
+_DESTROYS = _words(
+    # files and devices
+    "rm", "rmdir", "unlink", "shred", "truncate", "wipe", "rimraf", "del", "delete", "dd", "mkfs", "mke2fs", "mkswap",
+    "newfs", "wipefs", "fdisk", "sfdisk", "sgdisk", "parted", "blkdiscard", "badblocks", "cryptsetup", "mdadm", "nvme",
+    "hdparm", "pvremove", "vgremove", "lvremove", "destroy", "labelclear",
+    # programs inside the command line
+    "remove", "removedirs", "rmtree", "rmsync", "unlinksync", "rmdirsync", "removesync", "emptydirsync", "rm_rf",
+    "rm_r", "rm_f", "remove_dir", "remove_entry", "remove_tree",
+    # databases, stores, brokers
+    "drop", "dropdb", "dropuser", "overwrite", "vacuum", "dropdatabase", "deletemany", "deleteone", "flushall",
+    "flushdb", "flush", "reset", "reset_db", "fresh", "refresh", "downgrade", "undo", "purge", "delete_queue",
+    "purge_queue", "delete_vhost",
+    # containers, clusters, clouds
+    "rmi", "prune", "leave", "down", "drain", "replicas", "un", "uninstall", "terminate", "deregister", "deletion",
+    "rb", "rmdirs", "deletefile", "gsutil", "rclone",
+    # the machine
+    "crontab", "userdel", "deluser", "groupdel", "delgroup", "iptables", "ip6tables", "autoremove", "erase",
+    "unpublish",
+)  # fmt: skip
+# These destroy something in company only: see _has_word.
+_GIT = _words(
+    "hard", "merge", "clean", "checkout", "restore", "switch", "push", "branch", "stash", "reflog", "filter", "gc",
+    "tag", "worktree", "update",
+)  # fmt: skip
+_UPDATE = _words("update", "set")
+_SCHEMA_LOAD = _words("schema", "load")
+_WATCHED = _DESTROYS | _GIT | _UPDATE | _SCHEMA_LOAD | _words("git", "replace")
+
+_WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
+# Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
+_SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
+_QUOTES = re.compile(r"""["'\\]+""")
+_WRITTEN_FILE = re.compile(r"cat +(?:<< *'(\w+)' *> *(?!/dev)[\w./-]+|> *(?!/dev)[\w./-]+ *<< *'(\w+)')\n", re.ASCII)
+_INSIDE_WORD = re.compile(r"""["'\\](?<=\w["'\\])["'\\\r\n]*+\w""")
+_REPLACE = re.compile(r"replace(?![\w(])", re.IGNORECASE)
+_DEVICE = re.compile(
+    r"/dev(?:(?!/|\w|-)|/(?!null|zero|std|tty|fd|u?random|pts))|(?<![>\s])[ \t]++/dev/null|[<,{]/dev/null"
+)
+_SPLIT_BY_BRACES = re.compile(r"\{(?:(?<=\w\{)[^\s{},]*+,[^\s{}]*+\}|[^\s{},]*+,[^\s{}]*+\}\w)")
+
+_BEFORE_EMPTY_WRITE = (
+    "\n", ";", "&", "|", "(", ")", "{", "!", "`", ":", "true", "then", "do", "else", "elif", "if", "while", "until",
+    "coproc", "echo", "printf", "-n", "\\n", "/dev/null",
+)  # fmt: skip
+_OPENING_QUOTE = re.compile(r"""(?:(?:\A|[\s=(,;|&<])[urbf]?|-\w)["']+\Z""")
+_MAX_REDIRECTIONS = 64
+
+
+def may_destroy(text: str) -> bool:
+    """False for a command line that destroys nothing; True for one that has to be read."""
+    if text.startswith("cat "):
+        text = _without_written_files(text)
+    if _has_word(text) or ("/dev" in text and _DEVICE.search(text) is not None):
+        return True
+    if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
+        return True  # words may be put together from variables or escapes
+    if "{" in text and _SPLIT_BY_BRACES.search(text) is not None:
+        return True
+    if (">" in text or "<" in text) and _may_empty_a_file(text):
+        return True
+    if "\\n" in text and "printf" in text and _has_word(text.replace("\\n", " ")):
+        return True
+    if _INSIDE_WORD.search(text) is None:
+        return False
+    joined = _QUOTES.sub("", text.replace("\\\n", ""))
+    return _has_word(joined) or "/dev" in joined
+
+
+def _without_written_files(text: str) -> str:
+    """The text without the files that it writes first of all, word for word, to the disk."""
+    while "\r" not in text:
+        found = _WRITTEN_FILE.match(text)
+        if found is None:
+            break
+        end = text.find(f"\n{found[1] or found[2]}\n", found.end() - 1)
+        if end < 0:
+            return ""
+        text = text[end + len(found[1] or found[2]) + 2 :]
+    return text
+
+
+def _has_word(text: str) -> bool:
+    data = (text if text.isascii() else text.lower()).encode(errors="surrogatepass")
+    found = _WATCHED.intersection(data.translate(_SPACED).split())
+    return bool(found) and (
+        not _DESTROYS.isdisjoint(found)
+        or (b"git" in found and len(found & _GIT) > 0)
+        or found >= _UPDATE
+        or found >= _SCHEMA_LOAD
+        or (b"replace" in found and _REPLACE.search(text) is not None)
+    )
+
+
+def _may_empty_a_file(text: str) -> bool:
+    """Whether a redirection stands behind nothing, or behind a command that puts out nothing."""
+    seen = 0
+    for mark in "<>":
+        at = text.find(mark)
+        while at >= 0:
+            seen += 1
+            before = text[max(0, at - 40) : at - (text[at - 1 : at] == "&")].rstrip(" \t0123456789")
+            if (
+                not before
+                or before.endswith(_BEFORE_EMPTY_WRITE)
+                or (before[-1] in "\"'" and _OPENING_QUOTE.search(before))
+                or seen > _MAX_REDIRECTIONS
+            ):
+                return True
+            at = text.find(mark, at + 1)
+    return False

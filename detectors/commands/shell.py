@@ -1,0 +1,378 @@
+"""Shell text into the programs that it would run, in order, with their arguments.
+
+Both sides of `&&` and `||`, every branch and every function body count as run: what a line could destroy matters,
+not whether its conditions hold. Loops are gone through once, with all values of their variable.
+
+Misses: positional parameters of functions, here-documents that are built in pieces, `cd` inside a function;
+the wrappers' own gaps are listed there.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from haltline.detectors.commands import pipes, wrappers
+from haltline.detectors.commands.expand import MAX_VALUE_CHARS, Environment, Expander
+from haltline.detectors.commands.finder import find_commands, find_results
+from haltline.detectors.commands.invocation import STDIN, Invocation
+from haltline.detectors.commands.lexer import MAX_NESTING, Array, Item, Redirect, Simple, Substitution, Text, Word, lex
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.paths import canonical
+
+_MAX_DEPTH = 8
+_MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
+_MAX_INVOCATIONS = 8192
+
+_RESERVED = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "coproc"))
+_LOOPS = frozenset(("for", "select"))
+_DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
+_VERSION = re.compile(r"[\d.]+$")
+_VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
+
+
+def invocations(command: str, *, cwd: str | None = None) -> list[Invocation]:
+    """The programs that a shell command line would run; `cwd` is where the session stands, if that is known.
+
+    Never raises; what is not shell at all gives invocations of programs that do not exist.
+    """
+    start = canonical(cwd) if cwd else None
+    shell = _Shell(start)
+    shell.run(command[:MAX_COMMAND_CHARS])
+    return shell.found
+
+
+class _Shell:
+    def __init__(self, start: str | None) -> None:
+        self.found: list[Invocation] = []
+        self.start = start
+        self.cwd = start
+        self.environment: Environment = {}
+        self.exported: tuple[str, ...] = ()
+        self.depth = 0
+        self.chars_left = _MAX_CHARS_IN_ALL
+        self.expander = Expander()
+        self.last: Invocation | None = None
+        self.builtins: dict[str, Callable[[Invocation], None]] = {
+            "cd": self._cd,
+            "pushd": self._cd,
+            "read": self._read,
+            "unset": self._unset,
+        }
+        self.runners: dict[str, Callable[[Invocation], None]] = {
+            "eval": lambda it: self.run(" ".join(it.argv[1:])),
+            "watch": lambda it: self._in_child(lambda: self.run(wrappers.watch_script(it.argv))),
+            "trap": lambda it: self._in_child(lambda: self.run(it.argv[1] if len(it.argv) > 2 else "")),
+            "ssh": self._ssh,
+            "su": self._su,
+            "runuser": self._su,
+            "vagrant": self._remote_option("-c", "--command"),
+            "gcloud": self._remote_option("--command"),
+            "fly": self._remote_option("-C", "--command"),
+            "flyctl": self._remote_option("-C", "--command"),
+            "xargs": self._xargs,
+            "parallel": self._parallel,
+            "find": self._find,
+        }
+
+    # Texts and their commands
+
+    def run(self, text: str) -> None:
+        """Goes through a text as this shell would."""
+        if self.depth >= _MAX_DEPTH or len(text) > self.chars_left:
+            return
+        self.chars_left -= len(text)
+        self.depth += 1
+        self._items(lex(text, nesting=max(0, self.depth - _MAX_DEPTH + MAX_NESTING)))
+        self.depth -= 1
+
+    def _items(self, items: tuple[Item, ...]) -> None:
+        saved: list[tuple[str | None, Environment]] = []
+        for item in items:
+            if item == "(":
+                saved.append((self.cwd, dict(self.environment)))
+            elif item == ")":
+                if saved:
+                    self.cwd, self.environment = saved.pop()
+            elif isinstance(item, Simple):
+                self._simple(item)
+
+    def _in_child(self, act: Callable[[], None], *, remote: bool = False) -> None:
+        """Does something in a process of its own: what it changes is gone afterwards."""
+        saved = self.cwd, self.environment, self.exported, self.start
+        self.environment = {} if remote else dict(self.environment)
+        if remote:
+            self.cwd = self.start = None
+        act()
+        self.cwd, self.environment, self.exported, self.start = saved
+
+    def _simple(self, simple: Simple) -> None:
+        upstream = self.last if simple.piped else None
+        words = self._without_reserved(simple.words)
+        for word in words:
+            self._substitutions(word)
+        assigned = self._assignments(words)
+        argv = tuple(argument for word in words[len(assigned) :] for argument in self._arguments(word))
+        stdin, writes = self._redirects(simple.redirects)
+        if stdin is None and upstream is not None:
+            stdin = pipes.output(upstream)
+        self.last = None
+        if argv or (writes and not assigned):
+            self._invoke(
+                Invocation(
+                    argv=argv,
+                    stdin=stdin,
+                    writes=writes,
+                    cwd=self.cwd,
+                    start=self.start,
+                    assigned=(*self.exported, *assigned),
+                    upstream=upstream,
+                )
+            )
+
+    def _without_reserved(self, words: list[Word]) -> list[Word]:
+        """Takes reserved words off the front; notes the values of a loop's variable."""
+        at = 0
+        while at < len(words):
+            literal = _literal(words[at])
+            if literal in _LOOPS and at + 2 < len(words) and _literal(words[at + 2]) == "in":
+                for word in words[at + 3 :]:
+                    self._substitutions(word)
+                values = [argument for word in words[at + 3 :] for argument in self._arguments(word)]
+                self.environment[_literal(words[at + 1])] = tuple(values)
+                return []
+            if literal in ("case", *_LOOPS):
+                for word in words[at + 1 :]:
+                    self._substitutions(word)
+                return []
+            if literal == "function":
+                at += 2
+            elif literal in _RESERVED:
+                at += 1
+            else:
+                break
+        return words[at:]
+
+    def _assignments(self, words: list[Word]) -> list[str]:
+        """`NAME=value` in front: sets variables; with a command behind them too, which does no harm."""
+        assigned: list[str] = []
+        for word in words:
+            first = word[0]
+            if not isinstance(first, Text) or first.quoted:
+                break
+            found = wrappers.ASSIGNMENT.match(first.value)
+            if found is None:
+                break
+            name = found[0].rstrip("+=")
+            rest = first.value[found.end() :]
+            value: Word = (Text(rest, quoted=False), *word[1:]) if rest else word[1:]
+            values = self.expander.value(value, self.environment, self._resolve)
+            before = self.environment.get(name, ("",)) if found[0].endswith("+=") else ("",)
+            if len(word) > 1 and isinstance(word[-1], Array):
+                self.environment[name] = (*(v for v in before if v), *values)
+            else:
+                self.environment[name] = ((before or ("",))[0] + (values or ("",))[0],)[:1]
+            self.environment[name] = tuple(v[:MAX_VALUE_CHARS] for v in self.environment[name])
+            assigned.append(f"{name}={values[0] if values else ''}")
+        return assigned
+
+    def _arguments(self, word: Word) -> list[str]:
+        return self.expander.arguments(word, self.environment, self._resolve)
+
+    def _redirects(self, redirects: list[Redirect]) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+        stdin: str | None = None
+        writes: list[tuple[str, str]] = []
+        for redirect in redirects:
+            self._substitutions(redirect.target)
+            text = self.expander.text(redirect.target, self.environment, self._resolve)
+            if redirect.operator in ("<<", "<<<"):
+                stdin = text
+            elif redirect.operator == "<" and text == "/dev/null":
+                stdin = ""
+            elif redirect.operator in (">", ">>", ">|", "&>", "&>>", ">&") and redirect.descriptor in ("", "1"):
+                writes.append((redirect.operator, text))
+        return stdin, tuple(writes)
+
+    def _substitutions(self, word: Word) -> None:
+        for part in word:
+            if isinstance(part, Substitution):
+                if self.depth < _MAX_DEPTH:
+                    self.depth += 1
+                    self._in_child(lambda items=part.items: self._items(items))  # type: ignore[misc] # bound now
+                    self.depth -= 1
+            elif isinstance(part, Array):
+                for element in part.words:
+                    self._substitutions(element)
+
+    def _resolve(self, substitution: Substitution) -> str | None:
+        """What `$(...)` puts out, when it is one simple command whose output is written there."""
+        if len(substitution.items) != 1 or not isinstance(substitution.items[0], Simple):
+            return None
+        simple = substitution.items[0]
+        if any(isinstance(part, Substitution) for word in simple.words for part in word):
+            return None
+        argv = tuple(argument for word in simple.words for argument in self._arguments(word))
+        stdin, writes = self._redirects_quietly(simple.redirects)
+        return pipes.output(Invocation(argv=argv, stdin=stdin, writes=writes, cwd=self.cwd))
+
+    def _redirects_quietly(self, redirects: list[Redirect]) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+        plain = [r for r in redirects if not any(isinstance(part, Substitution) for part in r.target)]
+        return self._redirects(plain)
+
+    # Programs
+
+    def _invoke(self, invocation: Invocation) -> None:
+        """Takes off what wraps a program, as often as needed, and notes what is left."""
+        if len(self.found) >= _MAX_INVOCATIONS or self.depth >= _MAX_DEPTH:
+            return
+        self.depth += 1
+        self._unwrap(invocation)
+        self.depth -= 1
+
+    def _unwrap(self, invocation: Invocation) -> None:
+        argv = invocation.argv
+        name = _program(argv[0]) if argv else ""
+        synonym = wrappers.SYNONYMS.get(name)
+        if argv:
+            argv = (*(synonym or (name,)), *argv[1:])
+            name = argv[0]
+            invocation = replace(invocation, argv=argv)
+        inner, remote = self._behind_prefix(argv)
+        if inner is not None:
+            if remote:
+                self._note(replace(invocation, argv=(name,)))
+                within = replace(invocation, argv=inner, writes=(), cwd=None, start=None)
+                self._in_child(lambda: self._invoke(within), remote=True)
+            elif inner:
+                self._invoke(replace(invocation, argv=inner))
+            else:
+                self._note(replace(invocation, argv=(name,)))
+        elif name in self.builtins:
+            self.builtins[name](invocation)
+        elif name in _DECLARATIONS:
+            self._declare(invocation)
+        elif name in wrappers.SHELLS:
+            self._note(replace(invocation, argv=(name,)))
+            self._shell_program(invocation)
+        else:
+            self._note(invocation)
+            if name in self.runners:
+                self.runners[name](invocation)
+
+    def _behind_prefix(self, argv: tuple[str, ...]) -> tuple[tuple[str, ...] | None, bool]:
+        if not argv or (argv[0] == "command" and argv[1:2] in (("-v",), ("-V",))):
+            return None, False
+        prefix = wrappers.PREFIXES.get(argv[0])
+        if prefix is not None:
+            return wrappers.strip(argv[1:], prefix), prefix.remote
+        found = wrappers.subcommand(argv)
+        return (wrappers.strip(found[1], found[0]), found[0].remote) if found else (None, False)
+
+    def _note(self, invocation: Invocation) -> None:
+        if invocation.argv or invocation.writes:
+            self.found.append(invocation)
+        if invocation.argv:
+            self.last = invocation
+
+    def _shell_program(self, invocation: Invocation) -> None:
+        text, arguments, reads_input = wrappers.shell_script(invocation.argv)
+        if reads_input and invocation.stdin is not None:
+            text, arguments = invocation.stdin, ()
+        if text is not None:
+            script = text
+
+            def run() -> None:
+                self.environment |= {str(at): (value,) for at, value in enumerate(arguments[:10])}
+                self.environment |= {"@": arguments[1:], "*": arguments[1:]} if len(arguments) > 1 else {}
+                self.run(script)
+
+            self._in_child(run)
+
+    def _ssh(self, invocation: Invocation) -> None:
+        text, reads_input = wrappers.ssh_script(invocation.argv)
+        script = invocation.stdin if reads_input else text
+        if script is not None:
+            self._in_child(lambda: self.run(script), remote=True)
+
+    def _su(self, invocation: Invocation) -> None:
+        script = wrappers.su_script(invocation.argv)
+        if script is not None:
+            self._in_child(lambda: self.run(script))
+
+    def _remote_option(self, *names: str) -> Callable[[Invocation], None]:
+        def run(invocation: Invocation) -> None:
+            script = parse(invocation.argv[1:], frozenset(names)).value(*names)
+            if script:
+                self._in_child(lambda: self.run(script), remote=True)
+
+        return run
+
+    def _xargs(self, invocation: Invocation) -> None:
+        argv, placeholder = wrappers.xargs_command(invocation.argv)
+        self._with_items(invocation, argv, placeholder, pipes.items(invocation.upstream, invocation.stdin))
+
+    def _parallel(self, invocation: Invocation) -> None:
+        argv, written = wrappers.parallel_command(invocation.argv)
+        each = pipes.items(invocation.upstream, invocation.stdin) if written is None else written
+        self._with_items(invocation, argv, "{}", each)
+
+    def _find(self, invocation: Invocation) -> None:
+        results = find_results(invocation)
+        for argv in find_commands(invocation):
+            self._with_items(invocation, argv, "{}", results)
+
+    def _with_items(
+        self, invocation: Invocation, argv: tuple[str, ...], placeholder: str, items: tuple[str, ...]
+    ) -> None:
+        """Runs a program with items from elsewhere in place of a placeholder, or behind its arguments."""
+        if not argv:
+            return
+        if placeholder and any(placeholder in argument for argument in argv):
+            for item in items[: _MAX_INVOCATIONS // 64]:
+                filled = tuple(a.replace(placeholder, item[:MAX_VALUE_CHARS]) for a in argv)
+                if sum(map(len, filled)) > MAX_COMMAND_CHARS:
+                    return
+                self._invoke(replace(invocation, argv=filled, writes=(), stdin=None, upstream=None))
+        else:
+            self._invoke(replace(invocation, argv=(*argv, *items), writes=(), stdin=None, upstream=None))
+
+    # Builtins that change what comes later
+
+    def _cd(self, invocation: Invocation) -> None:
+        operands = [argument for argument in invocation.argv[1:] if not argument.startswith("-")]
+        if not operands:
+            self.cwd = self.start if invocation.argv[1:] == ("-",) else "~"
+        else:
+            moved = canonical(operands[0], self.cwd)
+            self.cwd = None if moved == "." else moved
+
+    def _read(self, invocation: Invocation) -> None:
+        each = pipes.items(invocation.upstream, invocation.stdin)
+        for name in parse(invocation.argv[1:], frozenset(("-d", "-p", "-t", "-u", "-n", "-N", "-a"))).operands:
+            if each != (STDIN,):
+                self.environment[name] = each
+            else:
+                self.environment.pop(name, None)
+
+    def _unset(self, invocation: Invocation) -> None:
+        for name in invocation.argv[1:]:
+            self.environment.pop(name, None)
+
+    def _declare(self, invocation: Invocation) -> None:
+        for argument in invocation.argv[1:]:
+            name, equals, value = argument.partition("=")
+            if equals:
+                self.environment[name] = (value[:MAX_VALUE_CHARS],)
+                self.exported = (*self.exported[-32:], f"{name}={value}")
+
+
+def _literal(word: Word) -> str:
+    part = word[0]
+    return part.value if len(word) == 1 and isinstance(part, Text) and not part.quoted else ""
+
+
+def _program(argument: str) -> str:
+    """`/usr/bin/python3.11` is python."""
+    name = argument.rpartition("/")[2].removesuffix(".exe")
+    bare = _VERSION.sub("", name)
+    return bare if bare in _VERSIONED else name

@@ -1,0 +1,325 @@
+r"""SQL: what a text of statements would destroy.
+
+`delete_all_rows` and `update_all_rows` are those without a condition that excludes anything; in something named
+production they are SEVERE, as dropping and truncating are.
+
+Misses: transactions that are rolled back; statements that are put together at run time; what triggers and cascades
+do; `OVERWRITE` of files; client commands (`\i file`, `.read file`, `SOURCE`); the rules of dialects for backslashes
+in strings (a backslash escapes a quote only before a letter or digit here).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
+from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+
+_MAX_DEPTH = 3
+_MAX_TOKENS_OF_A_STATEMENT = 1000
+_VERBS = frozenset(("drop", "truncate", "delete", "update", "alter", "create", "insert", "merge", "vacuum", "replace"))
+_BEFORE_A_STATEMENT = frozenset(("begin", "then", "else", "loop", "as", "analyze", "do", "go", "declare", "explain"))
+_MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum")
+_NO_CONDITION = (("true",), ("1", "=", "1"), ("1",), ("'1'", "=", "'1'"), ("not", "false"))
+
+_TOKEN = re.compile(
+    r"""(?P<comment>--[^\n]*|\#[ \t!][^\n]*|/\*!\d*|/\*(?!!).*?(?:\*/|\Z))
+    |(?P<string>'(?:[^'\\]++|''|\\'(?=\w)|\\)*+(?:'|\Z))
+    |(?P<dollar>\$(?P<tag>[A-Za-z_]?\w*)\$.*?(?:\$(?P=tag)\$|\Z))
+    |(?P<quoted>"(?:[^"]++|"")*+(?:"|\Z)|`[^`]*+(?:`|\Z)|\[[A-Za-z_][^\]\n]*+\])
+    |(?P<word>[^\W]\w*(?:[$\#@]\w*)*|[\#@]+\w+)
+    |(?P<mark>[;(),.=*<>!])""",
+    re.VERBOSE | re.DOTALL,
+)
+
+_MODIFIERS = frozenset((
+    "temporary", "temp", "materialized", "foreign", "external", "unique", "public", "global", "concurrently", "or",
+    "replace", "transient", "dynamic", "iceberg", "nonclustered", "clustered", "fulltext", "spatial", "recursive",
+))  # fmt: skip
+_KINDS_OF_MANY_THINGS = frozenset(("database", "schema", "keyspace", "catalog", "tablespace", "owned", "dataset"))
+_KINDS = _KINDS_OF_MANY_THINGS | frozenset((
+    "table", "view", "index", "sequence", "function", "procedure", "trigger", "type", "user", "role", "extension",
+    "policy", "domain", "aggregate", "rule", "server", "publication", "subscription", "collection", "stage", "stream",
+    "pipe", "task", "warehouse", "share", "dictionary", "synonym", "package", "event", "snapshot", "volume", "model",
+))  # fmt: skip
+_NOT_DATA = frozenset(
+    ("constraint", "foreign", "primary", "index", "key", "default", "not", "identity", "check", "expression")
+)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    """As written, without quotes; a word in lower case."""
+
+
+_END = _Token("mark", ";")
+
+
+def sql_destructions(statement: str) -> tuple[Destruction, ...]:
+    """What a text of one or more SQL statements would destroy, in the order of the text. Never raises."""
+    return tuple(_statements(statement[:MAX_COMMAND_CHARS], 0))
+
+
+def sql_creations(statement: str) -> tuple[str, ...]:
+    """Targets that `CREATE ...` statements of a text would make, unless they replace something."""
+    tokens = _tokens(statement[:MAX_COMMAND_CHARS])
+    found = []
+    for at in _starts(tokens):
+        if tokens[at].text == "create" and _word_at(tokens, at + 1) != "or":
+            kind, name, after = _object(tokens, at + 1)
+            # With IF NOT EXISTS it may be there already, and somebody's.
+            if name and not any(_word_at(tokens, i) == "exists" for i in range(at, after)):
+                found.append(f"{kind}={name}")
+    return tuple(found)
+
+
+def _statements(text: str, depth: int) -> Iterator[Destruction]:
+    if _MAYBE.search(text.lower()) is None:
+        return
+    tokens = _tokens(text)
+    for at in islice(_starts(tokens), MAX_FOUND):
+        yield from _READERS[tokens[at].text](tokens, at)
+    if depth < _MAX_DEPTH:
+        for before, token in pairwise(tokens):
+            # DO $$ ... $$ and EXECUTE '...': text that is run. The body of a CREATE FUNCTION is not.
+            if before.text in ("do", "execute", "exec", "immediate") and token.kind in ("dollar", "string"):
+                yield from _statements(token.text, depth + 1)
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = []
+    for found in _TOKEN.finditer(text):
+        kind = found.lastgroup or ""
+        if found["dollar"] is not None:
+            tokens.append(_Token("dollar", found["dollar"].split("$", 2)[-1]))
+        elif kind == "word":
+            tokens.append(_Token("word", found[0].lower()))
+        elif kind == "quoted":
+            tokens.append(_Token("quoted", found[0].strip('"`[]').lower()))
+        elif kind == "string":
+            tokens.append(_Token("string", found[0].strip("'")))
+        elif kind == "mark":
+            tokens.append(_Token("mark", found[0]))
+    return tokens
+
+
+def _starts(tokens: Sequence[_Token]) -> Iterator[int]:
+    """Where statements begin that may destroy or create; the bodies of routines that are only defined are left out."""
+    in_routine = False
+    for at, token in enumerate(tokens):
+        if token.kind != "word":
+            continue
+        before = tokens[at - 1] if at else _END
+        if in_routine:
+            in_routine = token.text not in ("end", "delimiter")
+        elif token.text in _VERBS and _may_precede(before):
+            if token.text == "create" and _defines_routine(tokens, at):
+                in_routine = any(_word_at(tokens, i) == "begin" for i in range(at, min(at + 64, len(tokens))))
+            yield at
+
+
+def _may_precede(before: _Token) -> bool:
+    return (before.kind == "mark" and before.text in ";()") or (
+        before.kind == "word" and before.text in _BEFORE_A_STATEMENT and before.text != "explain"
+    )
+
+
+def _defines_routine(tokens: Sequence[_Token], at: int) -> bool:
+    words = {tokens[i].text for i in range(at, min(at + 8, len(tokens)))}
+    return not words.isdisjoint(("function", "procedure", "trigger", "event"))
+
+
+def _word_at(tokens: Sequence[_Token], at: int) -> str:
+    return tokens[at].text if 0 <= at < len(tokens) and tokens[at].kind == "word" else ""
+
+
+def _name(tokens: Sequence[_Token], at: int) -> tuple[str, int]:
+    """The dotted name at this place, in lower case without quotes, and what comes after it."""
+    parts = []
+    while at < len(tokens) and tokens[at].kind in ("word", "quoted", "string"):
+        parts.append(tokens[at].text)
+        at += 1
+        if at >= len(tokens) or tokens[at].text != ".":
+            break
+        at += 1
+    return ".".join(parts), at
+
+
+def _object(tokens: Sequence[_Token], at: int) -> tuple[str, str, int]:
+    """Kind and name in `[TEMPORARY] TABLE [IF [NOT] EXISTS] name`, and what comes after; empty if it is none."""
+    kind = ""
+    while _word_at(tokens, at) in _MODIFIERS:
+        at += 1
+    if _word_at(tokens, at) in _KINDS:
+        kind = tokens[at].text
+        at += 1
+    while _word_at(tokens, at) in ("if", "not", "exists", "concurrently", "by", "only"):
+        at += 1
+    name, at = _name(tokens, at) if kind else ("", at)
+    return kind, name, at
+
+
+def _drop(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    temporary = _word_at(tokens, at + 1) in ("temporary", "temp")
+    kind, name, at = _object(tokens, at + 1)
+    while name:
+        yield _lost(f"drop_{kind}", "database" if kind == "keyspace" else kind, name, temporary=temporary)
+        name, at = _name(tokens, at + 1) if at < len(tokens) and tokens[at].text == "," else ("", at)
+
+
+def _lost(verb: str, kind: str, name: str, *, temporary: bool = False, whole: bool = True) -> Destruction:
+    """A loss in a database; `whole`: of the thing or all that is in it."""
+    bad = Badness.PLAIN
+    if temporary or name.startswith("#") or (is_throwaway(name) and not is_production(name)):
+        bad = Badness.SCRATCH
+    elif whole and (is_production(name) or (kind in _KINDS_OF_MANY_THINGS and not is_test(name))):
+        bad = Badness.SEVERE
+    return Destruction(verb, f"{kind}={name}", bad)
+
+
+def _truncate(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    at += 1
+    while _word_at(tokens, at) in ("table", "only", "if", "exists", "database"):
+        at += 1
+    name, at = _name(tokens, at)
+    while name:
+        yield _lost("truncate_table", "table", name)
+        name, at = _name(tokens, at + 1) if at < len(tokens) and tokens[at].text == "," else ("", at)
+
+
+def _delete(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    start = at + 1
+    while start < len(tokens) and _word_at(tokens, start) not in ("from", "") and start < at + 4:
+        start += 1  # DELETE t1 FROM t1 JOIN ..., DELETE LOW_PRIORITY FROM
+    if _word_at(tokens, start) != "from":
+        start = at  # some dialects do without FROM
+    start += 1
+    while _word_at(tokens, start) == "only":
+        start += 1
+    name, end = _name(tokens, start)
+    if name and _word_at(tokens, at + 1) not in ("on", "cascade"):
+        yield _rows("delete", name, tokens, end)
+
+
+def _update(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    start = at + 1
+    while _word_at(tokens, start) in ("only", "low_priority", "ignore"):
+        start += 1
+    name, end = _name(tokens, start)
+    if name and any(_word_at(tokens, i) == "set" for i in range(end, min(end + 8, len(tokens)))):
+        rows = _rows("update", name, tokens, end)
+        if rows.verb == "update_all_rows":
+            yield rows
+
+
+def _rows(verb: str, name: str, tokens: Sequence[_Token], at: int) -> Destruction:
+    condition = _condition(tokens, at)
+    if condition is None or condition in _NO_CONDITION:
+        return _lost(f"{verb}_all_rows", "table", name)
+    return _lost(f"{verb}_rows", "table", name, whole=False)
+
+
+def _condition(tokens: Sequence[_Token], at: int) -> tuple[str, ...] | None:
+    """The words of the WHERE of the statement that goes on here; None if it has none."""
+    depth = 0
+    words: list[str] | None = None
+    end = min(len(tokens), at + _MAX_TOKENS_OF_A_STATEMENT)
+    while at < end:
+        kind, text = tokens[at]
+        depth += (text == "(") - (text == ")") if kind == "mark" else 0
+        if depth < 0 or (kind == "mark" and text == ";") or (words is not None and len(words) > 4):
+            break
+        if words is not None:
+            if text in ("returning", "order", "limit"):
+                break
+            words.append(f"'{text}'" if kind == "string" else text)
+        elif depth == 0 and kind == "word" and text in ("where", "using"):
+            words = []
+        at += 1
+    return None if words is None else tuple(words)
+
+
+def _alter(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    kind, table, at = _object(tokens, at + 1)
+    if kind != "table" or not table:
+        return
+    depth = 0
+    end = min(len(tokens), at + _MAX_TOKENS_OF_A_STATEMENT)
+    while at < end and tokens[at] != _END:
+        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+        before = tokens[at - 1]
+        starts = before.text == "," or at - 1 <= 0 or before.kind in ("word", "quoted", "string")
+        if depth == 0 and starts and _word_at(tokens, at) == "drop" and _word_at(tokens, at + 1) not in _NOT_DATA:
+            yield from _dropped_part(tokens, at + 1, table, before)
+        elif _word_at(tokens, at) == "truncate" and _word_at(tokens, at + 1) in ("partition", "subpartition"):
+            yield _lost("truncate_partition", "table", table)
+        at += 1
+
+
+def _dropped_part(tokens: Sequence[_Token], at: int, table: str, before: _Token) -> Iterator[Destruction]:
+    if before.kind == "word" and before.text in ("column", "alter", "add"):
+        return  # a column of that name
+    if _word_at(tokens, at) in ("partition", "subpartition"):
+        yield _lost("drop_partition", "table", table)
+        return
+    while _word_at(tokens, at) in ("column", "columns", "if", "exists"):
+        at += 1
+    name, _ = _name(tokens, at)
+    if name:
+        yield _lost("drop_column", "column", f"{table}.{name}")
+
+
+def _create(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    """CREATE OR REPLACE TABLE: what was there is gone."""
+    if _word_at(tokens, at + 1) == "or" and _word_at(tokens, at + 2) == "replace":
+        kind, name, _ = _object(tokens, at + 1)
+        if name and (kind == "table" or kind in _KINDS_OF_MANY_THINGS):
+            temporary = any(_word_at(tokens, i) in ("temporary", "temp") for i in range(at, at + 5))
+            yield _lost(f"replace_{kind}", kind, name, temporary=temporary)
+
+
+def _insert(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    if _word_at(tokens, at + 1) == "overwrite" and _word_at(tokens, at + 2) in ("table", "into"):
+        name, _ = _name(tokens, at + 3)
+        if name:
+            yield _lost("replace_table", "table", name)
+
+
+def _merge(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    name, end = _name(tokens, at + 2 if _word_at(tokens, at + 1) == "into" else at + 1)
+    last = min(len(tokens) - 1, end + _MAX_TOKENS_OF_A_STATEMENT)
+    while name and end < last and tokens[end] != _END:
+        if _word_at(tokens, end) == "then" and _word_at(tokens, end + 1) == "delete":
+            yield _lost("delete_rows", "table", name, whole=False)
+            return
+        end += 1
+
+
+def _vacuum(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    """Delta's VACUUM t RETAIN 0 HOURS takes the table's past away."""
+    name, end = _name(tokens, at + 1)
+    if name and _word_at(tokens, end) == "retain" and _word_at(tokens, end + 1) == "0":
+        yield _lost("vacuum_table", "table", name)
+
+
+def _replace(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    """REPLACE TABLE of Delta; REPLACE INTO changes rows only."""
+    kind, name, _ = _object(tokens, at + 1)
+    if kind == "table" and name:
+        yield _lost("replace_table", "table", name)
+
+
+_READERS = {
+    "drop": _drop,
+    "truncate": _truncate,
+    "delete": _delete,
+    "update": _update,
+    "alter": _alter,
+    "create": _create,
+    "insert": _insert,
+    "merge": _merge,
+    "vacuum": _vacuum,
+    "replace": _replace,
+}
