@@ -36,6 +36,7 @@ class Action:
         self.value: Any = None
         self.has_value = False
         self.began_s = 0.0
+        """On the clock of `time.perf_counter`."""
 
     @property
     def call_id(self) -> str:

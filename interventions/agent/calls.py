@@ -19,6 +19,8 @@ Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]
 
 log: Final = logging.getLogger("haltline.agent")
 
+_ARGS = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+_KWARGS = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
 _MAX_TARGETS = 1000
 _MAX_NAME_CHARS = 512
 _MAX_ERROR_CHARS = 2000
@@ -107,7 +109,10 @@ class Signature:
     """Reads the arguments of a call by the names that the function gives them."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._signature = inspect.signature(function)
+        try:
+            self._signature = inspect.signature(function)
+        except ValueError:  # some functions of C have none
+            self._signature = inspect.Signature([_ARGS, _KWARGS])
         names = list(self._signature.parameters)
         self._drop = names[0] if names and names[0] in {"self", "cls"} else None
 

@@ -22,6 +22,7 @@ _STOPPED = "This session was stopped. Nothing more is executed; a person has to 
 _NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
 _MAX_LATE = 64
 _MAX_REMEMBERED = 512
+_ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, and ends no session
 _STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN})
 
 
@@ -147,19 +148,18 @@ class Enforcer:
             asked = self._asked.pop(decision.event_id, None)
             self._heard(asked)
             new = self._is_new(decision.decision_id)
-            if decision.level is Level.KILL:
+            if decision.level is Level.KILL and decision.scope not in _ONE_THING:
                 if new:
                     self._received(decision)
                 self._kill(_cause(decision))
                 if asked is not None:
                     _resolve(asked.verdict, None)
                 return
-            if decision.level is Level.ALLOW or not new:
-                _answer(asked, decision)
-                return
-            if self._now_ms() - decision.time > self._max_age_ms:
-                self._received(decision, "stale: not applied")
-                _answer(asked, None)
+            stale = self._is_stale(decision)
+            if decision.level is Level.ALLOW or not new or stale:
+                if decision.level is not Level.ALLOW and new:
+                    self._received(decision, "stale: not applied")
+                _answer(asked, None if stale else decision)
                 return
             self._received(decision)
             if not _answer(asked, decision) and not (asked is not None and asked.not_done):
@@ -191,6 +191,11 @@ class Enforcer:
     def killed(self) -> Cause | None:
         """What killed the session, or one above it, its agent, its mission or the fleet."""
         return self._killed
+
+    def stay_killed(self, cause: Cause) -> None:
+        """Was killed before, in another process: that is acknowledged already."""
+        with self._lock:
+            self._killed, self._stopped_told = cause, True
 
     def against(self, action: str, targets: Sequence[str]) -> Cause | None:
         """What stands against such a call now, without any verdict."""
@@ -238,21 +243,20 @@ class Enforcer:
     ) -> tuple[Cause | None, list[Advice]]:
         """The last word before a call runs: why it is refused, or that it runs now, with what to heed."""
         with self._lock:
-            late = list(self._late)
+            cause = self.against(action, targets)
+            if cause is not None:
+                return cause, []
+            decisions = [d for d in self._late if not self._is_stale(d)]
             self._late.clear()
-            decisions = [d for d in late if self._now_ms() - d.time <= self._max_age_ms]
-            if verdict is not None and verdict.level not in {Level.ALLOW, Level.KILL}:
+            if verdict is not None and verdict.level is not Level.ALLOW:
                 decisions.append(verdict)
-            advice = [_advice(d) for d in decisions if d.level < Level.PAUSE]
             for decision in decisions:
                 self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
-            cause = self.against(action, targets)
-            if cause is None:
-                refusing = max((d for d in decisions if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
-                cause = None if refusing is None else _cause(refusing)
-            if cause is None:
+            advice = [_advice(d) for d in decisions if d.level < Level.PAUSE]
+            refusing = max((d for d in decisions if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
+            if refusing is None:
                 self._running[call_id] = action
-            return cause, advice
+            return None if refusing is None else _cause(refusing), advice
 
     def done(self, call_id: str) -> None:
         """A call that was admitted has ended."""
@@ -295,6 +299,11 @@ class Enforcer:
         self._acknowledge(
             Stage.RECEIVED, decision.decision_id, decision.decided_at, call_id=decision.call_id, detail=detail
         )
+
+    def _is_stale(self, decision: Decision) -> bool:
+        now_ms = self._now_ms()
+        expired = decision.expires is not None and decision.expires < now_ms
+        return expired or now_ms - decision.time > self._max_age_ms
 
     def _is_new(self, decision_id: str) -> bool:
         if decision_id in self._seen:

@@ -1,9 +1,9 @@
 """The guard: what an agent's tools go through. The main path is `_admission`."""
 
+import asyncio
 import atexit
-import functools
-import inspect
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,15 @@ from types import TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from haltline.interventions.agent.action import Action, Steps, wait
-from haltline.interventions.agent.calls import Call, Signature, Targets, describe_error, describe_output, targets_of
+from haltline.interventions.agent.allowance import Allowance
+from haltline.interventions.agent.calls import Call, Targets, describe_error, describe_output, targets_of
 from haltline.interventions.agent.enforcer import Advice, Cause, Enforcer
 from haltline.interventions.agent.kafka_link import KafkaLink
 from haltline.interventions.agent.link import Decider, Link, NoLink
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.reporter import Reporter, now_ms
 from haltline.interventions.agent.settings import CallMode, GuardOptions, GuardSettings
+from haltline.interventions.agent.tools import guarded, name_of
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
@@ -31,6 +33,10 @@ log: Final = logging.getLogger("haltline.agent")
 _NOBODY: Final = Cause(
     "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
 )
+_REFUSALS_PER_S = 10
+_REFUSALS_AT_ONCE = 20
+
+_PARENTS_LINKS: list[Link] = []
 
 
 class Guard:
@@ -54,13 +60,12 @@ class Guard:
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
         self._on_advice = on_advice
-        self._link = link or _link(self.settings)
-        self._reporter = Reporter(self.settings, self._link)
-        self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
         self._decider = _decider(policy) if self.settings.mode == "local" else None
-        self._start_lock = threading.Lock()
+        self._given_link = link
+        self._is_fork = False
         self._started_s: float | None = None
         self._closed = False
+        self._open()
 
     @property
     def session_id(self) -> str:
@@ -111,35 +116,9 @@ class Guard:
         """
 
         def decorate(inner: Callable[P, R]) -> Callable[P, R]:
-            if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-                raise TypeError(f"tool {inner.__name__}: wanted a function or a coroutine function, came a generator")
-            action = name or str(getattr(inner, "__name__", type(inner).__name__))
+            action = name or name_of(inner)
             known = _known(action, effect, mode)
-            signature = Signature(inner)
-
-            def enter(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Action:
-                named = signature.arguments(args, kwargs)
-                return self._action(action, named, targets_of(action, targets, named), *known)
-
-            if inspect.iscoroutinefunction(inner):
-
-                @functools.wraps(inner)
-                async def guarded_async(*args: P.args, **kwargs: P.kwargs) -> Any:
-                    async with enter(args, kwargs) as act:
-                        value = await inner(*args, **kwargs)
-                        act.result(value)
-                        return value
-
-                return cast("Callable[P, R]", guarded_async)
-
-            @functools.wraps(inner)
-            def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-                with enter(args, kwargs) as act:
-                    value = inner(*args, **kwargs)
-                    act.result(value)
-                    return value
-
-            return guarded
+            return guarded(inner, lambda args: self._action(action, args, targets_of(action, targets, args), *known))
 
         return decorate if function is None else decorate(function)
 
@@ -167,7 +146,8 @@ class Guard:
 
         """
         self.start()
-        wait(self._enforcer.when_loaded(), self._start_left_s())
+        if not self._enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
+            wait(self._enforcer.when_loaded(), left_s)
         cause = self._enforcer.against("", ())
         if cause is not None:
             raise cause.refusal()
@@ -179,22 +159,26 @@ class Guard:
 
     def start(self) -> None:
         """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""
+        if self._pid != os.getpid():
+            self._go_on_after_fork()
         with self._start_lock:
             if self._started_s is not None:
                 return
             self._started_s = time.monotonic()
         atexit.register(self.close)
         self._link.start(self._enforcer)
-        self._tell(Kind.SESSION_STARTED, task=self.settings.task)
+        if not self._is_fork:
+            self._tell(Kind.SESSION_STARTED, task=self.settings.task)
 
     def close(self) -> None:
         """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""
         with self._start_lock:
-            if self._started_s is None or self._closed:
+            if self._started_s is None or self._closed or self._pid != os.getpid():
                 return
             self._closed = True
         atexit.unregister(self.close)
-        self._tell(Kind.SESSION_ENDED)
+        if not self._is_fork:
+            self._tell(Kind.SESSION_ENDED)
         left = self._link.close(self.settings.close_budget_s)
         if left:
             log.warning("haltline: session %s: %d records did not arrive before the end", self.session_id, left)
@@ -215,7 +199,7 @@ class Guard:
     async def __aexit__(
         self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        await asyncio.to_thread(self.close)
 
     # For Action.
 
@@ -233,13 +217,14 @@ class Guard:
     def _admission(self, action: Action) -> Steps:
         call, enforcer = action.call, self._enforcer
         self.start()
-        if not enforcer.is_loaded:
-            yield enforcer.when_loaded(), self._start_left_s()
+        if not enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
+            yield enforcer.when_loaded(), left_s
 
         # 1. What stands: after a kill nothing more is asked.
         cause = enforcer.against(call.action, call.match_targets)
         if cause is not None:
-            raise self._refuse(call, cause)
+            held_back = self._refusals.take()
+            raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
 
         # 2. Say what is about to be done.
         closed = self._is_closed(call)
@@ -295,16 +280,39 @@ class Guard:
 
     # Inside.
 
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        self._link = self._given_link or _link(self.settings)
+        self._reporter = Reporter(self.settings, self._link)
+        self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
+        self._refusals = Allowance(per_s=_REFUSALS_PER_S, burst=_REFUSALS_AT_ONCE)
+        self._start_lock = threading.Lock()
+        self._started_s, self._closed = None, False
+
+    def _go_on_after_fork(self) -> None:
+        """A child has neither the threads nor the connections of its parent, only what it knew."""
+        _PARENTS_LINKS.append(self._link)  # ending it here would wait for threads that are not there
+        killed = self._enforcer.killed
+        self._is_fork = True
+        self._open()
+        if killed is not None:
+            self._enforcer.stay_killed(killed)
+
     def _action(
         self, name: str, args: Mapping[str, Any], targets: Sequence[str], hint: Effect | None, mode: CallMode | None
     ) -> Action:
         return Action(self, Call(name, args, targets, hint, mode or self.settings.mode, self._reporter.call_id()))
 
-    def _refuse(self, call: Call, cause: Cause) -> Refused:
+    def _refuse(self, call: Call, cause: Cause, held_back: int = 0) -> Refused:
         self._say_refused(call, cause.code)
         if cause.decision_id:
             self._reporter.acknowledge(
-                Stage.REFUSED, cause.decision_id, cause.decided_at_ms, call_id=call.call_id, action=call.action
+                Stage.REFUSED,
+                cause.decision_id,
+                cause.decided_at_ms,
+                call_id=call.call_id,
+                action=call.action,
+                detail=f"{held_back} more since the last were not told" if held_back else "",
             )
         return cause.refusal()
 

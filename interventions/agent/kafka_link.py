@@ -48,7 +48,8 @@ class KafkaLink:
         self._fetch_wait_ms = settings.fetch_wait_ms
         self._common: dict[str, Any] = {
             "socket.timeout.ms": 10_000,  # a broker that hangs is noticed
-            "log_level": 3,  # a broker that is away is told once by us, not again and again by librdkafka
+            "log_level": 2,  # a broker that is away is told once by us, not again and again by librdkafka
+            "log.connection.close": False,
             **settings.kafka,
             "bootstrap.servers": settings.bootstrap,
         }

@@ -7,6 +7,8 @@ has neither a telling name nor a known form is not found; leave such arguments o
 import re
 from typing import Any
 
+_MAX_DEPTH = 64
+
 _KEY = re.compile(
     r"api[_-]?key|secret|token|password|passwd|authorization|credential|private[_-]?key",
     re.IGNORECASE,
@@ -41,21 +43,23 @@ def redact_text(text: str) -> str:
     return _VALUE.sub(_replacement, text)
 
 
-def redact(value: Any) -> Any:
-    """A copy of a JSON value without secrets. Changes nothing in place."""
+def redact(value: Any, depth: int = 0) -> Any:
+    """A copy of a JSON value without secrets. Changes nothing in place; what lies too deep is cut."""
     if isinstance(value, str):
         return redact_text(value)
+    if depth > _MAX_DEPTH:
+        return "[cut]"
     if isinstance(value, dict):
-        return {key: _redact_named(key, item) for key, item in value.items()}
+        return {key: _redact_named(key, item, depth) for key, item in value.items()}
     if isinstance(value, list):
-        return [redact(item) for item in value]
+        return [redact(item, depth + 1) for item in value]
     return value
 
 
-def _redact_named(name: str, value: Any) -> Any:
+def _redact_named(name: str, value: Any, depth: int) -> Any:
     kind = is_secret_name(name)
     if kind is None or value is None or isinstance(value, bool):
-        return redact(value)
+        return redact(value, depth + 1)
     if kind == "token" and isinstance(value, int | float):
         return value  # max_tokens, token_count: numbers of tokens, not tokens
     return f"[redacted:{kind}]"

@@ -1,0 +1,47 @@
+"""Functions that go through the guard each time they are called."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar, cast
+
+from haltline.interventions.agent.action import Action
+from haltline.interventions.agent.calls import Signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What the tool is called if nothing else is said."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Action]) -> Callable[P, R]:
+    """The function, each call inside the action that `enter` makes of its arguments; a coroutine function stays one.
+
+    Raises TypeError for a generator function: it has no one end.
+    """
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"tool {name_of(function)}: wanted a function or a coroutine function, came a generator")
+    signature = Signature(function)
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+            async with enter(signature.arguments(args, kwargs)) as action:
+                value = await function(*args, **kwargs)
+                action.result(value)
+                return value
+
+        return cast("Callable[P, R]", call_async)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with enter(signature.arguments(args, kwargs)) as action:
+            value = function(*args, **kwargs)
+            action.result(value)
+            return value
+
+    return call

@@ -1,0 +1,153 @@
+"""Stands for the worker in tests of the agent's side: reads what guards publish, and says what the test wants."""
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from haltline.schemas import wire
+from haltline.schemas.control import ControlRecord, ControlState, Feedback, Stage, control_key
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.topics import Topics
+
+PARTITIONS = 4
+
+Say: TypeAlias = Callable[[ActionEvent], Decision | Level | None]
+
+
+class StandIn:
+    """Answers every event that awaits a verdict with what `say` gives; None is no answer."""
+
+    def __init__(self, bootstrap: str, say: Say | None = None, *, topics: Topics | None = None) -> None:
+        self.topics = topics or Topics()
+        self.events: list[ActionEvent] = []
+        self.feedback: list[Feedback] = []
+        self._say = say
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 0, "acks": "all"}
+        )
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "stand-in",
+                "fetch.wait.max.ms": 5,
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.assign(
+            [TopicPartition(t, p, 0) for t in (self.topics.actions, self.topics.feedback) for p in range(PARTITIONS)]
+        )
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def of(self, kind: Kind, session_id: str | None = None) -> list[ActionEvent]:
+        return [e for e in self.events if e.kind is kind and session_id in {None, e.session_id}]
+
+    def outcomes(self, session_id: str | None = None) -> list[Outcome | None]:
+        return [e.outcome for e in self.of(Kind.COMPLETED, session_id)]
+
+    def stages(self, session_id: str | None = None) -> list[Stage]:
+        return [f.stage for f in self.feedback if session_id in {None, f.session_id}]
+
+    def send(self, decision: Decision) -> None:
+        self._producer.produce(self.topics.interventions, key=decision.session_id.encode(), value=decision.to_json())
+        assert self._producer.flush(10) == 0
+
+    def control(self, record: ControlRecord) -> None:
+        self._control(record.key, record.to_json())
+
+    def release(self, scope: ScopeKind, scope_id: str) -> None:
+        self._control(control_key(scope, scope_id), None)
+
+    def _control(self, key: str, value: bytes | None) -> None:
+        self._producer.produce(self.topics.control, key=key.encode(), value=value)
+        assert self._producer.flush(10) == 0
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            message = self._consumer.poll(0.05)
+            if message is None or message.error() is not None:
+                continue
+            if message.topic() == self.topics.feedback:
+                self.feedback.append(wire.decode(Feedback, message.value()))
+                continue
+            event = wire.decode_event(message.value())
+            self.events.append(event)
+            if not event.await_verdict:
+                continue
+            said = self._say(event) if self._say is not None else Level.ALLOW
+            if isinstance(said, Level):
+                said = decision(said, event)
+            if said is not None:
+                self.send(said)
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def decision(level: Level, event: ActionEvent | None = None, *, session_id: str = "s1", age_ms: int = 0) -> Decision:
+    """As the worker makes it; without an event: about an earlier one, so that no call waits for it."""
+    event_id = event.event_id if event is not None else f"earlier-{level}"
+    return Decision(
+        decision_id=f"{level}-{event_id}",
+        session_id=event.session_id if event is not None else session_id,
+        event_id=event_id,
+        call_id=event.call_id if event is not None else None,
+        time=(event.time if event is not None else now_ms()) - age_ms,
+        decided_at=now_ms(),
+        level=level,
+        code={Level.KILL: "session_killed_loop_guard"}.get(level, level.value.lower()),
+        reason="3 deletes on asset_id=fact_sales in 12s",
+        message=f"{level.value}: for the model",
+    )
+
+
+def standing(
+    scope: ScopeKind = ScopeKind.SESSION,
+    scope_id: str = "s1",
+    *,
+    state: ControlState = ControlState.KILLED,
+    code: str = "session_killed_loop_guard",
+    stopped: bool = False,
+) -> ControlRecord:
+    return ControlRecord(
+        scope=scope,
+        id=scope_id,
+        state=state,
+        code=code,
+        reason="3 deletes on asset_id=fact_sales in 12s",
+        decision_id=f"stands-{scope}-{scope_id}",
+        since=now_ms(),
+        decided_at=now_ms(),
+        stopped_at=now_ms() if stopped else None,
+    )
+
+
+def third_delete_kills() -> Say:
+    """The loop guard in small: per session, the third destructive proposal of a target is answered with KILL."""
+    seen: dict[tuple[str, str], int] = {}
+
+    def say(event: ActionEvent) -> Level:
+        if event.effect is not Effect.DESTRUCTIVE and not event.action.startswith("delete_"):
+            return Level.ALLOW
+        key = (event.session_id, str(event.args))
+        seen[key] = seen.get(key, 0) + 1
+        return Level.KILL if seen[key] >= 3 else Level.ALLOW
+
+    return say

@@ -1,0 +1,133 @@
+"""Coroutine functions: the event loop is never held, and a cancelled call is told."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from haltline.interventions.agent import Level, Refused
+from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.schemas.events import Kind, Outcome
+from tests.waiting import wait_until
+
+
+def test_a_coroutine_function_stays_one_and_is_guarded() -> None:
+    guard = ScriptedGuard(Level.ALLOW, Level.KILL)
+
+    @guard.tool
+    async def delete_asset(asset_id: str) -> str:
+        await asyncio.sleep(0)
+        return f"deleted {asset_id}"
+
+    async def agent() -> str:
+        async with guard:
+            done = await delete_asset("a")
+            with pytest.raises(Refused, match="session_killed_loop_guard"):
+                await delete_asset("b")
+        return done
+
+    assert asyncio.iscoroutinefunction(delete_asset)
+    assert asyncio.run(agent()) == "deleted a"
+    assert [event.outcome for event in guard.events if event.kind is Kind.COMPLETED] == [Outcome.OK, Outcome.REFUSED]
+    assert guard.events[-1].kind is Kind.SESSION_ENDED
+
+
+def test_the_event_loop_goes_on_while_a_verdict_is_waited_for() -> None:
+    guard = ScriptedGuard(None, budget_s=60.0)
+    turns = 0
+
+    async def agent() -> None:
+        nonlocal turns
+        waiting = asyncio.create_task(enter())
+        while not any(event.kind is Kind.PROPOSED for event in guard.events):
+            await asyncio.sleep(0)
+        for _ in range(100):
+            await asyncio.sleep(0)
+            turns += 1
+        assert not waiting.done()
+        proposal = next(event for event in guard.events if event.kind is Kind.PROPOSED)
+        with ThreadPoolExecutor(1) as other:  # as a link does, from a thread of its own
+            await asyncio.wrap_future(other.submit(guard.send, decision(Level.ALLOW, proposal)))
+        await waiting
+
+    async def enter() -> None:
+        async with guard.action("get_asset"):
+            pass
+
+    asyncio.run(agent())
+    assert turns == 100
+    assert guard.events[-1].outcome is Outcome.OK
+
+
+def test_a_call_that_is_cancelled_while_it_waits_is_told_as_refused_and_not_executed() -> None:
+    guard = ScriptedGuard(None, budget_s=60.0)
+    executed = False
+
+    async def enter() -> None:
+        nonlocal executed
+        async with guard.action("delete_asset"):
+            executed = True
+
+    async def agent() -> None:
+        waiting = asyncio.create_task(enter())
+        while not any(event.kind is Kind.PROPOSED for event in guard.events):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(agent())
+    assert not executed
+    assert (guard.events[-1].outcome, guard.events[-1].error) == (Outcome.REFUSED, "interrupted before it began")
+
+
+def test_a_call_that_is_cancelled_while_it_runs_is_told_as_unknown() -> None:
+    guard = ScriptedGuard()
+
+    async def agent() -> None:
+        running = asyncio.Event()
+
+        @guard.tool
+        async def export_asset() -> None:
+            running.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(export_asset())
+        await running.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(agent())
+    assert guard.events[-1].outcome is Outcome.UNKNOWN
+
+
+def test_many_coroutines_at_once_each_get_their_own_verdict() -> None:
+    guard = ScriptedGuard(*[lambda event: Level.BLOCK if event.args["n"] % 3 == 0 else Level.ALLOW] * 60)
+
+    @guard.tool
+    async def get_asset(n: int) -> int:
+        await asyncio.sleep(0)
+        return n
+
+    async def agent() -> list[int | BaseException]:
+        return await asyncio.gather(*(get_asset(n) for n in range(60)), return_exceptions=True)
+
+    results = asyncio.run(agent())
+    assert [n for n, result in enumerate(results) if isinstance(result, Refused)] == list(range(0, 60, 3))
+    assert [result for result in results if isinstance(result, int)] == [n for n in range(60) if n % 3]
+
+
+def test_a_verdict_that_comes_after_the_loop_was_closed_harms_nobody() -> None:
+    guard = ScriptedGuard(None, budget_s=0.01)
+
+    async def agent() -> None:
+        async with guard.action("get_asset"):
+            pass
+
+    asyncio.run(agent())
+    proposal = next(event for event in guard.events if event.kind is Kind.PROPOSED)
+    guard.send(decision(Level.NUDGE, proposal))
+    wait_until(lambda: guard.feedback, "the late decision is received")
+    with guard.action("get_asset") as act:
+        assert [advice.level for advice in act.advice] == [Level.NUDGE]

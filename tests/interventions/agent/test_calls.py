@@ -1,0 +1,154 @@
+"""How calls are described and told, whatever they are; over the shipped scripted guard, without a broker."""
+
+import threading
+
+import pytest
+
+from haltline.interventions.agent import Effect, Level, Refused, Usage
+from haltline.interventions.agent.testing import ScriptedGuard
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+
+
+def test_the_agents_own_exception_goes_through_unchanged_and_is_told() -> None:
+    guard = ScriptedGuard()
+    error = PermissionError("EACCES: /etc/passwd password=hunter22")
+
+    @guard.tool
+    def read_file(path: str) -> None:
+        raise error
+
+    with pytest.raises(PermissionError) as raised:
+        read_file("/etc/passwd")
+    assert raised.value is error
+    completed = guard.events[-1]
+    assert completed.outcome is Outcome.ERROR
+    assert completed.error == "PermissionError: EACCES: /etc/passwd password=[redacted:password]"
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        pytest.param(ValueError("no"), Outcome.ERROR, id="an exception is an error"),
+        pytest.param(TimeoutError("late"), Outcome.TIMEOUT, id="a TimeoutError is a timeout"),
+        pytest.param(KeyboardInterrupt(), Outcome.UNKNOWN, id="an interrupt leaves it unknown"),
+    ],
+)
+def test_how_a_call_ended_is_told(error: BaseException, outcome: Outcome) -> None:
+    guard = ScriptedGuard()
+    with pytest.raises(type(error)), guard.action("get_asset"):
+        raise error
+    assert guard.events[-1].outcome is outcome
+
+
+def test_a_turn_of_the_model_is_told_with_what_it_used() -> None:
+    guard = ScriptedGuard()
+    guard.model_turn(usage=Usage(input_tokens=900, output_tokens=100), output="I shall delete it with token=abcdef")
+    turn = guard.events[-1]
+    assert turn.kind is Kind.MODEL_TURN
+    assert turn.usage is not None
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (900, 100)
+    assert turn.output_head == "I shall delete it with token=[redacted:token]"
+
+
+def test_an_agent_that_hammers_at_a_refusal_does_not_flood_the_topics() -> None:
+    guard = ScriptedGuard(Level.KILL)
+    for _ in range(1000):
+        with pytest.raises(Refused), guard.action("delete_asset"):
+            pytest.fail("it was executed")
+    assert len(guard.events) < 100
+    assert len(guard.feedback) < 100
+
+
+def test_targets_that_cannot_be_told_do_not_break_the_call(caplog: pytest.LogCaptureFixture) -> None:
+    guard = ScriptedGuard()
+
+    @guard.tool(targets=lambda args: [args["misspelt"]])
+    def delete_asset(asset_id: str) -> str:
+        return asset_id
+
+    assert delete_asset("a") == "a"
+    assert "targets of delete_asset" in caplog.text
+    assert guard.events[-1].targets == []
+
+
+def test_arguments_are_told_by_name_with_defaults_and_without_self() -> None:
+    guard = ScriptedGuard()
+
+    class Catalogue:
+        @guard.tool(targets=("names",))
+        def drop(self, *names: str, cascade: bool = False, **options: int) -> int:
+            return len(names) + cascade + len(options)
+
+    assert Catalogue().drop("a", "b", retries=2) == 3
+    proposed = guard.events[1]
+    assert proposed.args == {"names": ["a", "b"], "cascade": False, "retries": 2}
+    assert proposed.targets == ["names=a", "names=b"]
+
+
+def test_a_call_that_does_not_fit_the_tool_raises_as_without_the_guard() -> None:
+    guard = ScriptedGuard()
+
+    @guard.tool
+    def delete_asset(asset_id: str) -> None: ...
+
+    with pytest.raises(TypeError, match="delete_asset"):
+        delete_asset("a", "b", c=1)  # type: ignore[call-arg]  # the point of the test
+    assert guard.events[-1].outcome is Outcome.ERROR
+
+
+def test_a_generator_function_is_refused_as_a_tool() -> None:
+    guard = ScriptedGuard()
+    with pytest.raises(TypeError, match="wanted a function or a coroutine function"):
+
+        @guard.tool
+        def rows(table: str) -> object:
+            yield table
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"effect": "harmless"}, "effect: wanted one of read, poll", id="an effect that does not exist"),
+        pytest.param({"mode": "later"}, "mode: wanted async or blocking", id="a mode that does not exist"),
+    ],
+)
+def test_a_tool_is_not_set_up_with(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ScriptedGuard().action("delete_asset", **options)  # type: ignore[arg-type]  # the point of the test
+
+
+def test_concurrent_calls_in_threads_each_get_their_own_verdict() -> None:
+    def odd_ones_are_blocked(event: ActionEvent) -> Level:
+        assert event.args is not None
+        return Level.BLOCK if event.args["asset_id"] % 2 else Level.ALLOW
+
+    guard = ScriptedGuard(*[odd_ones_are_blocked] * 64)
+    executed: list[int] = []
+    refused: list[int] = []
+
+    @guard.tool
+    def get_asset(asset_id: int) -> None:
+        executed.append(asset_id)
+
+    def call(number: int) -> None:
+        try:
+            get_asset(number)
+        except Refused:
+            refused.append(number)
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(refused) == list(range(1, 64, 2))
+    assert sorted(executed) == list(range(0, 64, 2))
+    assert sorted(event.seq or 0 for event in guard.events) == list(range(len(guard.events)))
+
+
+def test_the_effect_that_a_tool_declares_is_told() -> None:
+    guard = ScriptedGuard()
+    with guard.action("tidy", effect="destructive", targets=["bucket=raw"]):
+        pass
+    assert guard.events[-1].effect is Effect.DESTRUCTIVE
+    assert guard.events[-1].targets == ["bucket=raw"]
