@@ -7,13 +7,14 @@ apply to a topic is null, which costs next to nothing in Parquet.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
-from arro3.core import Array, DataType, Field, RecordBatch, Schema, list_array
+from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table, list_array
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 """One row by column name; a column that is left out is null."""
 
 PARTITION_COLUMN: Final = "event_date"
@@ -101,18 +102,27 @@ SCHEMA: Final = Schema([Field(c.name, c.type, nullable=True, metadata={"comment"
 INDEXED: Final = ",".join(column.name for column in COLUMNS if column.indexed)
 
 
-def to_arrow(rows: Sequence[Row]) -> RecordBatch:
-    """The rows as one Arrow batch of `SCHEMA`.
+_NAMES: Final = tuple(column.name for column in COLUMNS)
+_EMPTY: Final = dict.fromkeys(_NAMES)
+_CELLS: Final = itemgetter(*_NAMES)
+_BATCH_ROWS: Final = 4096  # so many rows as Python objects at a time: as Arrow they are a tenth of that
+
+
+def to_arrow(rows: Iterable[Row]) -> Table:
+    """The rows as an Arrow table of `SCHEMA`.
 
     A cell that its column cannot hold (a number beyond 64 bits, half a surrogate pair) becomes null:
     the record itself is in `raw`, and one odd field must not stop the rest.
     """
-    return RecordBatch(
-        [_array(column.type, [row.get(column.name) for row in rows]) for column in COLUMNS], schema=SCHEMA
-    )
+    batches = []
+    remaining = iter(rows)
+    while some := [_CELLS(_EMPTY | row) for row in itertools.islice(remaining, _BATCH_ROWS)]:
+        arrays = [_array(column.type, cells) for column, cells in zip(COLUMNS, zip(*some, strict=True), strict=True)]
+        batches.append(RecordBatch(arrays, schema=SCHEMA))
+    return Table.from_batches(batches, schema=SCHEMA)
 
 
-def _array(type_: DataType, cells: list[Any]) -> Array:
+def _array(type_: DataType, cells: Sequence[Any]) -> Array:
     build = _BUILDERS.get(type_, _plain)
     try:
         return build(type_, cells)
@@ -128,23 +138,23 @@ def _fits(build: "_Builder", type_: DataType, cell: object) -> bool:
     return True
 
 
-def _plain(type_: DataType, cells: list[Any]) -> Array:
+def _plain(type_: DataType, cells: Sequence[Any]) -> Array:
     return Array(cells, type=type_)
 
 
-def _from_days(type_: DataType, cells: list[Any]) -> Array:
+def _from_days(type_: DataType, cells: Sequence[Any]) -> Array:
     return Array(cells, type=_INT).cast(type_)
 
 
-def _from_millis(type_: DataType, cells: list[Any]) -> Array:
+def _from_millis(type_: DataType, cells: Sequence[Any]) -> Array:
     return Array(cells, type=_LONG).cast(_MILLIS).cast(type_)
 
 
-def _lists(type_: DataType, cells: list[Any]) -> Array:
+def _lists(type_: DataType, cells: Sequence[Any]) -> Array:
     ends = itertools.accumulate((len(cell or ()) for cell in cells), initial=0)
     items = [item for cell in cells for item in cell or ()]
     return list_array(Array(list(ends), type=_INT), Array(items, type=_TEXT), type=type_)
 
 
-_Builder = Callable[[DataType, list[Any]], Array]
+_Builder = Callable[[DataType, Sequence[Any]], Array]
 _BUILDERS: Final[Mapping[DataType, _Builder]] = {_DATE: _from_days, _TIMESTAMP: _from_millis, _TEXTS: _lists}

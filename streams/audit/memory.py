@@ -1,7 +1,7 @@
 """A table in memory: for tests of what is built on the sink, where a folder would only be slow."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.table import TableConflict
@@ -45,6 +45,6 @@ class OpenMemoryTable:
         """The version that `app_id` last committed, or None when it never did."""
         return self._versions.get(app_id)
 
-    def append(self, rows: Sequence[Row], versions: Mapping[str, int]) -> None:
+    def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions: all of it, or nothing. Raises TableConflict."""
-        self._table.commit(rows, versions, self._commits)
+        self._table.commit(list(rows), versions, self._commits)

@@ -17,7 +17,7 @@ from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.columns import Row
 
-Headers = tuple[tuple[str, bytes], ...]
+Headers = tuple[tuple[str, bytes | None], ...]
 
 _MS_PER_DAY: Final = 86_400_000
 _CLOCKS_DIFFER_MS: Final = _MS_PER_DAY
@@ -110,6 +110,10 @@ def _header(name: str, value: bytes | None) -> list[str | None]:
         return [name, None, base64.b64encode(value).decode()]
 
 
+def _present(headers: Headers) -> list[tuple[str, bytes]]:
+    return [(name, value) for name, value in headers if value is not None]
+
+
 def _unreadable(detail: str) -> dict[str, Any]:
     return {"kind": "unreadable", "decode_error": detail, "summary": f"unreadable: {detail}"}
 
@@ -125,7 +129,7 @@ def _cleared(kind: str, key: str) -> dict[str, Any]:
 
 
 def _of_event(record: KafkaRecord) -> dict[str, Any]:
-    event = wire.decode_event(record.value, record.headers)
+    event = wire.decode_event(record.value, _present(record.headers))
     usage = event.usage
     return {
         "kind": event.kind,
@@ -280,7 +284,7 @@ def _of_policy(record: KafkaRecord) -> dict[str, Any]:
 
 def _of_dead_letter(record: KafkaRecord) -> dict[str, Any]:
     try:
-        letter = DeadLetter.from_record(record.key, record.value, list(record.headers))
+        letter = DeadLetter.from_record(record.key, record.value, _present(record.headers))
     except KeyError as error:
         raise wire.InvalidRecord(BadRecord.INVALID, f"wanted header {error}, came none") from None
     return {

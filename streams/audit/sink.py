@@ -298,5 +298,5 @@ def _record(message: Message) -> KafkaRecord:
         timestamp_ms if kind else None,
         message.key(),
         message.value(),
-        tuple(message.headers() or ()),  # type: ignore[arg-type]  # stubs say what a producer takes; read ones are bytes
+        tuple(message.headers() or ()),  # type: ignore[arg-type]  # stubs say what a producer takes; what is read is bytes
     )

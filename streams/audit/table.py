@@ -1,6 +1,6 @@
 """Where rows are kept: what the sink asks of a table, and the Delta table that is one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -20,7 +20,7 @@ class OpenTable(Protocol):
     def version(self, app_id: str) -> int | None:
         """The version that `app_id` last committed, or None when it never did."""
 
-    def append(self, rows: Sequence[Row], versions: Mapping[str, int]) -> None:
+    def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions by app id: all of it, or nothing.
 
         Versions that other ids committed meanwhile do not matter.
@@ -114,7 +114,7 @@ class OpenDeltaTable:
         """The version that `app_id` last committed, or None when it never did."""
         return self._handle.transaction_version(app_id)
 
-    def append(self, rows: Sequence[Row], versions: Mapping[str, int]) -> None:
+    def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions, in one commit. The handle is spent afterwards.
 
         Raises:

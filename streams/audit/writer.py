@@ -7,7 +7,7 @@ one this writer knows; then it drops what it holds of that partition and reads o
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -54,6 +54,7 @@ class _Partition:
     last: int | None
     """The last offset in the table or the buffer."""
     records: list[KafkaRecord] = field(default_factory=list)
+    bytes: int = 0
     lost: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -118,8 +119,10 @@ class AuditWriter:
             return False
         partition.records.append(record)
         partition.last = record.offset
+        size_bytes = _size_bytes(record)
+        partition.bytes += size_bytes
         self.buffered_rows += 1
-        self.buffered_bytes += _size_bytes(record)
+        self.buffered_bytes += size_bytes
         return True
 
     def lost(self, place: Place, first: int, last: int) -> None:
@@ -139,7 +142,6 @@ class AuditWriter:
         """
         moved: dict[Place, int | None] = {}
         dropped: Counter[str] = Counter()
-        rows: list[Row] = []
         for attempt in range(1, _ATTEMPTS + 1):
             # 1. A handle of its own for each try: what is compared on it is committed on it.
             table = self._table.open()
@@ -149,15 +151,14 @@ class AuditWriter:
                 self._drop(place)
                 self._partitions[place] = _Partition(version, version)
                 moved[place] = version
-                rows = []
             # 3. Rows and versions in one commit; the table refuses it if 2 is not true any more.
             written = {place: p for place, p in self._partitions.items() if p.records or p.lost}
             if not written:
                 return Flushed({}, moved, {}, {}, dropped)
-            rows = rows or self._rows(written, now_ms)
+            counts, unreadable = Counter[str](), Counter[str]()
             versions = {self._app_id(place): _last(place, p) for place, p in written.items()}
             try:
-                table.append(rows, versions | self._new_marks(table))
+                table.append(self._rows(written, now_ms, counts, unreadable), versions | self._new_marks(table))
                 break
             except TableConflict:
                 if attempt == _ATTEMPTS:
@@ -169,8 +170,8 @@ class AuditWriter:
         return Flushed(
             committed={place: _last(place, p) for place, p in written.items()},
             moved=moved,
-            rows=Counter(row["topic"] for row in rows),
-            unreadable=Counter(row["topic"] for row in rows if row.get("decode_error") is not None),
+            rows=counts,
+            unreadable=unreadable,
             dropped=dropped,
         )
 
@@ -179,12 +180,19 @@ class AuditWriter:
         versions = {place: table.version(self._app_id(place)) for place in self._partitions}
         return {place: v for place, v in versions.items() if v != self._partitions[place].written}
 
-    def _rows(self, partitions: Mapping[Place, _Partition], now_ms: int) -> list[Row]:
-        rows: list[Row] = []
+    def _rows(
+        self, partitions: Mapping[Place, _Partition], now_ms: int, counts: Counter[str], unreadable: Counter[str]
+    ) -> Iterator[Row]:
+        """The rows one by one, counted by topic: as Python objects they need ten times the records' memory."""
         for place, partition in sorted(partitions.items()):
-            rows.extend(self._reader.lost(*place, first, last, now_ms) for first, last in partition.lost)
-            rows.extend(self._reader.row(record, now_ms) for record in partition.records)
-        return rows
+            for first, last in partition.lost:
+                yield self._reader.lost(*place, first, last, now_ms)
+            for record in partition.records:
+                row = self._reader.row(record, now_ms)
+                if "decode_error" in row:
+                    unreadable[place.topic] += 1
+                yield row
+            counts[place.topic] += len(partition.records) + len(partition.lost)
 
     def _new_marks(self, table: OpenTable) -> dict[str, int]:
         there = {app_id: table.version(app_id) for app_id in self._marks}
@@ -203,7 +211,8 @@ class AuditWriter:
         if partition is None:
             return
         self.buffered_rows -= len(partition.records) + len(partition.lost)
-        self.buffered_bytes -= sum(map(_size_bytes, partition.records))
+        self.buffered_bytes -= partition.bytes
+        partition.bytes = 0
         partition.records = []
         partition.lost = []
 
@@ -218,5 +227,7 @@ def _last(place: Place, partition: _Partition) -> int:
 
 
 def _size_bytes(record: KafkaRecord) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return _RECORD_OVERHEAD_BYTES + len(record.value or b"") + len(record.key or b"") + headers
+    size_bytes = _RECORD_OVERHEAD_BYTES + len(record.value or b"") + len(record.key or b"")
+    for name, value in record.headers:
+        size_bytes += len(name) + len(value or b"")
+    return size_bytes

@@ -1,0 +1,33 @@
+"""Tables to test with. What holds for one holds for the other."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from haltline.streams.audit.memory import MemoryAuditTable
+from haltline.streams.audit.query import open_query
+from haltline.streams.audit.table import AuditTable, DeltaAuditTable
+
+Position = tuple[str, int, int]
+
+
+@pytest.fixture(params=["delta", "memory"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> AuditTable:
+    """An empty table of each kind."""
+    return MemoryAuditTable() if request.param == "memory" else DeltaAuditTable(tmp_path / "audit")
+
+
+@pytest.fixture
+def positions() -> Callable[[AuditTable], list[Position]]:
+    """Says which records a table holds: topic, partition, offset, sorted, repeated ones repeated."""
+
+    def read(table: AuditTable) -> list[Position]:
+        if isinstance(table, MemoryAuditTable):
+            rows = table.rows
+        else:
+            assert isinstance(table, DeltaAuditTable)
+            rows = open_query(table.uri).rows('SELECT "topic", "partition", "offset" FROM audit')
+        return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
+
+    return read

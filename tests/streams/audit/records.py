@@ -1,0 +1,155 @@
+"""Records for the tests of the audit: one of each kind, and the scenario's own."""
+
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState, Feedback, Signal, Stage
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.findings import Detection, Finding, Severity
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.reading import KafkaRecord
+
+TOPICS = Topics()
+NOW_MS = 1_780_000_000_000  # 2026-05-28T20:26:40Z
+TODAY = NOW_MS // 86_400_000
+REASON = "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
+
+
+def record(topic: str, value: bytes | None, offset: int = 0, **more: object) -> KafkaRecord:
+    fields: dict[str, object] = {"partition": 0, "timestamp_ms": NOW_MS, "key": b"42"}
+    return KafkaRecord(topic=topic, value=value, offset=offset, **(fields | more))  # type: ignore[arg-type]  # by name
+
+
+def event(**more: object) -> ActionEvent:
+    fields: dict[str, object] = {
+        "event_id": "e1",
+        "kind": Kind.PROPOSED,
+        "session_id": "42",
+        "agent_id": "cleaner",
+        "time": NOW_MS,
+        "action": "delete_asset",
+        "targets": ["asset_id=fact_sales"],
+    }
+    return ActionEvent.model_validate(fields | more)
+
+
+def completed(**more: object) -> ActionEvent:
+    return event(kind=Kind.COMPLETED, outcome=Outcome.ERROR, error="asset still exists", **more)
+
+
+def detection() -> Detection:
+    finding = Finding(
+        detector="destructive_repeat",
+        code="loop_suspected",
+        severity=Severity.MEDIUM,
+        reason="second delete of asset_id=fact_sales",
+        evidence=(),
+        target="asset_id=fact_sales",
+    )
+    return Detection(
+        detection_id="f1", session_id="42", agent_id="cleaner", event_id="e2", time=NOW_MS, finding=finding
+    )
+
+
+def decision(**more: object) -> Decision:
+    fields: dict[str, object] = {
+        "decision_id": "d1",
+        "session_id": "42",
+        "agent_id": "cleaner",
+        "event_id": "e3",
+        "time": NOW_MS,
+        "level": Level.KILL,
+        "code": "session_killed_loop_guard",
+        "reason": REASON,
+        "detector": "destructive_repeat",
+        "severity": Severity.CRITICAL,
+        "policy": "default",
+        "policy_version": 3,
+    }
+    return Decision.model_validate(fields | more)
+
+
+def feedback(**more: object) -> Feedback:
+    fields: dict[str, object] = {
+        "feedback_id": "a1",
+        "decision_id": "d1",
+        "session_id": "42",
+        "agent_id": "cleaner",
+        "stage": Stage.REFUSED,
+        "time": NOW_MS,
+        "action": "delete_asset",
+    }
+    return Feedback.model_validate(fields | more)
+
+
+def command(**more: object) -> Command:
+    fields: dict[str, object] = {
+        "command_id": "c1",
+        "kind": CommandKind.RESET,
+        "id": "42",
+        "by": "alice",
+        "reason": "the table was restored",
+        "time": NOW_MS,
+    }
+    return Command.model_validate(fields | more)
+
+
+def control(**more: object) -> ControlRecord:
+    fields: dict[str, object] = {
+        "scope": ScopeKind.SESSION,
+        "id": "42",
+        "state": ControlState.KILLED,
+        "code": "session_killed_loop_guard",
+        "reason": REASON,
+        "decision_id": "d1",
+        "agent_id": "cleaner",
+        "since": NOW_MS,
+    }
+    return ControlRecord.model_validate(fields | more)
+
+
+def signal() -> Signal:
+    return Signal(
+        signal_id="s1",
+        kind="destructive",
+        scope="agent",
+        id="cleaner",
+        session_id="42",
+        event_id="e1",
+        time=NOW_MS,
+        action="delete_asset",
+        target="asset_id=fact_sales",
+    )
+
+
+def policy() -> Policy:
+    return Policy(name="default", version=3)
+
+
+def dead_letter(raw: bytes = b"not json") -> KafkaRecord:
+    letter = DeadLetter(
+        reason=BadRecord.NOT_JSON,
+        detail="expected value at line 1 column 1",
+        topic=TOPICS.actions,
+        partition=2,
+        offset=17,
+        timestamp_ms=NOW_MS,
+        key=b"42",
+        raw=raw,
+    )
+    return record(TOPICS.dead_letter, raw, headers=tuple(letter.headers()))
+
+
+def one_of_each() -> list[KafkaRecord]:
+    """A readable record of every topic."""
+    return [
+        record(TOPICS.actions, event().to_json()),
+        record(TOPICS.detections, detection().to_json()),
+        record(TOPICS.interventions, decision().to_json()),
+        record(TOPICS.feedback, feedback().to_json()),
+        record(TOPICS.commands, command().to_json()),
+        record(TOPICS.signals, signal().to_json()),
+        record(TOPICS.control, control().to_json(), key=b"session:42"),
+        record(TOPICS.policies, policy().to_json(), key=b"default"),
+        dead_letter(),
+    ]

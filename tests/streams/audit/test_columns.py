@@ -1,0 +1,49 @@
+import datetime
+
+import pytest
+
+from haltline.streams.audit.columns import COLUMNS, SCHEMA, to_arrow
+
+
+def cells(name: str, *values: object) -> list[object]:
+    column = to_arrow([{name: value} for value in values])[name]
+    return [column[index].as_py() for index in range(len(values))]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "wanted"),
+    [
+        pytest.param("offset", (1, 2**63, -(2**63)), [1, None, -(2**63)], id="a number beyond 64 bits"),
+        pytest.param("summary", ("a", "\ud800", None), ["a", None, None], id="half a surrogate pair"),
+        pytest.param("cost_usd", (1, 10**400, 0.5), [1.0, None, 0.5], id="a number beyond a double"),
+        pytest.param("raw", (b"\x00\xff", b"", None), [b"\x00\xff", b"", None], id="bytes and none and no bytes"),
+        pytest.param(
+            "targets", (["a", "b"], ["\ud800"], [], None), [["a", "b"], [], [], []], id="a list with a bad text"
+        ),
+        pytest.param("event_date", (20_000, None), [datetime.date(2024, 10, 4), None], id="days"),
+        pytest.param(
+            "timestamp",
+            (1_780_000_000_001, None),
+            [datetime.datetime(2026, 5, 28, 20, 26, 40, 1000, tzinfo=datetime.UTC), None],
+            id="milliseconds",
+        ),
+    ],
+)
+def test_a_cell_that_does_not_fit_is_null_and_the_others_stay(
+    name: str, values: tuple[object, ...], wanted: list[object]
+) -> None:
+    assert cells(name, *values) == wanted
+
+
+def test_a_row_may_leave_columns_out_and_more_rows_than_a_batch_are_all_there() -> None:
+    table = to_arrow({"offset": offset} for offset in range(10_000))
+    assert table.schema.names == SCHEMA.names
+    assert [table["offset"][index].as_py() for index in range(10_000)] == list(range(10_000))
+
+
+def test_no_rows_are_an_empty_table() -> None:
+    assert to_arrow([]).num_rows == 0
+
+
+def test_column_names_are_unique() -> None:
+    assert len({column.name for column in COLUMNS}) == len(COLUMNS)

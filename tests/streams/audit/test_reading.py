@@ -1,0 +1,281 @@
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.schemas.control import CommandKind, ControlState, Stage
+from haltline.schemas.decisions import Level, Mode, ScopeKind
+from haltline.schemas.events import Kind
+from haltline.streams.audit.columns import COLUMNS, to_arrow
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from tests.streams.audit import records
+from tests.streams.audit.records import (
+    NOW_MS,
+    REASON,
+    TODAY,
+    TOPICS,
+    command,
+    completed,
+    control,
+    decision,
+    event,
+    record,
+)
+from tests.streams.audit.records import feedback as answer
+
+READER = Reader(TOPICS, "audit")
+MS_PER_DAY = 86_400_000
+
+
+def summary(topic: str, value: bytes | None) -> object:
+    return READER.row(record(topic, value), NOW_MS)["summary"]
+
+
+def test_the_kill_of_the_scenario_reads_as_the_scenario_says() -> None:
+    assert summary(TOPICS.interventions, decision().to_json()) == (
+        "session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "wanted"),
+    [
+        pytest.param(
+            TOPICS.actions,
+            event().to_json(),
+            "proposed delete_asset asset_id=fact_sales",
+            id="an action that is proposed",
+        ),
+        pytest.param(
+            TOPICS.actions,
+            event(targets=[f"path=/{n}" for n in range(9)]).to_json(),
+            "proposed delete_asset path=/0 path=/1 path=/2 and 6 more",
+            id="an action on many targets",
+        ),
+        pytest.param(
+            TOPICS.actions,
+            completed().to_json(),
+            "completed delete_asset asset_id=fact_sales: error, asset still exists",
+            id="an action that failed",
+        ),
+        pytest.param(
+            TOPICS.actions,
+            event(kind=Kind.SESSION_STARTED, task={"goal": "tidy up"}).to_json(),
+            "session.started: tidy up",
+            id="a session that starts",
+        ),
+        pytest.param(TOPICS.actions, event(kind=Kind.HEARTBEAT).to_json(), "session.heartbeat", id="a heartbeat"),
+        pytest.param(
+            TOPICS.detections,
+            records.detection().to_json(),
+            "loop_suspected (medium, destructive_repeat): second delete of asset_id=fact_sales",
+            id="a finding",
+        ),
+        pytest.param(TOPICS.interventions, decision(level=Level.NUDGE).to_json(), f"nudged: {REASON}", id="a nudge"),
+        pytest.param(
+            TOPICS.interventions,
+            decision(scope=ScopeKind.AGENT).to_json(),
+            f"agent_killed: {REASON}",
+            id="the kill of an agent",
+        ),
+        pytest.param(
+            TOPICS.interventions,
+            decision(level=Level.ALLOW, mode=Mode.SHADOW, would=Level.KILL).to_json(),
+            f"shadow, would be session_killed: {REASON}",
+            id="a decision in shadow",
+        ),
+        pytest.param(TOPICS.feedback, answer().to_json(), "refused delete_asset", id="a refusal"),
+        pytest.param(
+            TOPICS.feedback,
+            answer(stage=Stage.CHILDREN, children=["a", "b"]).to_json(),
+            "children 2: a b",
+            id="children that were stopped",
+        ),
+        pytest.param(
+            TOPICS.commands, command().to_json(), "session_reset by alice: the table was restored", id="a reset"
+        ),
+        pytest.param(
+            TOPICS.commands,
+            command(kind=CommandKind.KILL, scope=ScopeKind.AGENT, id="cleaner", reason="it does not stop").to_json(),
+            "agent_kill cleaner by alice: it does not stop",
+            id="the kill of an agent by hand",
+        ),
+        pytest.param(
+            TOPICS.control,
+            control(time_to_stop_ms=40).to_json(),
+            f"session_killed by haltline: {REASON}; stopped after 40 ms",
+            id="a session that is held",
+        ),
+        pytest.param(
+            TOPICS.control,
+            control(scope=ScopeKind.FLEET, id="*", state=ControlState.FROZEN, by="bob", reason="drill").to_json(),
+            "fleet_frozen * by bob: drill",
+            id="a fleet that is held",
+        ),
+        pytest.param(
+            TOPICS.signals,
+            records.signal().to_json(),
+            "destructive of agent cleaner: delete_asset asset_id=fact_sales",
+            id="a signal",
+        ),
+        pytest.param(TOPICS.policies, records.policy().to_json(), "policy default version 3", id="a policy"),
+    ],
+)
+def test_each_kind_has_a_line_for_people(topic: str, value: bytes, wanted: str) -> None:
+    assert summary(topic, value) == wanted
+
+
+def test_a_dead_letter_says_where_it_came_from() -> None:
+    row = READER.row(records.dead_letter(), NOW_MS)
+    assert (row["kind"], row["code"], row["reason"], row["summary"]) == (
+        "dead_letter",
+        "not_json",
+        "expected value at line 1 column 1",
+        "unreadable (not_json) at haltline.actions[2]@17: expected value at line 1 column 1",
+    )
+    assert "decode_error" not in row
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "wanted"),
+    [
+        (TOPICS.control, b"session:42", ("cleared", "session_cleared", "42")),
+        (TOPICS.control, b"agent:cleaner", ("cleared", "agent_cleared cleaner", None)),
+        (TOPICS.policies, b"default", ("removed", "policy default removed", None)),
+    ],
+)
+def test_a_tombstone_is_no_error(topic: str, key: bytes, wanted: tuple[object, ...]) -> None:
+    row = READER.row(record(topic, None, key=key), NOW_MS)
+    assert (row["kind"], row["summary"], row.get("session_id")) == wanted
+    assert "decode_error" not in row
+
+
+def test_an_event_fills_the_columns_that_analysts_ask_for() -> None:
+    sent = completed(call_id="k1", seq=3, duration_ms=12.5, usage={"input_tokens": 7, "cost_usd": 0.25})
+    row = READER.row(record(TOPICS.actions, sent.to_json(), offset=9, partition=2), NOW_MS)
+    wanted = {
+        "sink": "audit", "topic": TOPICS.actions, "partition": 2, "offset": 9, "timestamp": NOW_MS,
+        "timestamp_ms": NOW_MS, "event_date": TODAY, "ingested_at": NOW_MS, "key": "42", "kind": "action.completed",
+        "event_time": NOW_MS, "event_id": "e1", "call_id": "k1", "session_id": "42", "agent_id": "cleaner", "seq": 3,
+        "action": "delete_asset", "targets": ["asset_id=fact_sales"], "outcome": "error", "error": "asset still exists",
+        "duration_ms": 12.5, "input_tokens": 7, "output_tokens": 0, "cost_usd": 0.25, "raw": sent.to_json(),
+        "summary": "completed delete_asset asset_id=fact_sales: error, asset still exists",
+    }  # fmt: skip
+    assert {name: value for name, value in row.items() if value is not None} == wanted
+
+
+def test_a_cloudevent_is_read_as_the_event_it_is() -> None:
+    envelope = {
+        "specversion": "1.0", "id": "e7", "source": "/agents/cleaner", "type": "haltline.action.proposed",
+        "time": "2026-05-28T20:26:40Z", "data": orjson.loads(event().to_json()),
+    }  # fmt: skip
+    read = READER.row(
+        record(
+            TOPICS.actions,
+            orjson.dumps(envelope),
+            headers=(("content-type", b"application/cloudevents+json; charset=UTF-8"),),
+        ),
+        NOW_MS,
+    )
+    assert (read.get("decode_error"), read["session_id"], read["action"]) == (None, "42", "delete_asset")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        pytest.param(b"{", "not_json", id="broken JSON"),
+        pytest.param(b"", "empty", id="no value"),
+        pytest.param(None, "empty", id="a tombstone on a topic that is not compacted"),
+        pytest.param(b"\xff\xfe", "not_json", id="bytes that are not text"),
+        pytest.param(b'{"v": 9}', "unknown_version", id="a version of the future"),
+        pytest.param(b'{"v": 1}', "invalid", id="fields missing"),
+        pytest.param(b"[" * 100_000, "not_json", id="deep nesting"),
+        pytest.param(b" " * (2 * 1024 * 1024), "too_large", id="more than is parsed"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_kept_with_the_reason(value: bytes | None, wanted: str) -> None:
+    row = READER.row(record(TOPICS.actions, value), NOW_MS)
+    assert row["kind"] == "unreadable"
+    assert row["decode_error"].startswith(f"{wanted}: ")
+    assert row["raw"] == value
+    assert row["key"] == "42"
+
+
+def test_a_dead_letter_without_its_headers_is_kept_with_the_reason() -> None:
+    row = READER.row(record(TOPICS.dead_letter, b"raw"), NOW_MS)
+    assert (row["decode_error"], row["raw"]) == ("invalid: wanted header 'haltline-reason', came none", b"raw")
+
+
+def test_a_topic_that_is_not_ours_is_kept_as_bytes() -> None:
+    row = READER.row(record("elsewhere", b"raw"), NOW_MS)
+    assert (row["decode_error"], row["raw"]) == (
+        "unknown_format: no kind of record is known for topic elsewhere",
+        b"raw",
+    )
+
+
+def test_key_and_headers_that_are_not_text_are_kept_whole() -> None:
+    read = READER.row(
+        record(TOPICS.actions, b"x", key=b"a\xff", headers=(("a", b"text"), ("a", b"\xff"), ("n", None))), NOW_MS
+    )
+    assert (read["key"], read["key_bytes"]) == ("a\\xff", b"a\xff")
+    assert orjson.loads(read["headers"]) == [["a", "text"], ["a", None, "/w=="], ["n", None]]
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "shown_ms", "day"),
+    [
+        pytest.param(NOW_MS, NOW_MS, TODAY, id="now"),
+        pytest.param(NOW_MS - 40 * MS_PER_DAY, NOW_MS - 40 * MS_PER_DAY, TODAY - 40, id="weeks ago"),
+        pytest.param(None, None, TODAY, id="none"),
+        pytest.param(-1, None, TODAY, id="before 1970"),
+        pytest.param(0, 0, TODAY, id="a clock that was never set"),
+        pytest.param(NOW_MS + 2 * MS_PER_DAY, NOW_MS + 2 * MS_PER_DAY, TODAY, id="the day after tomorrow"),
+        pytest.param(2**62, None, TODAY, id="no year of a calendar"),
+    ],
+)
+def test_a_wild_timestamp_is_kept_and_makes_no_folder(timestamp_ms: int | None, shown_ms: int | None, day: int) -> None:
+    row = READER.row(record(TOPICS.actions, event().to_json(), timestamp_ms=timestamp_ms), NOW_MS)
+    assert (row["timestamp_ms"], row["timestamp"], row["event_date"]) == (timestamp_ms, shown_ms, day)
+
+
+@given(
+    topic=st.sampled_from([*TOPICS.all, "elsewhere"]),
+    value=st.none()
+    | st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([c.name for c in COLUMNS]), inner),
+        max_leaves=20,
+    ).map(lambda fields: orjson.dumps(fields, option=orjson.OPT_PASSTHROUGH_SUBCLASS) if _fits(fields) else b"{}"),
+    key=st.none() | st.binary(max_size=20),
+    timestamp_ms=st.none() | st.integers(-(2**63), 2**63 - 1),
+    headers=st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=8), st.none() | st.binary(max_size=8))),
+)
+def test_whatever_comes_makes_a_row_with_its_bytes_whole(
+    topic: str,
+    value: bytes | None,
+    key: bytes | None,
+    timestamp_ms: int | None,
+    headers: list[tuple[str, bytes | None]],
+) -> None:
+    came = KafkaRecord(topic, 0, 5, timestamp_ms, key, value, tuple(headers))
+    table = to_arrow([READER.row(came, NOW_MS)])
+    assert [table[name][0].as_py() for name in ("raw", "offset", "timestamp_ms")] == [value, 5, timestamp_ms]
+
+
+def _fits(fields: object) -> bool:
+    try:
+        orjson.dumps(fields)
+    except TypeError:  # an integer beyond 64 bits
+        return False
+    return True
+
+
+@pytest.mark.parametrize("field", ["seq", "duration_ms"])
+def test_a_number_beyond_its_column_is_null_and_stays_in_raw(field: str) -> None:
+    huge = "9" * 400
+    value = event().to_json()[:-1] + f',"{field}":{huge}}}'.encode()
+    table = to_arrow([READER.row(record(TOPICS.actions, value), NOW_MS)])
+    assert table[field][0].as_py() is None
+    assert table["raw"][0].as_py() == value
