@@ -145,6 +145,7 @@ class AuditWriter:
         for attempt in range(1, _ATTEMPTS + 1):
             # 1. A handle of its own for each try: what is compared on it is committed on it.
             table = self._table.open()
+            marks = self._new_marks(table)
             # 2. Is each partition where this writer left it?
             for place, version in self._moved(table).items():
                 dropped[place.topic] += len(self._partitions[place].records)
@@ -158,7 +159,7 @@ class AuditWriter:
             counts, unreadable = Counter[str](), Counter[str]()
             versions = {self._app_id(place): _last(place, p) for place, p in written.items()}
             try:
-                table.append(self._rows(written, now_ms, counts, unreadable), versions | self._new_marks(table))
+                table.append(self._rows(written, now_ms, counts, unreadable), versions | marks)
                 break
             except TableConflict:
                 if attempt == _ATTEMPTS:
