@@ -6,8 +6,8 @@ from fnmatch import translate
 from typing import Any
 
 from haltline.detectors import named, progress
-from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.sql import sql_creations, sql_destructions
+from haltline.detectors.commands import Badness, Destruction, creations, destructions, sql_destructions
+from haltline.detectors.commands.sql import sql_creations
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
 
@@ -149,7 +149,7 @@ class Classifier:
             return ()
         if tool.reading is Reading.SQL:
             return sql_destructions(text)
-        return ()
+        return destructions(text, cwd=_cwd(event)) if tool.reading is Reading.SHELL else ()
 
     def creates(self, event: ActionEvent, action: str) -> tuple[str, ...]:
         """What the action makes, as targets: those of a tool that creates or writes, or what a command line says."""
@@ -161,7 +161,7 @@ class Classifier:
         text = self.text(event, action)
         if tool.reading is Reading.SQL:
             return sql_creations(text)
-        return ()
+        return creations(text, cwd=_cwd(event)) if tool.reading is Reading.SHELL else ()
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
