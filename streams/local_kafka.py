@@ -23,7 +23,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -110,7 +110,7 @@ class LocalKafka:
     Nothing runs before `start` (or the `with` block). `port` None takes a free one, and keeps
     it over restarts. `partitions` is what a topic gets that does not say. Kafka's log is
     `data_dir/kafka.log`. A folder is formatted when it is new; one that holds data is used as
-    it is. Not for use by two processes at once: Kafka locks its folder.
+    it is. One folder serves one node at a time.
     """
 
     def __init__(
@@ -149,9 +149,11 @@ class LocalKafka:
         jars = self._jars = self._jars or fetch()
         if not _is_free(self.port):
             raise LocalKafkaError(f"Kafka: wanted port {self.port} of 127.0.0.1 free, came one in use")
-        properties = self._prepare_data_dir(jars)
         self._log_begins_at = self.log_file.stat().st_size if self.log_file.exists() else 0
-        with self.log_file.open("ab") as log:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with (self.data_dir / "lock").open("wb") as lock, self.log_file.open("ab") as log:
+            self._lock(lock)
+            properties = self._prepare_data_dir(jars)
             self._java = subprocess.Popen(
                 [
                     *("java", "-Xms512m", "-Xmx1G", "-Dlog4j2.level=INFO"),
@@ -160,6 +162,7 @@ class LocalKafka:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                pass_fds=[lock.fileno()],  # the lock is Java's from here on, and ends with it
                 start_new_session=True,  # Ctrl-C is for us: we stop Kafka in order
             )
         try:
@@ -223,6 +226,21 @@ class LocalKafka:
             self._java.kill()  # does nothing when it has ended
             self._java.wait()
             self._java = None
+
+    def _lock(self, file: IO[bytes]) -> None:
+        """Take the folder for one node.
+
+        Kafka's own lock comes too late: a second node on the folder writes into the metadata of the
+        cluster before it finds out, and the first never recovers.
+        """
+        import fcntl  # noqa: PLC0415 - not on Windows, where the command line can still be imported
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LocalKafkaError(
+                f"Kafka: wanted the data folder {self.data_dir} for itself, came another Kafka that uses it"
+            ) from None
 
     def _prepare_data_dir(self, jars: Path) -> Path:
         """Write the properties of this start, and format the folder when it is new."""

@@ -61,12 +61,23 @@ def test_a_port_in_use_is_named(kafka: LocalKafka, tmp_path: Path) -> None:
         LocalKafka(tmp_path, kafka.port).start()
 
 
-def test_what_kafka_logged_is_in_the_error_when_it_dies_at_its_start(kafka: LocalKafka, tmp_path: Path) -> None:
-    (tmp_path / "log").symlink_to(kafka.data_dir / "log")  # locked by the Kafka that runs
-    with pytest.raises(LocalKafkaError, match=r"came its end with status 1(.|\n)*Failed to acquire lock"):
+def test_a_second_one_on_the_same_folder_is_refused_and_harms_nothing(kafka: LocalKafka, kafka_topics: Topics) -> None:
+    with pytest.raises(LocalKafkaError, match=r"wanted the data folder .* for itself, came another Kafka"):
+        LocalKafka(kafka.data_dir).start()
+    _produce(kafka.bootstrap, kafka_topics.actions, b"still here")
+    assert _read_first(kafka.bootstrap, kafka_topics.actions) == b"still here"
+
+
+@pytest.mark.kafka
+def test_what_kafka_logged_is_in_the_error_when_it_dies_at_its_start(tmp_path: Path) -> None:
+    require_kafka()
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "meta.properties").write_text("version=99\n")
+    with pytest.raises(LocalKafkaError, match=r"came its end with status 1\.(.|\n)*kafka\.log(.|\n)*version"):
         LocalKafka(tmp_path).start()
 
 
+@pytest.mark.kafka
 def test_a_death_while_it_runs_is_an_error_with_the_log(tmp_path: Path) -> None:
     require_kafka()
     node = LocalKafka(tmp_path).start()
@@ -103,6 +114,7 @@ def test_fetch_says_what_maven_said_and_leaves_nothing_behind(monkeypatch: pytes
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.kafka
 def test_the_command_runs_kafka_with_the_topics_until_it_is_told_to_stop(tmp_path: Path) -> None:
     require_kafka()
     fetch()
