@@ -70,7 +70,7 @@ class Child:
                 f"Last lines of {self.log_file}:\n{self.last_lines()}"
             )
 
-    def stop(self, *, within_s: float = STOP_WITHIN_S) -> int:
+    def stop(self, *, within_s: float) -> int:
         """Ends it in order, or by force when that takes too long; returns its exit code."""
         if self._process.poll() is None:
             self._process.terminate()
@@ -84,8 +84,9 @@ class Child:
 class Children:
     """The processes of one command: in the end of the `with` block none of them runs, the youngest ended first."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, *, stop_within_s: float = STOP_WITHIN_S) -> None:
         self._logs = logs
+        self._stop_within_s = stop_within_s
         self._children: list[Child] = []
 
     def start_module(
@@ -132,7 +133,7 @@ class Children:
         """Ends them all."""
         with _undisturbed():
             while self._children:
-                self._children.pop().stop()
+                self._children.pop().stop(within_s=self._stop_within_s)
 
     def __enter__(self) -> Self:
         return self

@@ -1,5 +1,6 @@
 """`haltline up`: everything on one machine."""
 
+import logging
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from haltline.streams.local_system import start_audit, start_worker, wait_until_
 from haltline.streams.topics import create_topics
 
 _LOOK_EVERY_S = 0.5
+_log = logging.getLogger(__name__)
 
 
 def up(
@@ -58,7 +60,7 @@ def up(
             )
             health = wait_until_ready(children, worker)
             say(f"Broker   {bootstrap}   (export HALTLINE_BOOTSTRAP={bootstrap})")
-            say(f"Worker   ready; {health}/metrics /healthz /readyz")
+            say(f"Worker   {health}/metrics /healthz /readyz   (process {worker.pid})")
             say(f"Audit    {table}")
             say(f"Logs     {folder / 'logs'}")
             say("Ctrl-C ends all of it.")
@@ -79,7 +81,7 @@ def _broker(stack: ExitStack, folder: Path, kafka_port: int | None, partitions: 
         return broker.bootstrap
     say("Starting Kafka (the first time its jars are fetched) ...")
     node = stack.enter_context(LocalKafka(folder / "data", kafka_port, partitions=partitions))
-    create_topics(AdminClient({"bootstrap.servers": node.bootstrap}), Topics(), partitions, 1)
+    create_topics(AdminClient({"bootstrap.servers": node.bootstrap}, logger=_log), Topics(), partitions, 1)
     return node.bootstrap
 
 
