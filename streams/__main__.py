@@ -17,10 +17,12 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in PROCESSOR:
             raise
-        sys.exit(
+        print(
             f"haltline: the command line needs {missing.name}, which is not installed. "
-            "It comes with the processor: pip install 'haltline[processor]'"
+            "It comes with the processor: pip install 'haltline[processor]'",
+            file=sys.stderr,
         )
+        sys.exit(2)  # as every command that cannot work as it is set up
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """`haltline worker`, `audit`, `kafka`: the processes that do the work."""
 
+import errno
 import logging
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -83,6 +85,7 @@ def worker(
     except ValueError as error:
         fail(error, Exit.USAGE)
     checked = read_policy(policy)
+    _require_free(metrics_host, metrics_port)
     require_topics(bootstrap, [*topics.all, settings.changelog], client_config)
     _log_to_stderr()
     raise typer.Exit(run(settings, topics, checked))
@@ -143,6 +146,7 @@ def audit(
         )
     except ValueError as error:
         fail(error, Exit.USAGE)
+    _require_free(metrics_host, metrics_port)
     open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
     _log_to_stderr()
     raise typer.Exit(run_audit(settings))
@@ -180,6 +184,15 @@ def read_policy(file: Path | None) -> Policy:
         fail(error, Exit.USAGE)
     except OSError as error:
         fail(f"--policy: {error}", Exit.USAGE)
+
+
+def _require_free(host: str, port: int) -> None:
+    """Ends the command when nothing can be served there; two workers on one machine are the usual case."""
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        came = "one in use" if error.errno == errno.EADDRINUSE else str(error)
+        fail(f"--metrics-port: wanted port {port} of {host} free, came {came}; 0 takes a free one", Exit.USAGE)
 
 
 def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> None:

@@ -1,3 +1,4 @@
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,7 +57,7 @@ def test_the_help_of_every_command_holds_an_example_that_parses(path: tuple[str,
 def test_a_bare_install_is_told_what_to_install() -> None:
     without_typer = "import sys; sys.modules['typer'] = None; from haltline.streams.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", without_typer], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    assert done.returncode == Exit.USAGE
     assert done.stderr == (
         "haltline: the command line needs typer, which is not installed. "
         "It comes with the processor: pip install 'haltline[processor]'\n"
@@ -125,6 +126,15 @@ def test_a_policy_that_cannot_be_used_is_exit_2_and_names_the_line(embedded: Emb
     done = haltline("worker", "--policy", str(policy), "--bootstrap", embedded.bootstrap)
     assert done.exit_code == Exit.USAGE
     assert f"{policy}:2: cooldown" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["worker", "audit"])
+def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = haltline(command, "--metrics-port", port, "--bootstrap", embedded.bootstrap)
+    assert done.exit_code == Exit.USAGE
+    assert f"--metrics-port: wanted port {port} of 127.0.0.1 free, came one in use" in done.stderr
 
 
 def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path) -> None:
