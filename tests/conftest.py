@@ -1,5 +1,6 @@
 """Brokers for the tests. Nothing starts before a test asks for it."""
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
 def kafka_topics(kafka: LocalKafka) -> Iterator[Topics]:
     """Every topic, made with 4 partitions on the real Kafka under a prefix of this test's own."""
     topics = Topics(prefix=f"t{uuid.uuid4().hex[:8]}.")
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=logging.getLogger("tests.kafka"))
     changelog = changelog_of(topics)
     create_topics(admin, topics, PARTITIONS, 1, changelog=changelog)
     yield topics

@@ -1,3 +1,4 @@
+import logging
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -25,7 +26,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def admin(kafka: LocalKafka) -> AdminClient:
-    return AdminClient({"bootstrap.servers": kafka.bootstrap})
+    return AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=logging.getLogger("tests.kafka"))
 
 
 @pytest.fixture
