@@ -19,7 +19,9 @@ class Act:
     """One event of a session, read by the policy. Features are worked out when first asked for."""
 
     __slots__ = (
+        "_changes",
         "_classifier",
+        "_creates",
         "_destroys",
         "_effect",
         "_head",
@@ -67,6 +69,8 @@ class Act:
         self.offset = offset
         self._classifier = classifier
         self._effect: Effect | None = None
+        self._changes: bool | None = None
+        self._creates: tuple[str, ...] | None = None
         self._head: str | None = None
         self._destroys: tuple[Destruction, ...] | None = None
         self._losses: tuple[Destruction, ...] | None = None
@@ -127,20 +131,17 @@ class Act:
                 self._losses = tuple(Destruction(verb, what, Badness[how]) for verb, what, how in self.call.losses)
             else:
                 destroys = self.destroys
-                self._losses = tuple(filter(self._is_loss, destroys)) if destroys else ()
+                self._losses = tuple(filter(self.calls.belongings.is_loss, destroys)) if destroys else ()
         return self._losses
-
-    def _is_loss(self, destruction: Destruction) -> bool:
-        if destruction.badness is Badness.PLAIN:
-            return not self.calls.made(destruction.target)
-        return destruction.badness is Badness.SEVERE
 
     @property
     def creates(self) -> tuple[str, ...]:
         """What the action makes, as targets."""
         if self.call is not None:
             return tuple(self.call.creates)
-        return self._classifier.creates(self.event, self.action)
+        if self._creates is None:
+            self._creates = self._classifier.creates(self.event, self.action)
+        return self._creates
 
     @property
     def head(self) -> str:
@@ -163,7 +164,16 @@ class Act:
         """Whether it changes anything that a later call could see."""
         if self.call is not None:
             return self.call.changes
-        return self._classifier.changes(self.event, self.action)
+        if self._changes is None:
+            self._changes = self._classifier.changes(self.event, self.action)
+        return self._changes
+
+    @property
+    def produces(self) -> bool:
+        """Whether it runs a program or writes: it may leave files that nobody named."""
+        if self.call is not None:
+            return self.call.produces
+        return self._classifier.produces(self.event, self.action)
 
     @property
     def waits(self) -> bool:

@@ -1,22 +1,19 @@
-"""What a session remembers of its calls: which are open, which are done, and whose things it touched."""
+"""What a session remembers of its calls: which are open, which are done, and whose things they touched."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from haltline.detectors.belongings import Belongings
 from haltline.schemas.events import ActionEvent, Kind
 
 if TYPE_CHECKING:
     from haltline.detectors.act import Act
 
-T = TypeVar("T")
-
 MAX_OPEN_CALLS = 64
 """Calls that are remembered until their result comes; the oldest are forgotten first."""
 MAX_DONE_CALLS = 32
 """Results that are remembered, so that an attempt that comes after its result does not count again."""
-MAX_TARGETS = 256
-"""Targets of which it is known whether the session made them; the oldest are forgotten first."""
 
 
 class Phase(StrEnum):
@@ -49,6 +46,7 @@ class Call:
     head: str = ""
     """The beginning of the command line or program, or the first target: what the call is about."""
     changes: bool = False
+    produces: bool = False
     waits: bool = False
 
 
@@ -61,8 +59,7 @@ class Calls:
     open: dict[str, Call] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     """Call id to event time of the result, epoch milliseconds."""
-    own: dict[str, bool] = field(default_factory=dict)
-    """By target: True, the session made it; False, it was there when the session destroyed it."""
+    belongings: Belongings = field(default_factory=Belongings)
 
     def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
         """Where the event stands, and the attempt that it is the result of.
@@ -94,56 +91,52 @@ class Calls:
             return None
         return next((call for key, call in self.open.items() if key == _anonymous(action, call.index)), None)
 
-    def made(self, target: str) -> bool:
-        """Whether the session itself made the target, or a folder that it is in."""
-        if not self.own:
-            return False
-        own = self.own.get(target)
-        if own is not None or not target.startswith("path="):
-            return own is True
-        parent = target.rpartition("/")[0]
-        while parent:
-            if self.own.get(parent):
-                return True
-            parent = parent.rpartition("/")[0]
-        return False
-
     def note(self, act: "Act") -> None:
         """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
         if act.phase is Phase.NONE:
             return
-        call_id = act.event.call_id
         if act.is_attempt:
             self.actions += 1
             for loss in act.losses:
-                _remember(self.own, loss.target, value=False, limit=MAX_TARGETS)
+                self.belongings.lost(loss)
         if act.is_result:
-            if act.call is not None:
-                self.open.pop(act.call.key, None)
-            if call_id is not None:
-                self.done.pop(call_id, None)
-                _remember(self.done, call_id, act.time_ms, limit=MAX_DONE_CALLS)
-            # A program that failed in the end may have made something before.
-            if not act.refused and (not act.failed or act.runs):
-                for target in act.creates:
-                    _remember(self.own, target, value=True, limit=MAX_TARGETS)
+            self._note_result(act)
             return
+        call_id = act.event.call_id
         key = call_id if call_id is not None else _anonymous(act.action, act.index)
         call = Call(key, act.time_ms, act.index, act.event.event_id, act.offset, act.action, act.effect.value)
         call.losses = [[loss.verb, loss.target, loss.badness.name] for loss in act.losses]
         call.creates = list(act.creates)
-        call.head, call.changes, call.waits = act.head, act.changes, act.waits
+        call.head, call.changes, call.waits, call.produces = act.head, act.changes, act.waits, act.produces
         self.open.pop(key, None)
-        _remember(self.open, key, call, limit=MAX_OPEN_CALLS)
+        self.open[key] = call
+        if len(self.open) > MAX_OPEN_CALLS:
+            del self.open[next(iter(self.open))]
+
+    def _note_result(self, act: "Act") -> None:
+        call_id = act.event.call_id
+        if act.call is not None:
+            self.open.pop(act.call.key, None)
+        if call_id is not None:
+            self.done.pop(call_id, None)
+            self.done[call_id] = act.time_ms
+            if len(self.done) > MAX_DONE_CALLS:
+                del self.done[next(iter(self.done))]
+        # A program that failed in the end may have done something before.
+        if act.refused or (act.failed and not act.runs):
+            return
+        belongings = self.belongings
+        for target in act.creates:
+            belongings.made(target)
+        if act.changes:
+            belongings.changed = max(belongings.changed, act.index)
+        if act.produces:
+            belongings.produced = max(belongings.produced, act.index)
+        if not act.failed:
+            for loss in act.losses:
+                belongings.took_away(loss, act.index)
 
 
 def _anonymous(action: str, index: int) -> str:
     """The key of a call that has no id."""
     return f"\0{action}\0{index}"
-
-
-def _remember(known: dict[str, T], key: str, value: T, *, limit: int) -> None:
-    """Adds what is not known yet; beyond the limit the oldest is forgotten."""
-    known.setdefault(key, value)
-    if len(known) > limit:
-        del known[next(iter(known))]

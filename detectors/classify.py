@@ -127,6 +127,13 @@ class Classifier:
             return Effect.DESTRUCTIVE
         return effect
 
+    def produces(self, event: ActionEvent, action: str) -> bool:
+        """Whether the action runs a program, or writes."""
+        tool = self.tool(action)
+        if tool.effect is Effect.EXEC and tool.reading is Reading.SHELL:
+            return progress.produces(self.text(event, action))
+        return tool.effect is Effect.WRITE or (tool.effect is Effect.EXEC and tool.reading is Reading.PLAIN)
+
     def destroys(self, event: ActionEvent, action: str) -> tuple[Destruction, ...]:
         """What the action would take away: every target of a destructive tool, or what a command line says."""
         tool = self.tool(action)
@@ -161,7 +168,9 @@ class Classifier:
         text = self.text(event, action)
         if tool.reading is Reading.SQL:
             return sql_creations(text)
-        return creations(text, cwd=_cwd(event)) if tool.reading is Reading.SHELL else ()
+        if tool.reading is not Reading.SHELL or not progress.may_create(text):
+            return ()
+        return creations(text, cwd=_cwd(event))
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""

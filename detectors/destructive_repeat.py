@@ -5,8 +5,10 @@ Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt
     `window_s` or within the session's last `last_actions` actions. Executed is what was not refused:
     an attempt that ended in an error was tried, and one whose result is still open goes on.
     A declared batch changes nothing here.
-Quiet: attempts that were refused; scratch, build output, and what the session itself made; other targets.
-Misses: one thing under two names that only its system knows to be one.
+Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
+    as a file that its programs make anew after each removal; other targets.
+Misses: one thing under two names that only its system knows to be one; repeats that lie further apart than both
+    windows.
 """
 
 from dataclasses import dataclass, field

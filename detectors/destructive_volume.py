@@ -4,12 +4,13 @@ Fires: on every destructive attempt that makes `max_deletes` within `window_s`, 
     `max_deletes_in_actions` within the session's last `last_actions` actions (real agents take 5 to
     40 seconds for a call, so that a slow one never makes three in a minute); on every one beyond what
     a declared batch allows. Each thing that an attempt would take away counts once, so that one call
-    with ten assets is ten; the same thing twice counts twice. An entry that is exactly `window_s`
-    old still counts.
-Quiet: scratch, build output, and what the session itself made; attempts that were refused; a
+    with ten assets is ten; but the files that one command line removes are one, since that is how
+    everybody cleans up. The same thing twice counts twice. An entry that is exactly `window_s` old
+    still counts.
+Quiet: scratch, build output, and what is the session's own (see `belongings`); attempts that were refused; a
     declared batch, up to the number that was declared.
-Misses: destruction that neither the tool's name, nor the policy, nor the command line tells;
-    sessions that stay below both counts; many sessions that destroy a little each.
+Misses: destruction that neither the tool's name, nor the policy, nor the command line tells; many files in one
+    command line; sessions that stay below both counts; many sessions that destroy a little each.
 """
 
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Phase
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.commands.model import Destruction
 from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.control import Batch
 from haltline.schemas.events import Kind
@@ -67,8 +69,7 @@ class DestructiveVolume(Detector[State]):
             return None
         if act.batch is not None:
             return self._under_batch(state, act, act.batch)
-        for loss in act.losses:
-            state.entries.append(entry(act, loss.target))
+        state.entries += [entry(act, loss.target) for loss in _counted(act)]
         kept = max(_MAX_ENTRIES, self.max_deletes, self.max_deletes_in_actions)
         del state.entries[:-kept]
         fast = within(state.entries, self.window_s * 1000)
@@ -92,7 +93,7 @@ class DestructiveVolume(Detector[State]):
         name = f"{batch.actions} {batch.expires} {batch.max_deletes}"
         if state.batch != name:
             state.batch, state.batch_count = name, 0
-        state.batch_count += len(act.losses)
+        state.batch_count += len(_counted(act))
         if state.batch_count <= batch.max_deletes:
             return None
         reason = f"{state.batch_count} destructive actions in a batch that was declared for {batch.max_deletes}"
@@ -114,10 +115,18 @@ class DestructiveVolume(Detector[State]):
         )
 
 
+def _counted(act: Act) -> list[Destruction]:
+    """The losses, of the files of one command line only the first."""
+    if not act.runs or len(act.losses) == 1:
+        return list(act.losses)
+    files = [loss for loss in act.losses if loss.target.startswith("path=")]
+    return files[:1] + [loss for loss in act.losses if not loss.target.startswith("path=")]
+
+
 def _take_back(state: State, act: Act) -> None:
     if act.phase is not Phase.RESULT or act.call is None:
         return
     kept = [e for e in state.entries if e[EVENT_ID] != act.call.event_id]
     if len(kept) == len(state.entries) and state.batch_count:
-        state.batch_count = max(0, state.batch_count - len(act.losses))
+        state.batch_count = max(0, state.batch_count - len(_counted(act)))
     state.entries = kept

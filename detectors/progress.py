@@ -44,8 +44,23 @@ _WRITERS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
         ),
     ),
 )  # fmt: skip
+_CREATE_HINTS = (
+    "CREATE ",
+    "create ",
+    "startproject",
+    "startapp",
+    "createdb",
+    "venv",
+    "docker",
+    "git branch",
+    "git tag",
+)
 _SQL_CHANGES = re.compile(
     r"\b(?:insert|update|delete|create|alter|drop|truncate|replace|merge|grant|revoke|copy)\b", re.IGNORECASE
+)
+_PROGRAM = re.compile(
+    r"(?:^|[\s;&|(])(?:\./\S|(?:python|pypy|node|deno|ruby|perl|php|bash|sh|zsh|java|make|cmake|ninja|npm|npx|yarn|pnpm|bun"
+    r"|cargo|go|mvn|gradle|dotnet|docker|pytest|tox|nox|sphinx-build|jupyter|uv|poetry|rake|bundle|Rscript|julia)[\d.]*\s)"
 )
 _WAITS = re.compile(r"(?:^|[;&|(\n]\s*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(")
 _LEAD = re.compile(
@@ -69,6 +84,16 @@ def changes(command: str) -> bool:
 def changes_sql(statement: str) -> bool:
     """Whether the statement changes data or schema."""
     return _SQL_CHANGES.search(statement, 0, _READ_CHARS) is not None
+
+
+def produces(command: str) -> bool:
+    """Whether the command line runs a program, which may leave files that the line does not name."""
+    return _PROGRAM.search(command, 0, _READ_CHARS) is not None
+
+
+def may_create(command: str) -> bool:
+    """Whether it is worth while to work out what the command line creates."""
+    return changes(command) or any(hint in command for hint in _CREATE_HINTS)
 
 
 def waits(command: str) -> bool:

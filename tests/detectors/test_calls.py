@@ -5,7 +5,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from haltline.detectors.act import Act
-from haltline.detectors.calls import MAX_DONE_CALLS, MAX_OPEN_CALLS, MAX_TARGETS, Calls, Phase
+from haltline.detectors.belongings import MAX_TARGETS
+from haltline.detectors.calls import MAX_DONE_CALLS, MAX_OPEN_CALLS, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.policy import Policy
@@ -159,7 +160,11 @@ def test_everything_that_is_remembered_is_bounded() -> None:
         take(calls, proposed(second, f"open {second}"))
         take(calls, completed(second, f"done {second}", "create_asset", targets=[f"asset_id={second}"]))
         take(calls, delete(second, f"asset_id=x{second}"))
-    assert (len(calls.open), len(calls.done), len(calls.own)) == (MAX_OPEN_CALLS, MAX_DONE_CALLS, MAX_TARGETS)
+    assert (len(calls.open), len(calls.done), len(calls.belongings.own)) == (
+        MAX_OPEN_CALLS,
+        MAX_DONE_CALLS,
+        MAX_TARGETS,
+    )
 
 
 def test_comes_back_equal_from_json() -> None:
