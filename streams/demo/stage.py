@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from haltline.schemas import wire
@@ -83,9 +84,11 @@ class Stage:
 
     def say(self, who: str, text: str) -> None:
         """One line: when, who, what."""
-        line = Text(f"{time.monotonic() - self._began_s:6.1f} s  ", style="dim")
-        line.append(f"{who:<10}", style=_STYLES[who])
-        line.append(text)
+        line = Table.grid(padding=(0, 1))  # so that a long text is folded under itself
+        line.add_column(width=8, justify="right", style="dim")
+        line.add_column(width=9, style=_STYLES[who])
+        line.add_column()
+        line.add_row(f"{time.monotonic() - self._began_s:.1f} s", who, Text(text))
         self._console.print(line)
 
     def title(self, text: str, what: str) -> None:
