@@ -40,7 +40,7 @@ jars: setup
 	@$(BIN)/python -m haltline.streams.local_kafka --fetch || [ "$$CI" != true ]
 
 check: setup ## Format, lint, types and the direction of imports
-	@status=0; for tool in 'ruff format --check' 'ruff check' mypy lint-imports; do \
+	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
 	  echo "$$tool"; $(BIN)/$$tool || status=1; done; exit $$status
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)

@@ -45,7 +45,9 @@ _MESSAGES: Mapping[str, str] = {
         "You keep getting the same error. Stop repeating the call: read the error, "
         "check that what you refer to exists and that you may use it, then try another way or report it."
     ),
-    "resource_growth": "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need.",
+    "resource_growth": (
+        "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."
+    ),
 }
 
 _BY_LEVEL: Mapping[Level, str] = {

@@ -17,6 +17,7 @@ def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
 
     Raises:
         ValueError: the policy cannot be used.
+
     """
     core = Core(policy)
     metrics = Metrics()
