@@ -1,7 +1,7 @@
 """A worker with the smallest pipeline: per key, how many records and the sum of what they hold.
 
 A record is JSON: {"n": 1}. The state of a key carries the offsets it includes, so each record
-counts once; every tenth of a key is told on the topic of outputs, with an id that a repeated
+counts once; every tenth (or `--tell-every`) of a key is told on the topic of outputs, with an id that a repeated
 record makes again.
 """
 
@@ -14,16 +14,17 @@ import orjson
 
 from haltline.streams.runtime import Load, Outbox, RawRecord, WorkerSettings, run_worker
 
-TELL_EVERY = 10
-
 
 class Counting:
     """Counts per key; `fail_on` is a value of n that raises, as a fault in a pipeline would."""
 
-    def __init__(self, load: Load, outbox: Outbox, *, output: str, fail_on: int | None = None) -> None:
+    def __init__(
+        self, load: Load, outbox: Outbox, *, output: str, tell_every: int = 10, fail_on: int | None = None
+    ) -> None:
         self._load = load
         self._outbox = outbox
         self._output = output
+        self._tell_every = tell_every
         self._fail_on = fail_on
         self._live: dict[bytes, dict[str, Any]] = {}
         self._partition: dict[bytes, int] = {}
@@ -51,7 +52,7 @@ class Counting:
             state["count"] += 1
             state["sum"] += n
             dirty.add(key)
-            if state["count"] % TELL_EVERY == 0:
+            if state["count"] % self._tell_every == 0:
                 self._outbox.send(
                     self._output,
                     key=key,
@@ -85,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--metrics-port", type=int)
     parser.add_argument("--standby-replicas", type=int, default=0)
     parser.add_argument("--max-poll-records", type=int, default=1000)
+    parser.add_argument("--tell-every", type=int, default=10)
     parser.add_argument("--fail-on", type=int)
     asked = parser.parse_args(arguments)
     settings = WorkerSettings(
@@ -101,7 +103,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         standby_replicas=asked.standby_replicas,
         max_poll_records=asked.max_poll_records,
     )
-    return run_worker(settings, lambda load, outbox: Counting(load, outbox, output=asked.output, fail_on=asked.fail_on))
+    return run_worker(
+        settings,
+        lambda load, outbox: Counting(
+            load, outbox, output=asked.output, tell_every=asked.tell_every, fail_on=asked.fail_on
+        ),
+    )
 
 
 if __name__ == "__main__":
