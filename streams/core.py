@@ -153,8 +153,9 @@ class Core:
         if command.kind is CommandKind.KILL:
             decision = self._controller.kill(standing, command, state.agent_id)
             killed = standing.killed
-            record = control_record(state.session_id, state.agent_id, killed) if killed is not None else None
-            return Outcome(state, decision=decision, control=record)
+            if decision is None or killed is None:
+                return Outcome(state)  # killed already: what stands says by whom and when
+            return Outcome(state, decision=decision, control=control_record(state.session_id, state.agent_id, killed))
         if command.kind is CommandKind.RESET:
             # Anew, but what was already taken in stays taken in.
             state.calls, state.detectors, state.standing = Calls(), {}, Standing()

@@ -240,6 +240,14 @@ def test_every_decision_carries_its_evidence_by_offset() -> None:
     ]
 
 
+def test_a_second_kill_leaves_the_first_ones_record() -> None:
+    session = Session()
+    first = session.command(CommandKind.KILL, 1)
+    again = session.command(CommandKind.KILL, 2)
+    assert first.control is not None
+    assert (first.control.since, again.decision, again.control) == (at(1), None, None)
+
+
 def test_two_runs_of_the_same_events_decide_the_same() -> None:
     runs = [[Session()(attempt(s)) for s in (0.0, 6.0, 12.0)] for _ in range(2)]
     assert runs[0] == runs[1]
