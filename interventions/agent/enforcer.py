@@ -220,11 +220,11 @@ class Enforcer:
                 _resolve(asked.verdict, None)
         return asked.verdict
 
-    def taken(self, event_id: str) -> Decision | None:
-        """The verdict, if there is one already; waits no longer."""
+    def taken(self, event_id: str, verdict: "Future[Decision | None]") -> Decision | None:
+        """The verdict, if there is one already; expects it no longer."""
         with self._lock:
-            asked = self._asked.pop(event_id, None)
-        return None if asked is None or asked.verdict.cancel() else asked.verdict.result()
+            self._asked.pop(event_id, None)
+        return None if verdict.cancel() else verdict.result()
 
     def give_up(self, event_id: str, verdict: "Future[Decision | None]", *, refused: bool) -> Decision | None:
         """Waits no longer: the call is refused for it, or goes on. The verdict, if it came in time."""

@@ -78,6 +78,11 @@ class Guard:
         return self._enforcer.killed is not None
 
     @property
+    def ready(self) -> bool:
+        """Whether it is known what stands: the control topic has been read."""
+        return self._enforcer.is_loaded
+
+    @property
     def dropped(self) -> int:
         """Records that were not published because there was no room: the broker is away or too slow."""
         return self._reporter.dropped
@@ -161,6 +166,8 @@ class Guard:
         """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""
         if self._pid != os.getpid():
             self._go_on_after_fork()
+        if self._started_s is not None:
+            return
         with self._start_lock:
             if self._started_s is not None:
                 return
@@ -215,8 +222,8 @@ class Guard:
                 raise _NOBODY.refusal() from None
 
     def _admission(self, action: Action) -> Steps:
-        call, enforcer = action.call, self._enforcer
         self.start()
+        call, enforcer = action.call, self._enforcer
         if not enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
             yield enforcer.when_loaded(), left_s
 
@@ -241,7 +248,7 @@ class Guard:
         if answer is None:
             known = known and self._link.up
         elif call.mode == "local":
-            verdict = enforcer.taken(proposal.event_id)
+            verdict = enforcer.taken(proposal.event_id, answer)
         else:
             if self._link.up and (closed or not enforcer.is_silent):
                 try:
@@ -301,6 +308,7 @@ class Guard:
     def _action(
         self, name: str, args: Mapping[str, Any], targets: Sequence[str], hint: Effect | None, mode: CallMode | None
     ) -> Action:
+        self.start()
         return Action(self, Call(name, args, targets, hint, mode or self.settings.mode, self._reporter.call_id()))
 
     def _refuse(self, call: Call, cause: Cause, held_back: int = 0) -> Refused:

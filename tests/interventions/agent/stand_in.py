@@ -95,6 +95,7 @@ class StandIn:
     ) -> None:
         self._stopping.set()
         self._thread.join()
+        self._producer.close()
 
 
 def now_ms() -> int:
@@ -137,6 +138,10 @@ def standing(
         decided_at=now_ms(),
         stopped_at=now_ms() if stopped else None,
     )
+
+
+def silent(event: ActionEvent) -> None:
+    """Never answers."""
 
 
 def third_delete_kills() -> Say:

@@ -74,14 +74,13 @@ def test_an_expired_decision_counts_as_none() -> None:
 
 
 def test_a_silent_worker_costs_a_read_one_budget_and_not_one_each() -> None:
-    guard = ScriptedGuard(*[None] * 5, budget_s=0.5)
+    guard = ScriptedGuard(*[None] * 100, budget_s=1.0)
     started_s = time.monotonic()
-    for _ in range(5):
+    for _ in range(100):
         with guard.action("get_asset"):
             pass
-    took_s = time.monotonic() - started_s
-    assert 0.5 <= took_s < 5 * 0.5
-    assert [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED] == [True] * 5
+    assert time.monotonic() - started_s < 50  # one budget is 1 s, all would be 100 s
+    assert [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED] == [True] * 100
 
 
 def test_a_worker_that_answers_again_is_waited_for_again() -> None:

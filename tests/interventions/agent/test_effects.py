@@ -1,0 +1,29 @@
+import pytest
+
+from haltline.detectors.classify import Classifier
+from haltline.interventions.agent.effects import DESTRUCTIVE, READS, known_effect
+from haltline.schemas.events import Effect
+from haltline.schemas.policy import Policy
+
+
+@pytest.mark.parametrize("glob", [*DESTRUCTIVE, *READS])
+@pytest.mark.parametrize("prefix", ["", "mcp__warehouse__", "catalog."])
+def test_the_agents_side_and_the_classifier_agree_on(glob: str, prefix: str) -> None:
+    action = prefix + glob.replace("*", "asset")
+    assert known_effect(action, None) is Classifier(Policy()).tool(action).effect
+
+
+@pytest.mark.parametrize(
+    ("action", "hint", "expected"),
+    [
+        pytest.param("delete_asset", None, Effect.DESTRUCTIVE, id="a destructive name"),
+        pytest.param("DELETE_ASSET", None, Effect.DESTRUCTIVE, id="in capitals too"),
+        pytest.param("delete_asset", Effect.READ, Effect.DESTRUCTIVE, id="a hint does not lower it"),
+        pytest.param("get_asset", Effect.DESTRUCTIVE, Effect.DESTRUCTIVE, id="a hint raises it"),
+        pytest.param("frobnicate", None, Effect.EXEC, id="an unknown name may do anything"),
+        pytest.param("frobnicate", Effect.READ, Effect.READ, id="unless its producer says what it does"),
+        pytest.param("undelete_asset", None, Effect.EXEC, id="a name that only contains one"),
+    ],
+)
+def test_the_effect_of(action: str, hint: Effect | None, expected: Effect) -> None:
+    assert known_effect(action, hint) is expected

@@ -1,0 +1,81 @@
+"""Local mode: the worker's own core decides in the agent's process."""
+
+import threading
+
+import pytest
+
+from haltline.interventions.agent import Guard, Level, Refused
+from haltline.schemas.events import Kind
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn, standing
+from tests.waiting import wait_until
+
+
+def attempts(guard: Guard, times: int, *, asset_id: str = "fact_sales") -> list[str]:
+    @guard.tool
+    def delete_asset(asset_id: str) -> str:
+        return "executed"
+
+    came = []
+    for _ in range(times):
+        try:
+            came.append(delete_asset(asset_id))
+        except Refused as refused:
+            came.append(refused.code)
+    return came
+
+
+def test_the_third_delete_is_refused_without_any_broker() -> None:
+    with Guard(mode="local", session_id="s1") as guard:
+        assert attempts(guard, 5) == ["executed", "executed", *["session_killed_loop_guard"] * 3]
+        assert guard.killed
+
+
+def test_the_second_delete_is_warned_of() -> None:
+    heard: list[tuple[Level, str]] = []
+    guard = Guard(mode="local", on_advice=lambda advice: heard.append((advice.level, advice.code)))
+    attempts(guard, 2)
+    assert heard == [(Level.NUDGE, "loop_suspected")]
+
+
+def test_the_policy_that_is_given_decides() -> None:
+    policy = Policy(rules={"destructive_repeat": Rule(enabled=False), "destructive_volume": Rule(enabled=False)})
+    guard = Guard(mode="local", policy=policy)
+    assert attempts(guard, 10) == ["executed"] * 10
+
+
+def test_a_policy_that_cannot_be_used_is_refused_at_the_start() -> None:
+    with pytest.raises(ValueError, match="no_such_detector"):
+        Guard(mode="local", policy=Policy(rules={"no_such_detector": Rule()}))
+
+
+def test_other_sessions_are_not_touched() -> None:
+    killed, other = Guard(mode="local"), Guard(mode="local")
+    assert attempts(killed, 3)[-1] == "session_killed_loop_guard"
+    assert attempts(other, 2) == ["executed", "executed"]
+
+
+def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:
+    guard = Guard(mode="local")
+    came: list[str] = []
+    threads = [threading.Thread(target=lambda: came.extend(attempts(guard, 5))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert came.count("executed") == 2
+    assert set(came) == {"executed", "session_killed_loop_guard"}
+
+
+def test_with_a_broker_it_tells_what_it_does_and_hears_of_kills(embedded: EmbeddedBroker) -> None:
+    with (
+        StandIn(embedded.bootstrap) as worker,
+        Guard(mode="local", session_id="s1", bootstrap=embedded.bootstrap, start_budget_s=20) as guard,
+    ):
+        assert attempts(guard, 1) == ["executed"]
+        wait_until(lambda: worker.of(Kind.COMPLETED), "what was done has arrived")
+        assert not worker.of(Kind.PROPOSED)[0].await_verdict
+        worker.control(standing(code="session_killed_by_operator"))
+        wait_until(lambda: guard.killed, "the kill has arrived")
+        assert attempts(guard, 1, asset_id="other") == ["session_killed_by_operator"]

@@ -1,0 +1,93 @@
+"""Secrets do not leave the process."""
+
+import pytest
+
+from haltline.interventions.agent.redaction import redact, redact_text
+from haltline.interventions.agent.testing import ScriptedGuard
+
+KEY_BLOCK = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("key AKIAIOSFODNN7EXAMPLE.", "key [redacted:aws_access_key].", id="an AWS access key"),
+        pytest.param("ghp_" + "a1B2" * 9, "[redacted:github_token]", id="a GitHub token"),
+        pytest.param("github_pat_" + "a1B2_" * 6, "[redacted:github_token]", id="a fine-grained GitHub token"),
+        pytest.param("xoxb-1234567890-abcdef", "[redacted:slack_token]", id="a Slack token"),
+        pytest.param("sk_live_" + "a1B2" * 6, "[redacted:stripe_key]", id="a Stripe key"),
+        pytest.param("use sk-proj-" + "a1B2" * 6, "use [redacted:api_key]", id="an API key of a model"),
+        pytest.param(JWT, "[redacted:jwt]", id="a JSON web token"),
+        pytest.param(f"a\n{KEY_BLOCK}\nb", "a\n[redacted:private_key]\nb", id="a private key block"),
+        pytest.param(KEY_BLOCK[:45], "[redacted:private_key]", id="a private key block that was cut"),
+        pytest.param("Bearer abcdefgh123", "Bearer [redacted:bearer]", id="a bearer token"),
+        pytest.param(
+            "postgres://bob:hunter2@db/x", "postgres://[redacted:url_password]@db/x", id="a password in an address"
+        ),
+        pytest.param("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted:password] psql", id="a variable of a command"),
+        pytest.param("?token=abc123&page=2", "?token=[redacted:token]&page=2", id="a parameter of an address"),
+        pytest.param(
+            '{"api_key": "abc123", "n": 1}', '{"api_key": "[redacted:api_key]", "n": 1}', id="a field of a JSON text"
+        ),
+        pytest.param(
+            "the task-list for sk-learn says delete fact_sales",
+            "the task-list for sk-learn says delete fact_sales",
+            id="nothing in plain words",
+        ),
+        pytest.param("/src/token.py", "/src/token.py", id="nothing in a path"),
+    ],
+)
+def test_a_text_is_told_without(text: str, expected: str) -> None:
+    assert redact_text(text) == expected
+    assert redact_text(redact_text(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({"password": "x"}, {"password": "[redacted:password]"}, id="a password"),
+        pytest.param({"DB_PASSWD": 1234}, {"DB_PASSWD": "[redacted:passwd]"}, id="a password that is a number"),
+        pytest.param({"apiKey": "x", "api-key": "y"}, {"apiKey": "[redacted:apikey]", "api-key": "[redacted:api_key]"},
+                     id="an API key however it is written"),
+        pytest.param({"h": {"Authorization": "Basic eA=="}}, {"h": {"Authorization": "[redacted:authorization]"}},
+                     id="a header deep inside"),
+        pytest.param({"credentials": {"user": "bob"}}, {"credentials": "[redacted:credential]"}, id="a whole object"),
+        pytest.param([{"secret": ["a"]}], [{"secret": "[redacted:secret]"}], id="a list"),
+        pytest.param({"max_tokens": 9, "tokens": 1.5}, {"max_tokens": 9, "tokens": 1.5}, id="but numbers of tokens"),
+        pytest.param({"token": None, "secret": False}, {"token": None, "secret": False}, id="and that there is none"),
+        pytest.param({"note": "AKIAIOSFODNN7EXAMPLE"}, {"note": "[redacted:aws_access_key]"}, id="a value by its form"),
+    ],
+)  # fmt: skip
+def test_arguments_are_told_without(value: object, expected: object) -> None:
+    assert redact(value) == expected
+
+
+def test_what_is_too_deep_is_cut() -> None:
+    deep: object = "AKIAIOSFODNN7EXAMPLE"
+    for _ in range(500):
+        deep = [deep]
+    assert "[cut]" in str(redact(deep))
+    assert "AKIA" not in str(redact(deep))
+
+
+def test_arguments_targets_error_and_output_of_a_call_are_told_without_secrets() -> None:
+    guard = ScriptedGuard()
+    secret = "ghp_" + "a1B2" * 9
+
+    @guard.tool(targets=("url",))
+    def fetch_page(url: str, token: str) -> str:
+        return f"the page of {token}"
+
+    @guard.tool
+    def log_in(password: str) -> None:
+        raise PermissionError(f"no entry with {secret} for password={password}")
+
+    fetch_page(f"https://example.org/?token={secret}", token=secret)
+    with pytest.raises(PermissionError):
+        log_in("hunter2!")
+    guard.model_turn(output=f"I use {secret}")
+    published = b"".join(event.to_json() for event in guard.events)
+    assert secret.encode() not in published
+    assert b"hunter2" not in published
+    assert published.count(b"[redacted:github_token]") >= 3
