@@ -164,9 +164,7 @@ def test_after_a_kill_every_proposal_is_refused_and_counted() -> None:
 
 
 def command(kind: CommandKind, scope: ScopeKind = ScopeKind.SESSION, scope_id: str = "s1") -> Command:
-    return Command(
-        command_id="k1", kind=kind, scope=scope, id=scope_id, by="alice", reason="it loops", time=T0_MS
-    )
+    return Command(command_id="k1", kind=kind, scope=scope, id=scope_id, by="alice", reason="it loops", time=T0_MS)
 
 
 def test_an_operators_kill_is_a_decision_once() -> None:
