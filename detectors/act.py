@@ -1,6 +1,6 @@
 """An event as detectors see it: with what the policy knows of the tool and what the session knows of the call."""
 
-from haltline.detectors import progress
+from haltline.detectors import classify, progress
 from haltline.detectors.calls import Call, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.detectors.commands.model import Badness, Destruction
@@ -8,6 +8,7 @@ from haltline.detectors.errors import Normalization, error_key
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence
+from haltline.schemas.policy import Tool
 
 __all__ = ["Act", "Call", "Calls", "Phase"]
 
@@ -21,17 +22,18 @@ class Act:
     __slots__ = (
         "_changes",
         "_classifier",
-        "_creates",
         "_destroys",
-        "_effect",
-        "_head",
         "_losses",
+        "_text",
+        "_tool",
         "action",
         "batch",
         "call",
         "calls",
         "event",
         "index",
+        "is_attempt",
+        "is_result",
         "offset",
         "partition",
         "phase",
@@ -67,23 +69,16 @@ class Act:
         self.topic = topic
         self.partition = partition
         self.offset = offset
+        self.is_attempt = phase is Phase.ATTEMPT or phase is Phase.BOTH
+        """True once for each call: at its proposal, or at its result when it was never proposed."""
+        self.is_result = phase is Phase.RESULT or phase is Phase.BOTH
+        """True once for each call: when what came of it is known."""
         self._classifier = classifier
-        self._effect: Effect | None = None
+        self._tool: Tool | None = None
+        self._text: str | None = None
         self._changes: bool | None = None
-        self._creates: tuple[str, ...] | None = None
-        self._head: str | None = None
         self._destroys: tuple[Destruction, ...] | None = None
         self._losses: tuple[Destruction, ...] | None = None
-
-    @property
-    def is_attempt(self) -> bool:
-        """True once for each call: at its proposal, or at its result when it was never proposed."""
-        return self.phase is Phase.ATTEMPT or self.phase is Phase.BOTH
-
-    @property
-    def is_result(self) -> bool:
-        """True once for each call: when what came of it is known."""
-        return self.phase is Phase.RESULT or self.phase is Phase.BOTH
 
     @property
     def failed(self) -> bool:
@@ -99,36 +94,50 @@ class Act:
         return self.event.outcome is Outcome.REFUSED
 
     @property
+    def tool(self) -> Tool:
+        """What is known of the tool."""
+        if self._tool is None:
+            self._tool = self._classifier.tool_of(self.event, self.action)
+        return self._tool
+
+    @property
+    def text(self) -> str:
+        """The command line, statement or program that it runs; empty when it runs none, and of a result."""
+        if self._text is None:
+            self._text = classify.text_of(self.event, self.tool)
+        return self._text
+
+    @property
     def runs(self) -> bool:
         """Whether the tool runs a program, a command line or a statement."""
-        return self._classifier.tool(self.action).effect is Effect.EXEC
+        return self.call.runs if self.call is not None else self.tool.effect is Effect.EXEC
 
     @property
     def effect(self) -> Effect:
-        """What the action does: the policy's reading, raised by the producer's hint, never lowered."""
-        if self._effect is None:
-            if self.call is not None:
-                self._effect = Effect(self.call.effect)
-            else:
-                self._effect = self._classifier.effect(self.event, self.action)
-        return self._effect
+        """What the action does: the policy's reading, raised by the producer's hint and by what it would destroy."""
+        if self.call is not None:
+            return Effect(self.call.effect)
+        effect = classify.effect_of(self.event, self.tool)
+        return Effect.DESTRUCTIVE if effect is Effect.EXEC and self.destroys else effect
 
     @property
     def destroys(self) -> tuple[Destruction, ...]:
         """What the action would take away, scratch and the session's own things too; of a result, `losses` only."""
+        if self.call is not None:
+            return self.losses
         if self._destroys is None:
-            if self.call is not None:
-                self._destroys = self.losses
-            else:
-                self._destroys = self._classifier.destroys(self.event, self.action)
+            self._destroys = classify.destroys(self._classifier, self.event, self.tool, self.action, self.text)
         return self._destroys
 
     @property
     def losses(self) -> tuple[Destruction, ...]:
-        """What somebody would miss: neither scratch nor what the session itself made."""
+        """What somebody would miss: neither scratch nor the session's own."""
         if self._losses is None:
             if self.call is not None:
-                self._losses = tuple(Destruction(verb, what, Badness[how]) for verb, what, how in self.call.losses)
+                known = self.call.losses
+                self._losses = (
+                    tuple(Destruction(verb, what, Badness[how]) for verb, what, how in known) if known else ()
+                )
             else:
                 destroys = self.destroys
                 self._losses = tuple(filter(self.calls.belongings.is_loss, destroys)) if destroys else ()
@@ -139,25 +148,19 @@ class Act:
         """What the action makes, as targets."""
         if self.call is not None:
             return tuple(self.call.creates)
-        if self._creates is None:
-            self._creates = self._classifier.creates(self.event, self.action)
-        return self._creates
+        return classify.creates(self._classifier, self.event, self.tool, self.text)
 
     @property
     def head(self) -> str:
         """The beginning of the command line or program, or the first target."""
         if self.call is not None:
             return self.call.head
-        if self._head is None:
-            text = self._classifier.text(self.event, self.action)
-            self._head = text[:_HEAD_CHARS] or self._classifier.targets(self.event)[0]
-        return self._head
+        return self.text[:_HEAD_CHARS] or self._classifier.targets(self.event)[0]
 
     @property
     def subject(self) -> str:
         """What the call is about: its tool with the program and its argument, or with its first target."""
-        head = self.head
-        return f"{self.action} {progress.subject(head) if self.runs else head}"
+        return f"{self.action} {progress.subject(self.head) if self.runs else self.head}"
 
     @property
     def changes(self) -> bool:
@@ -165,25 +168,18 @@ class Act:
         if self.call is not None:
             return self.call.changes
         if self._changes is None:
-            self._changes = self._classifier.changes(self.event, self.action)
+            self._changes = classify.changes(self.event, self.tool, self.text)
         return self._changes
 
     @property
     def produces(self) -> bool:
         """Whether it runs a program or writes: it may leave files that nobody named."""
-        if self.call is not None:
-            return self.call.produces
-        return self._classifier.produces(self.event, self.action)
+        return self.call.produces if self.call is not None else classify.produces(self.tool, self.text)
 
     @property
     def waits(self) -> bool:
         """Whether it looks at something that is expected to change by itself."""
-        if self.call is not None:
-            return self.call.waits
-        tool = self._classifier.tool(self.action)
-        if tool.effect is Effect.POLL or self.event.effect is Effect.POLL:
-            return True
-        return self.runs and progress.waits(self._classifier.text(self.event, self.action))
+        return self.call.waits if self.call is not None else classify.waits(self.event, self.tool, self.text)
 
     def error_key(self, level: Normalization) -> str:
         """The error in its normal form; empty when the call did not fail, or said nothing of why."""

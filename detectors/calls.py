@@ -47,6 +47,7 @@ class Call:
     """The beginning of the command line or program, or the first target: what the call is about."""
     changes: bool = False
     produces: bool = False
+    runs: bool = False
     waits: bool = False
 
 
@@ -107,7 +108,8 @@ class Calls:
         call = Call(key, act.time_ms, act.index, act.event.event_id, act.offset, act.action, act.effect.value)
         call.losses = [[loss.verb, loss.target, loss.badness.name] for loss in act.losses]
         call.creates = list(act.creates)
-        call.head, call.changes, call.waits, call.produces = act.head, act.changes, act.waits, act.produces
+        call.head, call.changes, call.waits = act.head, act.changes, act.waits
+        call.produces, call.runs = act.produces, act.runs
         self.open.pop(key, None)
         self.open[key] = call
         if len(self.open) > MAX_OPEN_CALLS:

@@ -64,6 +64,13 @@ _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _MAX_ID_CHARS = 480
 _CACHED_NAMES = 4096
+_GUESSES = (
+    ("command", Tool(match="*", effect=Effect.EXEC, reading=Reading.SHELL)),
+    ("cmd", Tool(match="*", effect=Effect.EXEC, reading=Reading.SHELL)),
+    ("sql", Tool(match="*", effect=Effect.EXEC, reading=Reading.SQL)),
+    ("statement", Tool(match="*", effect=Effect.EXEC, reading=Reading.SQL)),
+)
+_LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -86,91 +93,20 @@ class Classifier:
 
     def _look_up(self, action: str) -> Tool:
         # `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` are named by their last part.
-        names = dict.fromkeys((action.lower(), _snake(action), self._short_name(action)))
+        names = dict.fromkeys((action.lower(), _snake(action), _short_name(action)))
         for pattern, tool in self._tools:
             if any(pattern.match(name) for name in names):
                 return tool
         return Tool(match=action)
 
-    @staticmethod
-    def _short_name(action: str) -> str:
-        return re.split(r"__|[./:]", _snake(action))[-1]
-
-    def text(self, event: ActionEvent, action: str) -> str:
-        """The command line, statement or program that the action runs; empty when it runs none."""
+    def tool_of(self, event: ActionEvent, action: str) -> Tool:
+        """What is known of the event's tool; one that is not known is guessed by its arguments."""
         tool = self.tool(action)
-        if tool.effect is not Effect.EXEC or not event.args:
-            return ""
-        for name in _TEXT_ARGS[tool.reading]:
-            value = event.args.get(name)
-            if isinstance(value, str):
-                return value
-            if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
-                return shlex.join(value)
-        return ""
-
-    def changes(self, event: ActionEvent, action: str) -> bool:
-        """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
-        tool = self.tool(action)
-        effect = tool.effect if event.effect is None or tool.effect is not None else event.effect
-        if effect is not Effect.EXEC:
-            return effect is None or effect in _CHANGING or event.effect in _CHANGING
-        text = self.text(event, action)
-        return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes(text)
-
-    def effect(self, event: ActionEvent, action: str) -> Effect:
-        """The policy's effect of the tool, raised by the producer's hint and by what it would destroy."""
-        effect = self.tool(action).effect or Effect.READ
-        if event.effect is not None and event.effect > effect:
-            effect = event.effect
-        if effect is Effect.EXEC and self.destroys(event, action):
-            return Effect.DESTRUCTIVE
-        return effect
-
-    def produces(self, event: ActionEvent, action: str) -> bool:
-        """Whether the action runs a program, or writes."""
-        tool = self.tool(action)
-        if tool.effect is Effect.EXEC and tool.reading is Reading.SHELL:
-            return progress.produces(self.text(event, action))
-        return tool.effect is Effect.WRITE or (tool.effect is Effect.EXEC and tool.reading is Reading.PLAIN)
-
-    def destroys(self, event: ActionEvent, action: str) -> tuple[Destruction, ...]:
-        """What the action would take away: every target of a destructive tool, or what a command line says."""
-        tool = self.tool(action)
-        if tool.effect is Effect.DESTRUCTIVE or event.effect is Effect.DESTRUCTIVE:
-            found = self._read_text(tool, event, action) if tool.effect is Effect.EXEC else ()
-            verb = self._short_name(action) or "destroy"
-            return found or tuple(
-                Destruction(verb, target, named.badness(verb, target)) for target in self.targets(event)
-            )
-        if tool.effect is Effect.EXEC:
-            return self._read_text(tool, event, action)
-        args = event.args
-        if args and str(args.get("method", "")).upper() == "DELETE" and _is_id(args.get("url")):
-            return (Destruction("http_delete", f"url={args['url']}", Badness.PLAIN),)
-        return ()
-
-    def _read_text(self, tool: Tool, event: ActionEvent, action: str) -> tuple[Destruction, ...]:
-        text = self.text(event, action)
-        if not text:
-            return ()
-        if tool.reading is Reading.SQL:
-            return sql_destructions(text)
-        return destructions(text, cwd=_cwd(event)) if tool.reading is Reading.SHELL else ()
-
-    def creates(self, event: ActionEvent, action: str) -> tuple[str, ...]:
-        """What the action makes, as targets: those of a tool that creates or writes, or what a command line says."""
-        tool = self.tool(action)
-        if tool.effect is Effect.WRITE:
-            return self.targets(event)
-        if tool.effect is not Effect.EXEC:
-            return ()
-        text = self.text(event, action)
-        if tool.reading is Reading.SQL:
-            return sql_creations(text)
-        if tool.reading is not Reading.SHELL or not progress.may_create(text):
-            return ()
-        return creations(text, cwd=_cwd(event))
+        if tool.effect is None and event.args:
+            for name, guess in _GUESSES:
+                if isinstance(event.args.get(name), str):
+                    return guess
+        return tool
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
@@ -184,10 +120,89 @@ class Classifier:
             value = args.get(name)
             kind = "path" if name in _PATH_ARGS else name
             if _is_id(value):
-                return (named.target(kind, value),)
+                return (named.target(kind, value, _cwd(event)),)
             if isinstance(value, list) and value and all(_is_id(item) for item in value):
-                return tuple(dict.fromkeys(named.target(kind, item) for item in value))
+                return tuple(dict.fromkeys(named.target(kind, item, _cwd(event)) for item in value))
         return ("unknown",)
+
+
+def text_of(event: ActionEvent, tool: Tool) -> str:
+    """The command line, statement or program that the action runs; empty when it runs none."""
+    args = event.args
+    if tool.effect is not Effect.EXEC or not args:
+        return ""
+    for name in _TEXT_ARGS[tool.reading]:
+        value = args.get(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            return shlex.join(value)
+    return ""
+
+
+def effect_of(event: ActionEvent, tool: Tool) -> Effect:
+    """The policy's effect of the tool, raised by the producer's hint, never lowered."""
+    effect = tool.effect or Effect.READ
+    return event.effect if event.effect is not None and event.effect.rank > effect.rank else effect
+
+
+def destroys(classifier: Classifier, event: ActionEvent, tool: Tool, action: str, text: str) -> tuple[Destruction, ...]:
+    """What the action would take away: every target of a destructive tool, or what a command line says."""
+    if tool.effect is Effect.EXEC:
+        found = _read(event, tool, text) if text else ()
+        if found or event.effect is not Effect.DESTRUCTIVE:
+            return found
+    if tool.effect is Effect.DESTRUCTIVE or event.effect is Effect.DESTRUCTIVE:
+        verb = _short_name(action) or "destroy"
+        return tuple(Destruction(verb, what, named.badness(verb, what)) for what in classifier.targets(event))
+    args = event.args
+    if args and "method" in args and str(args["method"]).upper() == "DELETE" and _is_id(args.get("url")):
+        return (Destruction("http_delete", f"url={args['url']}", Badness.PLAIN),)
+    return ()
+
+
+def _read(event: ActionEvent, tool: Tool, text: str) -> tuple[Destruction, ...]:
+    if tool.reading is Reading.SHELL:
+        return destructions(text, cwd=_cwd(event))
+    return sql_destructions(text) if tool.reading is Reading.SQL else ()
+
+
+def creates(classifier: Classifier, event: ActionEvent, tool: Tool, text: str) -> tuple[str, ...]:
+    """What the action makes, as targets: those of a tool that creates or writes, or what a command line says."""
+    if tool.effect is Effect.WRITE:
+        return classifier.targets(event)
+    if not text or tool.reading is Reading.PLAIN:
+        return ()
+    if tool.reading is Reading.SQL:
+        return sql_creations(text)
+    written = progress.written_file(text)
+    if written:
+        return (named.target("path", written, _cwd(event)),)
+    return creations(text, cwd=_cwd(event)) if progress.may_create(text) else ()
+
+
+def changes(event: ActionEvent, tool: Tool, text: str) -> bool:
+    """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
+    effect = tool.effect or event.effect
+    if effect is Effect.EXEC:
+        return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes(text)
+    return effect is None or effect in _CHANGING or event.effect in _CHANGING
+
+
+def produces(tool: Tool, text: str) -> bool:
+    """Whether the action runs a program, or writes: it may leave files that nobody named."""
+    if tool.effect is Effect.EXEC:
+        return tool.reading is Reading.PLAIN or (tool.reading is Reading.SHELL and progress.produces(text))
+    return tool.effect is Effect.WRITE
+
+
+def waits(event: ActionEvent, tool: Tool, text: str) -> bool:
+    """Whether the action looks at something that is expected to change by itself."""
+    return tool.effect is Effect.POLL or event.effect is Effect.POLL or (bool(text) and progress.waits(text))
+
+
+def _short_name(action: str) -> str:
+    return _LAST_PART.split(_snake(action))[-1]
 
 
 def _snake(action: str) -> str:
@@ -196,10 +211,10 @@ def _snake(action: str) -> str:
 
 def _cwd(event: ActionEvent) -> str | None:
     """The working directory, where the event says it."""
+    args = event.args or {}
     for name in _CWD_ARGS:
-        value = (event.args or {}).get(name)
-        if isinstance(value, str) and value:
-            return value
+        if name in args and isinstance(args[name], str):
+            return args[name] or None
     return None
 
 

@@ -46,6 +46,6 @@ def badness(action: str, target: str) -> Badness:
     return Badness.SEVERE if about in _HOLDS_MANY and not is_test(name) else Badness.PLAIN
 
 
-def target(kind: str, value: object) -> str:
-    """A target in canonical form: of a path, without what does not matter."""
-    return f"path={canonical(str(value))}" if kind == "path" else f"{kind}={value}"
+def target(kind: str, value: object, cwd: str | None = None) -> str:
+    """A target in canonical form: of a path, without what does not matter, and below `cwd` where that is known."""
+    return f"path={canonical(str(value), cwd)}" if kind == "path" else f"{kind}={value}"

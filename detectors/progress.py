@@ -9,9 +9,10 @@ import re
 _READ_CHARS = 4096
 MAX_SUBJECT_CHARS = 120
 
+_REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")
 _WRITERS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     # A plain `in` is ten times as fast as a search, and nearly every command holds none of these.
-    ((">",), re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")),
+    ((">",), _REDIRECTS),
     (("sed ", "perl "), re.compile(r"\b(?:sed|perl)\s+(?:-\w+\s+)*-\w*i")),
     (
         ("tee ", "mv ", "cp ", "rm ", "mkdir ", "touch ", "chmod ", "chown ", "ln ", "patch ", "install ", "zip ",
@@ -45,16 +46,11 @@ _WRITERS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
     ),
 )  # fmt: skip
 _CREATE_HINTS = (
-    "CREATE ",
-    "create ",
-    "startproject",
-    "startapp",
-    "createdb",
-    "venv",
-    "docker",
-    "git branch",
-    "git tag",
-)
+    "tee ", "touch ", "mkdir ", "cp ", "mv ", "install -", "ln ", "clone ", "checkout -", "switch -", "git branch",
+    "git tag", "worktree", "wget ", "curl ", "CREATE ", "create ", "startproject", "startapp", "createdb", "venv",
+    "docker", "scp ", "of=", " mb ",
+)  # fmt: skip
+_HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
 _SQL_CHANGES = re.compile(
     r"\b(?:insert|update|delete|create|alter|drop|truncate|replace|merge|grant|revoke|copy)\b", re.IGNORECASE
 )
@@ -91,9 +87,23 @@ def produces(command: str) -> bool:
     return _PROGRAM.search(command, 0, _READ_CHARS) is not None
 
 
+def written_file(command: str) -> str:
+    """The file of a `cat <<'EOF' > file` that is all of the command line; empty for anything else."""
+    first, _, rest = command.partition("\n")
+    found = _HEREDOC.fullmatch(first) if first.startswith("cat ") else None
+    if found is None:
+        return ""
+    end = f"\n{found[1] or found[4]}"
+    after = f"\n{rest}".rstrip()
+    closed = after.find(f"{end}\n")
+    return (found[2] or found[3]) if closed < 0 else ""
+
+
 def may_create(command: str) -> bool:
     """Whether it is worth while to work out what the command line creates."""
-    return changes(command) or any(hint in command for hint in _CREATE_HINTS)
+    if any(hint in command for hint in _CREATE_HINTS):
+        return True
+    return ">" in command and _REDIRECTS.search(command, 0, _READ_CHARS) is not None
 
 
 def waits(command: str) -> bool:

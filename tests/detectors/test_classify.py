@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from haltline.detectors.act import Act, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
@@ -10,9 +11,14 @@ from tests.builders import event
 CLASSIFIER = Classifier(Policy())
 
 
+def read(e: ActionEvent, classifier: Classifier = CLASSIFIER) -> Act:
+    """The event as the first of its session."""
+    return Act(e, classifier=classifier, phase=Phase.BOTH, calls=Calls())
+
+
 def lost(e: ActionEvent, classifier: Classifier = CLASSIFIER) -> list[str]:
     """Verb and target of what the event would destroy."""
-    return [f"{d.verb} {d.target}" for d in classifier.destroys(e, e.action)]
+    return [f"{d.verb} {d.target}" for d in read(e, classifier).destroys]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ def lost(e: ActionEvent, classifier: Classifier = CLASSIFIER) -> list[str]:
     ],
 )
 def test_effect_by_name(action: str, effect: Effect) -> None:
-    assert CLASSIFIER.effect(event(0, action), action) is effect
+    assert read(event(0, action)).effect is effect
 
 
 @pytest.mark.parametrize(
@@ -53,7 +59,7 @@ def test_effect_by_name(action: str, effect: Effect) -> None:
     ],
 )
 def test_hints(action: str, hint: Effect, effect: Effect) -> None:
-    assert CLASSIFIER.effect(event(0, action, effect=hint), action) is effect
+    assert read(event(0, action, effect=hint)).effect is effect
 
 
 def test_the_policy_is_asked_first() -> None:
@@ -65,7 +71,7 @@ def test_the_policy_is_asked_first() -> None:
         target_args=("draft_no",),
     )
     classifier = Classifier(policy)
-    assert classifier.effect(event(0, "delete_draft"), "delete_draft") is Effect.WRITE
+    assert read(event(0, "delete_draft"), classifier).effect is Effect.WRITE
     assert classifier.targets(event(0, "x", args={"draft_no": 7, "id": 9})) == ("draft_no=7",)
     assert lost(event(0, "warehouse", args={"query": "DROP TABLE t"}), classifier) == ["drop_table table=t"]
 
@@ -118,6 +124,15 @@ def test_the_producers_targets_come_first() -> None:
         pytest.param(event(0, "get_asset", "asset_id=a"), [], id="a read"),
         pytest.param(event(0, "bash", args={"command": 7}), [], id="a command that is none"),
         pytest.param(event(0, "bash"), [], id="no command"),
+        pytest.param(
+            event(0, "odd", args={"cmd": "rm /srv/a"}), ["rm path=/srv/a"], id="an unknown tool with a command"
+        ),
+        pytest.param(
+            event(0, "odd", args={"sql": "DROP TABLE t"}), ["drop_table table=t"], id="an unknown tool with SQL"
+        ),
+        pytest.param(
+            event(0, "bash", args={"command": "rm a", "cwd": "/srv"}), ["rm path=/srv/a"], id="where it is done"
+        ),
     ],
 )
 def test_destroys(e: ActionEvent, expected: list[str]) -> None:
@@ -131,10 +146,21 @@ def test_destroys(e: ActionEvent, expected: list[str]) -> None:
         pytest.param(event(0, "Write", args={"file_path": "/a"}), ("path=/a",), id="a file"),
         pytest.param(event(0, "sql", args={"query": "CREATE TABLE t (a int)"}), ("table=t",), id="by SQL"),
         pytest.param(event(0, "get_asset", "asset_id=a"), (), id="a read"),
+        pytest.param(
+            event(0, "bash", args={"command": "cat > a <<'E'\nx\nE", "cwd": "/w"}), ("path=/w/a",), id="a heredoc"
+        ),
+        pytest.param(
+            event(0, "bash", args={"command": "cat <<E > ./a/../b\nx\nE"}), ("path=b",), id="a heredoc without cwd"
+        ),
+        pytest.param(
+            event(0, "bash", args={"command": "cat <<E > a\nx\nE\ntouch b"}),
+            ("path=a", "path=b"),
+            id="more after a heredoc",
+        ),
     ],
 )
 def test_creates(e: ActionEvent, expected: tuple[str, ...]) -> None:
-    assert CLASSIFIER.creates(e, e.action) == expected
+    assert read(e).creates == expected
 
 
 @pytest.mark.parametrize(
@@ -153,7 +179,7 @@ def test_creates(e: ActionEvent, expected: tuple[str, ...]) -> None:
     ],
 )
 def test_changes(e: ActionEvent, expected: bool) -> None:
-    assert CLASSIFIER.changes(e, e.action) is expected
+    assert read(e).changes is expected
 
 
 def test_the_cache_of_names_is_bounded() -> None:
