@@ -19,11 +19,11 @@ from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
 import pydantic
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from haltline.detectors.act import Act, Phase
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.window import Entry, evidence
+from haltline.detectors.window import INDEX, Entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -46,7 +46,6 @@ _GROWING, _FALLING = 1.2, 0.8
 """A step counts as growing from the one ratio on, and as falling below the other; between them is noise."""
 _FLOOR_TO_LEAST = 8
 """An amount counts as at least this part of the floor."""
-_MAX_LIMITS = 16
 
 
 @dataclass(slots=True)
@@ -58,11 +57,11 @@ class State:
     """The session tells its model turns: each begins a step."""
     resulted: bool = False
     """A result of this step has come: the next attempt begins a new one."""
-    points: dict[str, list[Entry]] = field(default_factory=dict)
-    totals: dict[str, float] = field(default_factory=dict)
-    limits: dict[str, float] = field(default_factory=dict)
+    points: dict[Resource, list[Entry]] = field(default_factory=dict)
+    totals: dict[Resource, float] = field(default_factory=dict)
+    limits: dict[Resource, float] = field(default_factory=dict)
     """Limits that the session declared for itself."""
-    found: dict[str, list[int]] = field(default_factory=dict)
+    found: dict[Resource, list[int]] = field(default_factory=dict)
     """By resource: step and severity of the last finding."""
 
 
@@ -79,11 +78,16 @@ class ResourceGrowth(Detector[State]):
     min_points: Annotated[int, Field(ge=3, le=100)] = 4
     window: Annotated[int, Field(ge=3, le=100)] = 5
     """Steps that are looked at."""
-    floors: dict[Resource, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    floors: dict[Resource, Annotated[float, Field(ge=0)]] = Field(default_factory=dict, validate_default=True)
     """Other floors than the built-in ones."""
     limits: dict[Resource, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """Totals that a session must not exceed; of memory, the level."""
     limit_steps: Annotated[int, Field(ge=0, le=1000)] = 3
+
+    @field_validator("floors")
+    @classmethod
+    def _all_floors(cls, floors: dict[Resource, float]) -> dict[Resource, float]:
+        return FLOORS | floors
 
     @model_validator(mode="after")
     def _ordered(self) -> "ResourceGrowth":
@@ -108,62 +112,64 @@ class ResourceGrowth(Detector[State]):
         """Adds to the step, and looks at the resources that grew."""
         if act.event.kind is Kind.SESSION_STARTED:
             if act.event.task is not None:
-                declared = act.event.task.limits.items()
-                state.limits = {name: limit for name, limit in declared if name in FLOORS and limit > 0}
+                declared = act.event.task.limits
+                state.limits = {name: declared[name] for name in FLOORS if declared.get(name, 0) > 0}
             return None
         _step(state, act)
         worst: Finding | None = None
         for name, amount in _amounts(act):
-            self._add(state, act, name, amount)
-            if amount > 0 and len(state.points[name]) >= self.min_points:
-                finding = self._look(state, act, name)
-                if finding is not None and (worst is None or finding.severity > worst.severity):
-                    worst = finding
+            points = self._add(state, act, name, amount)
+            if len(points) < self.min_points:
+                continue
+            now, before = points[-1][_VALUE], points[-2][_VALUE]
+            if now < self.floors[name] or now <= self.growth * before:  # type: ignore[operator]  # amounts are numbers
+                continue
+            finding = self._look(state, act, name, points)
+            if finding is not None and (worst is None or finding.severity > worst.severity):
+                worst = finding
         return worst
 
     def near(self, state: State) -> float:
         """The growth of the last two steps, as a part of what is a finding; the highest of all resources."""
         near = 0.0
         for name, points in state.points.items():
-            if len(points) >= self.min_points and float(points[-1][_VALUE]) >= self._floor(name):
+            if len(points) >= self.min_points and float(points[-1][_VALUE]) >= self.floors[name]:
                 mean = _mean_growth(self._values(name, points[-self.min_points :]))
                 near = max(near, min(1.0, (mean - 1) / (self.growth - 1)))
         return near
 
-    def _floor(self, name: str) -> float:
-        return self.floors.get(name, FLOORS[name])  # type: ignore[call-overload,index,no-any-return]  # a key of FLOORS
-
-    def _values(self, name: str, points: list[Entry]) -> list[float]:
+    def _values(self, name: Resource, points: list[Entry]) -> list[float]:
         """The amounts; growth from next to nothing to a little is no growth, so the smallest are raised."""
-        least = max(self._floor(name) / _FLOOR_TO_LEAST, 1e-9)
+        least = max(self.floors[name] / _FLOOR_TO_LEAST, 1e-9)
         return [max(float(p[_VALUE]), least) for p in points]
 
-    def _add(self, state: State, act: Act, name: Resource, amount: float) -> None:
-        points = state.points.setdefault(name, [])
-        if not points or points[-1][1] != state.step:
+    def _add(self, state: State, act: Act, name: Resource, amount: float) -> list[Entry]:
+        points = state.points.get(name)
+        if points is None:
+            points = state.points[name] = []
+        if not points or points[-1][INDEX] != state.step:
             points.append([act.time_ms, state.step, act.event.event_id, act.offset, amount])
-            del points[: -self.window]
+            if len(points) > self.window:
+                del points[0]
         else:
             before = float(points[-1][_VALUE])
             together = max(before, amount) if name in {"memory_bytes", "duration_ms"} else before + amount
             points[-1] = [act.time_ms, state.step, act.event.event_id, act.offset, together]
         state.totals[name] = amount if name == "memory_bytes" else state.totals.get(name, 0.0) + amount
+        return points
 
-    def _look(self, state: State, act: Act, name: Resource) -> Finding | None:
-        points = state.points[name]
-        if float(points[-1][_VALUE]) < self._floor(name):
-            return None
+    def _look(self, state: State, act: Act, name: Resource, points: list[Entry]) -> Finding | None:
         for length in range(len(points), self.min_points - 1, -1):
-            values = self._values(name, points[-length:])
-            mean = self._sustained(values)
-            if mean is not None:
-                finding = self._found(state, act, name, points[-length:], mean)
-                # A step grows while its parallel calls come in: it is told again when it has become worse.
-                told = state.found.get(name)
-                if told is not None and told[0] == state.step and told[1] >= finding.severity.rank:
-                    return None
-                state.found[name] = [state.step, finding.severity.rank]
-                return finding
+            mean = self._sustained(self._values(name, points[-length:]))
+            if mean is None:
+                continue
+            finding = self._found(state, act, name, points[-length:], mean)
+            # A step grows while its parallel calls come in: it is told again when it has become worse.
+            told = state.found.get(name)
+            if told is not None and told[0] == state.step and told[1] >= finding.severity.rank:
+                return None
+            state.found[name] = [state.step, finding.severity.rank]
+            return finding
         return None
 
     def _sustained(self, values: list[float]) -> float | None:
@@ -188,7 +194,7 @@ class ResourceGrowth(Detector[State]):
             "growth": self.growth,
             "high": self.high,
             "critical": self.critical,
-            "floor": self._floor(name),
+            "floor": self.floors[name],
         }
         limits = [limits[name] for limits in (self.limits, state.limits) if name in limits]
         if limits:
@@ -223,23 +229,23 @@ def _step(state: State, act: Act) -> None:
 def _amounts(act: Act) -> list[tuple[Resource, float]]:
     """What the event says that was used; a usage of zero is not known, an output of zero bytes is."""
     event = act.event
-    found: list[tuple[Resource, float]] = []
+    found: list[tuple[Resource, float]] = [("calls", 1)] if act.is_attempt else []
     usage = event.usage
     if usage is not None:
-        said: tuple[tuple[Resource, float], ...] = (
-            ("tokens", usage.input_tokens + usage.output_tokens + usage.cache_read_tokens),
-            ("cost_usd", usage.cost_usd),
-            ("memory_bytes", usage.memory_bytes),
-            ("file_ops", usage.file_ops),
-        )
-        found = [(name, amount) for name, amount in said if amount > 0]
+        tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
+        if tokens:
+            found.append(("tokens", tokens))
+        if usage.cost_usd:
+            found.append(("cost_usd", usage.cost_usd))
+        if usage.memory_bytes:
+            found.append(("memory_bytes", usage.memory_bytes))
+        if usage.file_ops:
+            found.append(("file_ops", usage.file_ops))
     if act.is_result:
         if event.output_bytes is not None:
             found.append(("output_bytes", event.output_bytes))
         if event.duration_ms:
             found.append(("duration_ms", event.duration_ms))
-    if act.is_attempt:
-        found.append(("calls", 1))
     return found
 
 
