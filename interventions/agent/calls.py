@@ -37,6 +37,7 @@ class Call:
     mode: CallMode
     call_id: str
     described: Plain | None = field(default=None, init=False)
+    known_targets: list[str] | None = field(default=None, init=False)
     said_targets: list[str] = field(default_factory=list, init=False)
 
     @property
@@ -47,8 +48,10 @@ class Call:
     @property
     def match_targets(self) -> list[str]:
         """What an entry about a target may name: the declared targets, and `name=value` of simple arguments."""
-        simple = [f"{name}={value}" for name, value in self.args.items() if isinstance(value, str | int)]
-        return [*self.targets, *simple]
+        if self.known_targets is None:
+            simple = [f"{n}={v}" for n, v in self.args.items() if isinstance(v, int) or _is_short_text(v)]
+            self.known_targets = [*self.targets, *simple]
+        return self.known_targets
 
     def describe(self, settings: GuardSettings) -> dict[str, Any]:
         """The fields of an event that tell what is called; worked out once."""
@@ -67,6 +70,10 @@ class Call:
             "targets": self.said_targets,
             "effect": self.hint,
         }
+
+
+def _is_short_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _MAX_NAME_CHARS
 
 
 def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:

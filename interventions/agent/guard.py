@@ -16,13 +16,14 @@ from haltline.interventions.agent.calls import Call, Targets, describe_error, de
 from haltline.interventions.agent.enforcer import Advice, Cause, Enforcer
 from haltline.interventions.agent.kafka_link import KafkaLink
 from haltline.interventions.agent.link import Decider, Link, NoLink
+from haltline.interventions.agent.redaction import redact_text
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.reporter import Reporter, now_ms
 from haltline.interventions.agent.settings import CallMode, GuardOptions, GuardSettings
 from haltline.interventions.agent.tools import guarded, name_of
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Decision
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Task, Usage
 from haltline.schemas.policy import Policy
 
 P = ParamSpec("P")
@@ -84,8 +85,8 @@ class Guard:
 
     @property
     def dropped(self) -> int:
-        """Records that were not published because there was no room: the broker is away or too slow."""
-        return self._reporter.dropped
+        """Records that did not reach the broker: it was away for too long, or too slow."""
+        return self._reporter.dropped + self._link.undelivered
 
     @overload
     def tool(self, function: Callable[P, R], /) -> Callable[P, R]: ...
@@ -173,9 +174,12 @@ class Guard:
                 return
             self._started_s = time.monotonic()
         atexit.register(self.close)
-        self._link.start(self._enforcer)
+        try:
+            self._link.start(self._enforcer)
+        except Exception:  # no thread to be had, the interpreter ends: calls follow the fail policy
+            log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
-            self._tell(Kind.SESSION_STARTED, task=self.settings.task)
+            self._tell(Kind.SESSION_STARTED, task=_without_secrets(self.settings.task))
 
     def close(self) -> None:
         """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""
@@ -218,8 +222,9 @@ class Guard:
             raise
         except Exception:
             log.exception("haltline: session %s: %s could not be checked", self.session_id, action.call.action)
-            if self._is_closed(action.call):
-                raise _NOBODY.refusal() from None
+            cause = self._enforcer.against(action.call.action, action.call.targets)
+            if cause is not None or self._is_closed(action.call):
+                raise (cause or _NOBODY).refusal() from None
 
     def _admission(self, action: Action) -> Steps:
         self.start()
@@ -326,7 +331,12 @@ class Guard:
 
     def _say_refused(self, call: Call, why: str) -> None:
         """One event is enough: the detectors take a refused end without a proposal as an attempt that was none."""
-        self._tell(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **call.describe(self.settings))
+        try:
+            fields = call.describe(self.settings)
+        except Exception:  # the refusal holds, whatever cannot be told of it
+            log.exception("haltline: session %s: %s could not be described", self.session_id, call.action)
+            fields = {"call_id": call.call_id}
+        self._tell(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
 
     def _is_closed(self, call: Call) -> bool:
         """Whether the call is refused when there is no verdict."""
@@ -364,11 +374,17 @@ class Guard:
 def _known(
     action: str, effect: Effect | str | None, mode: str | None
 ) -> tuple[Effect | None, Literal["async", "blocking"] | None]:
+    if not isinstance(action, str) or not action:
+        raise ValueError(f"tool: name: wanted a text, came {action!r}")
     if effect is not None and effect not in set(Effect):
         raise ValueError(f"tool {action}: effect: wanted one of {', '.join(Effect)}, came {effect!r}")
     if mode is not None and mode not in {"async", "blocking"}:
         raise ValueError(f"tool {action}: mode: wanted async or blocking, came {mode!r}")
     return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
+
+
+def _without_secrets(task: Task | None) -> Task | None:
+    return None if task is None else task.model_copy(update={"goal": redact_text(task.goal)})
 
 
 def _link(settings: GuardSettings) -> Link:

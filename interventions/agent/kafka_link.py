@@ -66,6 +66,7 @@ class KafkaLink:
                     "acks": "all",
                     "delivery.report.only.error": True,
                     "on_delivery": self._undelivered,
+                    "error_cb": self._on_error,
                 },
                 logger=log,
             )
@@ -79,7 +80,8 @@ class KafkaLink:
         self._down = False
         self._closed = False
         self.undelivered = 0
-        """Events that the broker did not take."""
+        """Records that the broker did not take in time."""
+        self._complaint = ""
 
     @property
     def up(self) -> bool:
@@ -101,7 +103,6 @@ class KafkaLink:
         try:
             self._producer.produce(topic, value=value, key=self._key)
         except (BufferError, KafkaException):
-            self.undelivered += 1
             return False
         return True
 
@@ -120,12 +121,13 @@ class KafkaLink:
             try:
                 self._read(receiver)
             except Exception as error:  # the agent goes on whatever happens here; its calls follow the fail policy
-                if str(error) != told:
-                    log.warning("haltline: session %s: cannot read decisions: %s", self._session_id, error)
-                    told = str(error)
+                self._producer.poll(0)
+                why = f"{error} ({self._complaint})" if self._complaint else str(error)
+                if why != told:
+                    log.warning("haltline: session %s: cannot read decisions: %s", self._session_id, why)
+                    told = why
                 receiver.unloaded()
                 self._down = not isinstance(error, _Lost)
-                self._producer.poll(0)
                 self._stopping.wait(_RETRY_S)
 
     def _read(self, receiver: Receiver) -> None:
@@ -224,6 +226,8 @@ class KafkaLink:
             )  # fmt: skip
 
     def _on_error(self, error: KafkaError) -> None:
+        """Something of the library's own; served by `poll`."""
+        self._complaint = error.str()
         if error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}:
             self._suspect = True
 

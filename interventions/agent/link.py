@@ -30,6 +30,10 @@ class Link(Protocol):
     def up(self) -> bool:
         """False: records surely cannot be carried now."""
 
+    @property
+    def undelivered(self) -> int:
+        """Records that were handed over and did not arrive."""
+
     def start(self, receiver: Receiver) -> None:
         """Begin to read. Returns at once."""
 
@@ -44,6 +48,7 @@ class NoLink:
     """Nowhere: for local mode without a broker. Nothing is ever killed from outside."""
 
     up = True
+    undelivered = 0
 
     def start(self, receiver: Receiver) -> None:
         """Nothing stands, and nothing comes."""

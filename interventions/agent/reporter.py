@@ -1,15 +1,18 @@
 """What the guard says: events of the session, and answers to decisions. Nothing here waits for the broker."""
 
 import itertools
+import logging
 import time
 import uuid
-from typing import Any
+from typing import Any, Final
 
 from haltline.interventions.agent.link import Link
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
+
+log: Final = logging.getLogger("haltline.agent")
 
 
 class Reporter:
@@ -57,19 +60,24 @@ class Reporter:
         action: str = "",
         detail: str = "",
     ) -> None:
-        """Says how far the guard is with a decision."""
-        feedback = Feedback(
-            feedback_id=f"{self._run}-f{next(self._answers)}",
-            decision_id=decision_id,
-            stage=stage,
-            time=now_ms(),
-            decided_at=decided_at_ms,
-            call_id=call_id,
-            action=action[:512],
-            detail=detail,
-            **self._who,
-        )
-        if not self._link.publish(self._topics.feedback, feedback.to_json()):
+        """Says how far the guard is with a decision. Raises nothing: a decision holds also when that cannot be said."""
+        try:
+            feedback = Feedback(
+                feedback_id=f"{self._run}-f{next(self._answers)}",
+                decision_id=decision_id,
+                stage=stage,
+                time=now_ms(),
+                decided_at=decided_at_ms,
+                call_id=call_id,
+                action=action[:512],
+                detail=detail[:2000],
+                **self._who,
+            )
+            published = self._link.publish(self._topics.feedback, feedback.to_json())
+        except Exception:
+            log.exception("haltline: decision %s could not be acknowledged as %s", decision_id, stage)
+            published = False
+        if not published:
             self.dropped += 1
 
 

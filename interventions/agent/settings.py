@@ -4,6 +4,7 @@ import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import ConfigDict, Field
@@ -20,11 +21,15 @@ Seconds = Annotated[float, Field(ge=0, le=3600)]
 Positive = Annotated[float, Field(gt=0, le=86_400)]
 
 _PREFIX = "HALTLINE_"
-_FROM_ENV = frozenset({
-    "session_id", "agent_id", "bootstrap", "topic_prefix", "mode", "parent_session_id", "root_session_id",
-    "mission_id", "budget_s", "start_budget_s", "close_budget_s", "max_decision_age_s", "fail_closed_from",
-    "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms",
-})  # fmt: skip
+_CLIENT_CONFIG = "HALTLINE_CLIENT_CONFIG"
+_FROM_ENV = {
+    name: _PREFIX + name.upper()
+    for name in (
+        "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
+        "budget_s", "start_budget_s", "close_budget_s", "max_decision_age_s", "fail_closed_from",
+        "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms",
+    )
+} | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
 
 
 class GuardOptions(TypedDict, total=False):
@@ -108,10 +113,14 @@ class GuardSettings:
     def from_env(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> "GuardSettings":
         """The settings of `HALTLINE_BOOTSTRAP`, `HALTLINE_SESSION_ID`, ...: one variable for each simple field.
 
-        `changes` win over variables. Raises ValueError for a value that cannot work.
+        `HALTLINE_PREFIX` is `topic_prefix`, and `HALTLINE_CLIENT_CONFIG` names a file of librdkafka
+        settings (`security.protocol=...`), one `name=value` a line, for `kafka`. `changes` win over
+        variables. Raises ValueError for a value that cannot work, and OSError when the file cannot be read.
         """
         variables = os.environ if environ is None else environ
-        said = {name: variables[_PREFIX + name.upper()] for name in _FROM_ENV if _PREFIX + name.upper() in variables}
+        said: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
+        if _CLIENT_CONFIG in variables:
+            said["kafka"] = _client_config(Path(variables[_CLIENT_CONFIG]))
         return cls(**(said | changes))
 
     def changed(self, **changes: Unpack["GuardOptions"]) -> "GuardSettings":
@@ -123,3 +132,15 @@ class GuardSettings:
         """The session and all above it."""
         above = (self.parent_session_id, self.root_session_id, *self.ancestors)
         return tuple(dict.fromkeys(s for s in (self.session_id, *above) if s is not None))
+
+
+def _client_config(file: Path) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, file.read_text(encoding="utf-8").splitlines()), start=1):
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"{file}:{number}: wanted name=value, came {name.strip()[:40]!r}")
+        settings[name.strip()] = value.strip()
+    return settings

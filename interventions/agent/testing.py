@@ -120,6 +120,7 @@ class _Script:
         self.feedback: list[Feedback] = []
         self.receiver: Receiver
         self.up = True
+        self.undelivered = 0
         self._verdicts = verdicts
         self._topics = topics
         self._standing = standing

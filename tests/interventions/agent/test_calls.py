@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from haltline.interventions.agent import Effect, Level, Refused, Usage
+from haltline.interventions.agent import Effect, Level, Refused, Task, Usage
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 
@@ -152,3 +152,40 @@ def test_the_effect_that_a_tool_declares_is_told() -> None:
         pass
     assert guard.events[-1].effect is Effect.DESTRUCTIVE
     assert guard.events[-1].targets == ["bucket=raw"]
+
+
+class Deceptive(str):
+    """A text that cannot be written."""
+
+    __slots__ = ()
+
+    def __format__(self, _: str) -> str:
+        raise RuntimeError("no")
+
+
+def test_what_cannot_be_described_breaks_neither_a_read_nor_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    guard = ScriptedGuard()
+    executed = 0
+
+    @guard.tool
+    def get_asset(asset_id: str) -> None:
+        nonlocal executed
+        executed += 1
+
+    get_asset(Deceptive("a"))
+    assert executed == 1
+    assert "could not be checked" in caplog.text
+    with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset", args={"a": Deceptive("a")}):
+        executed += 1
+    guard.kill()
+    with pytest.raises(Refused, match="session_killed_by_operator"):
+        get_asset(Deceptive("a"))
+    assert executed == 1
+
+
+def test_the_goal_of_a_task_is_told_without_secrets() -> None:
+    guard = ScriptedGuard(task=Task(goal="log in with password=hunter22", expected_paths=["/srv/**"]))
+    guard.start()
+    task = guard.events[0].task
+    assert task is not None
+    assert (task.goal, task.expected_paths) == ("log in with password=[redacted:password]", ["/srv/**"])

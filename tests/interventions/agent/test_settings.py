@@ -1,4 +1,5 @@
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -26,6 +27,23 @@ def test_settings_are_read_from_the_environment() -> None:
     )
     assert (settings.bootstrap, settings.session_id, settings.agent_id) == ("kafka:9092", "42", "cleaner")
     assert (settings.mode, settings.budget_s, settings.fail_closed_from) == ("blocking", 0.25, Effect.MUTATE)
+
+
+def test_the_command_lines_variables_hold_for_agents_too(tmp_path: Path) -> None:
+    file = tmp_path / "client.conf"
+    file.write_text("# for the cluster\n\nsecurity.protocol = ssl\nssl.ca.location=/etc/ca.pem\n")
+    settings = GuardSettings.from_env(
+        {"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_PREFIX": "staging.", "HALTLINE_CLIENT_CONFIG": str(file)}
+    )
+    assert settings.topic_prefix == "staging."
+    assert settings.kafka == {"security.protocol": "ssl", "ssl.ca.location": "/etc/ca.pem"}
+
+
+def test_a_client_configuration_that_is_none_is_refused_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "client.conf"
+    file.write_text("security.protocol=ssl\nnonsense\n")
+    with pytest.raises(ValueError, match=r"client.conf:2: wanted name=value, came 'nonsense'"):
+        GuardSettings.from_env({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_CLIENT_CONFIG": str(file)})
 
 
 def test_what_is_said_wins_over_the_environment() -> None:
