@@ -1,10 +1,12 @@
-"""What is ours inside Faust: four classes, tied to the minor version that pyproject.toml names.
+"""What is ours inside Faust: six classes, tied to the minor version that pyproject.toml names.
 
 - `BatchScheduler`: the fetched records of a partition become one record. Faust spends four
   tasks, a lock and its sensors on each record that it sees; so it sees few.
 - `BatchConsumer`: commits the highest acknowledged offset, checkpoints before a partition is
   given up, and waits less for a fetch.
+- `KeepingFlow`: goes on after a rebalance without throwing away what was fetched meanwhile.
 - `StateTable` and `SliceStore`: the table's bytes by partition, read in batches.
+- `WorkerApp`: no folders on disk, and no changelog records of an earlier assignment.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,10 +16,12 @@ from typing import Any, Final, NamedTuple, cast
 import aiokafka  # type: ignore[import-untyped]  # it ships no types
 import faust
 from faust.stores.memory import Store
+from faust.tables.manager import TableManager
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.transport.utils import DefaultSchedulingStrategy
 from faust.types import TP, EventT
 from faust.types.transports import TransportT
+from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 from haltline.streams.changelog import RawRecord, Slice
 
@@ -66,6 +70,20 @@ class BatchScheduler(DefaultSchedulingStrategy):
         rest = {tp: fetched for tp, fetched in records.items() if tp.topic not in self.order}
         if rest:
             yield from super().iterate(rest)
+
+
+class KeepingFlow(FlowControlEvent):
+    """Flow control that empties the streams' queues only when it is told to, at revocation.
+
+    The original empties them at every resume. After a rebalance Faust resumes twice, before and
+    after it seeks to the committed offsets; what is fetched in between is delivered once, and the
+    second resume would throw it away.
+    """
+
+    def resume(self) -> None:
+        """Let records into the queues, and leave what is in them."""
+        self._suspend.clear()
+        self._resume.set()
 
 
 class SliceStore(Store[bytes, bytes]):
@@ -137,6 +155,38 @@ class Hooks:
     """New assignment, before recovery, with the group's generation."""
 
 
+class _CurrentQueue(ThrowableQueue[EventT[Any]]):
+    """Hands out what was fetched in the current generation of the group.
+
+    A record that waits for room while partitions go and come would be applied to a slice that
+    is being read anew, and what stands before it would then be passed over.
+    """
+
+    def __init__(self, app: faust.App, **kwargs: Any) -> None:
+        super().__init__(flow_control=app.flow_control, **kwargs)
+        self._app = app
+
+    async def get(self) -> EventT[Any]:
+        while True:
+            event: EventT[Any] = await super().get()
+            if event.message.generation_id == self._app.consumer_generation_id:
+                return event
+
+
+class WorkerApp(faust.App):
+    """Faust's app for a table that lives in memory and in its changelog only."""
+
+    def __init__(self, *args: Any, buffered_changelog_batches: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.flow_control = KeepingFlow()  # a cached property: what is set is kept
+        cast(TableManager, self.tables)._changelog_queue = _CurrentQueue(
+            self, maxsize=buffered_changelog_batches, clear_on_resume=True
+        )
+
+    def _create_directories(self) -> None:
+        """Nothing is kept on disk."""
+
+
 class _Thread(AIOKafkaConsumerThread):
     consumer: "BatchConsumer"
 
@@ -145,8 +195,26 @@ class _Thread(AIOKafkaConsumerThread):
         self.fetched: dict[TP, tuple[int, int]] = {}
         """By partition: offsets of the first and of the last record handed to the main thread since assignment."""
 
-    async def _fetch_records(self, *args: Any, **kwargs: Any) -> Any:
-        records = await super()._fetch_records(*args, **kwargs)
+    async def _fetch_records(
+        self,
+        consumer: aiokafka.AIOKafkaConsumer,
+        active_partitions: set[TP],
+        timeout: float | None = None,
+        max_records: int | None = None,
+    ) -> dict[TP, list[Any]]:
+        """Take what waits in the topics that come first, then what is left."""
+        active = frozenset(active_partitions)  # the main thread changes it
+        records: dict[TP, list[Any]] = {}
+        limit = room = max_records or self.consumer.max_poll_records
+        groups = [{tp for tp in active if tp.topic == topic} for topic in self.consumer.first_topics]
+        for tps in filter(None, groups):
+            if room:
+                records |= await super()._fetch_records(consumer, tps, timeout=0, max_records=room)
+                room = limit - sum(map(len, records.values()))
+        rest = set(active - records.keys())  # none is asked twice, or its second answer replaces the first
+        if room and rest:
+            wait_s = 0 if records else timeout
+            records |= await super()._fetch_records(consumer, rest, timeout=wait_s, max_records=room)
         for tp, fetched in records.items():
             if fetched:
                 self.fetched[tp] = (self.fetched.get(tp, (fetched[0].offset, 0))[0], fetched[-1].offset)
@@ -174,12 +242,23 @@ class BatchConsumer(Consumer):
 
     hooks: Hooks
     fetch_wait_ms: int
+    max_poll_records: int
+    first_topics: tuple[str, ...]
+    """Topics whose records go before those of others, in this order."""
     _thread: _Thread
 
     @classmethod
-    def with_hooks(cls, hooks: Hooks, *, fetch_wait_ms: int) -> "type[BatchConsumer]":
-        """The consumer class of one app."""
-        return type(cls.__name__, (cls,), {"hooks": hooks, "fetch_wait_ms": fetch_wait_ms})
+    def made(
+        cls, hooks: Hooks, *, fetch_wait_ms: int, max_poll_records: int, first_topics: tuple[str, ...]
+    ) -> "type[BatchConsumer]":
+        """The consumer class of one app: Faust makes the object itself."""
+        own = {
+            "hooks": hooks,
+            "fetch_wait_ms": fetch_wait_ms,
+            "max_poll_records": max_poll_records,
+            "first_topics": first_topics,
+        }
+        return type(cls.__name__, (cls,), own)
 
     def __init__(self, transport: TransportT, *args: Any, **kwargs: Any) -> None:
         super().__init__(transport, *args, **kwargs)
@@ -203,6 +282,13 @@ class BatchConsumer(Consumer):
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Gaps are what batches look like; the original would list each offset in them."""
+
+    def on_buffer_full(self, tp: TP) -> None:
+        """Let the fetcher wait for room in the queue, which wakes it.
+
+        The original takes the partition from those to be fetched, and sleeps for a second when
+        none is left; with queues of a few batches that is the normal case.
+        """
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Checkpoint first: the original forgets what was acknowledged before it tells anyone."""

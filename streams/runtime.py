@@ -25,7 +25,7 @@ from faust.types import TP, StreamT
 
 from haltline.streams.changelog import ForeignWrite, Slice
 from haltline.streams.checkpoint import Checkpointer, Written
-from haltline.streams.faust_overrides import BatchConsumer, BatchScheduler, Hooks, SliceStore, StateTable
+from haltline.streams.faust_overrides import BatchConsumer, BatchScheduler, Hooks, SliceStore, StateTable, WorkerApp
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics
@@ -331,8 +331,9 @@ _RAW: Final[dict[str, Any]] = {"key_serializer": "raw", "value_serializer": "raw
 
 
 def _app(settings: WorkerSettings, hooks: Hooks) -> tuple[faust.App, SliceStore]:
-    app = faust.App(
+    app = WorkerApp(
         settings.group,
+        buffered_changelog_batches=settings.buffered_batches,
         broker=";".join(f"aiokafka://{address}" for address in settings.bootstrap.split(",")),
         ConsumerScheduler=BatchScheduler.folding((*settings.sources, settings.changelog)),
         Table=StateTable,
@@ -354,7 +355,12 @@ def _app(settings: WorkerSettings, hooks: Hooks) -> tuple[faust.App, SliceStore]
         broker_commit_interval=settings.checkpoint_interval_s,
         table_standby_replicas=settings.standby_replicas,
     )
-    app.transport.Consumer = BatchConsumer.with_hooks(hooks, fetch_wait_ms=settings.fetch_wait_ms)  # type: ignore[misc]  # declared for classes, read from instances
+    app.transport.Consumer = BatchConsumer.made(  # type: ignore[misc]  # read from the object
+        hooks,
+        fetch_wait_ms=settings.fetch_wait_ms,
+        max_poll_records=settings.max_poll_records,
+        first_topics=settings.sources[:-1],
+    )
     table = app.Table(settings.table, key_type=bytes, value_type=bytes, recovery_buffer_size=_RECOVERY_BATCHES)
     return app, cast(SliceStore, table.data)
 
