@@ -91,6 +91,7 @@ class Enforcer:
         acknowledge: Acknowledge,
         now_ms: Callable[[], int],
     ) -> None:
+        self._own = control_key(ScopeKind.SESSION, settings.session_id)
         self._always = {control_key(ScopeKind.SESSION, session) for session in settings.lineage}
         self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
         if settings.mission_id is not None:
@@ -105,7 +106,7 @@ class Enforcer:
         self._loaded = False
         self._loading: list[Future[None]] = []
         self._killed: Cause | None = None
-        self._stopped_told = False
+        self._unsaid: dict[str, int | None] = {}  # kills of which it is not said yet that nothing runs any more
         self._running: dict[str, str] = {}
         self._asked: OrderedDict[str, _Asked] = OrderedDict()
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
@@ -151,7 +152,7 @@ class Enforcer:
             if decision.level is Level.KILL and decision.scope not in _ONE_THING:
                 if new:
                     self._received(decision)
-                self._kill(_cause(decision))
+                self._kill(_cause(decision), say=new)
                 if asked is not None:
                     _resolve(asked.verdict, None)
                 return
@@ -195,7 +196,7 @@ class Enforcer:
     def stay_killed(self, cause: Cause) -> None:
         """Was killed before, in another process: that is acknowledged already."""
         with self._lock:
-            self._killed, self._stopped_told = cause, True
+            self._killed = cause
 
     def against(self, action: str, targets: Sequence[str]) -> Cause | None:
         """What stands against such a call now, without any verdict."""
@@ -270,20 +271,24 @@ class Enforcer:
         """A standing entry: acknowledged when it stops this session, and a kill is for ever."""
         if key not in self._always:
             return
-        if self._is_new(record.decision_id):
+        new = self._is_new(record.decision_id)
+        if new:
             self._acknowledge(Stage.RECEIVED, record.decision_id, record.decided_at)
-            if record.state is ControlState.FROZEN:
-                self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
         if record.state is ControlState.KILLED:
-            self._kill(_standing(record), told=record.stopped_at is not None and record.scope is ScopeKind.SESSION)
+            # Before a restart this session may have said already that it stopped; one above it speaks for itself.
+            said = key == self._own and record.stopped_at is not None
+            self._kill(_standing(record), say=new and not said)
+        elif new:
+            self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
 
-    def _kill(self, cause: Cause, *, told: bool = False) -> None:
-        if self._killed is None:
-            self._killed = cause
-            self._stopped_told = told
+    def _kill(self, cause: Cause, *, say: bool) -> None:
+        if say:
             running = ", ".join(sorted(set(self._running.values())))
             detail = f"still running: {running}" if running else ""
             self._acknowledge(Stage.APPLIED, cause.decision_id, cause.decided_at_ms, detail=detail)
+            self._unsaid[cause.decision_id] = cause.decided_at_ms
+        if self._killed is None:
+            self._killed = cause
         elif self._killed.decision is None and cause.decision_id == self._killed.decision_id:
             self._killed = cause  # the decision behind the entry, with all that it says
         for asked in self._asked.values():
@@ -291,9 +296,10 @@ class Enforcer:
         self._tell_stopped()
 
     def _tell_stopped(self) -> None:
-        if self._killed is not None and not self._stopped_told and not self._running:
-            self._stopped_told = True
-            self._acknowledge(Stage.STOPPED, self._killed.decision_id, self._killed.decided_at_ms)
+        if self._unsaid and not self._running:
+            unsaid, self._unsaid = self._unsaid, {}
+            for decision_id, decided_at_ms in unsaid.items():
+                self._acknowledge(Stage.STOPPED, decision_id, decided_at_ms)
 
     def _received(self, decision: Decision, detail: str = "") -> None:
         self._acknowledge(
@@ -336,12 +342,14 @@ def _answer(asked: _Asked | None, verdict: Decision | None) -> bool:
 
 
 def _cause(decision: Decision) -> Cause:
-    message = decision.message or (_STOPPED if decision.level is Level.KILL else _NOT_NOW)
+    stops = decision.level is Level.KILL and decision.scope not in _ONE_THING
+    message = decision.message or (_STOPPED if stops else _NOT_NOW)
     return Cause(decision.decision_id, decision.code, message, decision.decided_at, decision)
 
 
 def _standing(record: ControlRecord) -> Cause:
-    message = _STOPPED if record.state is ControlState.KILLED and record.scope is not ScopeKind.TOOL else _NOT_NOW
+    stops = record.state is ControlState.KILLED and record.scope not in _ONE_THING
+    message = _STOPPED if stops else _NOT_NOW
     return Cause(record.decision_id, record.code, message, record.decided_at)
 
 

@@ -272,6 +272,28 @@ def test_a_kill_that_was_acknowledged_before_a_restart_is_not_acknowledged_as_st
     assert stages(first)[-1] == "stopped"
 
 
+def test_each_kill_is_acknowledged_as_stopped_once() -> None:
+    guard = ScriptedGuard(session_id="s1")
+    guard.kill(scope=ScopeKind.FLEET, scope_id="*")
+    event = guard.events[0]
+    of_the_session = decision(Level.KILL, event, decision_id="kill-session-s1")
+    for _ in range(2):
+        guard.send(of_the_session)
+        guard.kill(code="session_killed_loop_guard")
+    told = [(feedback.decision_id, feedback.stage.value) for feedback in guard.feedback]
+    assert told == [
+        *[("kill-fleet-*", stage) for stage in ("received", "applied", "stopped")],
+        *[("kill-session-s1", stage) for stage in ("received", "applied", "stopped")],
+    ]
+
+
+def test_a_kill_of_one_tool_in_a_decision_refuses_the_call_and_ends_no_session() -> None:
+    guard = ScriptedGuard(lambda event: decision(Level.KILL, event, scope=ScopeKind.TOOL, code="tool_killed"))
+    with pytest.raises(Refused, match="tool_killed: This is not allowed now"), guard.action("drop_table"):
+        pytest.fail("it was executed")
+    assert not guard.killed
+
+
 def test_hints_reach_the_call_and_the_callback() -> None:
     heard: list[Advice] = []
     guard = ScriptedGuard(
