@@ -10,6 +10,8 @@ import typer
 
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
+from haltline.streams.cli import audit_query
+from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -92,16 +94,12 @@ def worker(
 
 
 def audit(
+    ctx: typer.Context,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
-    table: Annotated[
-        str, typer.Option(help="A folder, or the URI of a table in a store (s3://...).", metavar="DIR")
-    ] = ".haltline/audit",
-    storage_option: Annotated[
-        list[str] | None,
-        typer.Option(help="For a store, such as AWS_REGION=eu-north-1; may be repeated.", metavar="NAME=VALUE"),
-    ] = None,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
     sink: Annotated[str, typer.Option(help="Names this reading of the topics in the table.")] = "audit",
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Go on in a table that was filled from another cluster.")
@@ -124,16 +122,17 @@ def audit(
 
     Example: haltline audit --bootstrap kafka-1:9092 --table /srv/haltline/audit
     """
+    if ctx.invoked_subcommand is not None:
+        return
     from haltline.streams.audit.run import run_audit  # noqa: PLC0415  # deltalake is large; other commands need none
     from haltline.streams.audit.settings import AuditSettings  # noqa: PLC0415  # as above
 
-    options = dict(option.partition("=")[::2] for option in storage_option or [])
     try:
         settings = AuditSettings(
             bootstrap=bootstrap,
             topics=Topics(prefix),
             table=table,
-            storage_options=options,
+            storage_options=options_of(storage_option),
             sink=sink,
             adopt=adopt,
             group=group,
@@ -208,5 +207,8 @@ def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> No
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command()(worker)
-    app.command()(audit)
+    group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
+    group.callback()(audit)
+    audit_query.register(group)
+    app.add_typer(group, name="audit")
     app.command()(kafka)

@@ -1,0 +1,94 @@
+"""`haltline audit query` and `haltline audit story`: questions to the audit table."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from haltline.streams.cli.common import AsJson, Exit, console, fail, print_json, printable
+
+AuditTable = Annotated[
+    str,
+    typer.Option(
+        envvar="HALTLINE_AUDIT_TABLE", help="A folder, or the URI of a table in a store (s3://...).", metavar="DIR"
+    ),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(help="For a store, such as AWS_REGION=eu-north-1; may be repeated.", metavar="NAME=VALUE"),
+]
+DEFAULT_TABLE = ".haltline/audit"
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="A SELECT on the table `audit`.", metavar="SQL")],
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the audit table in SQL; works while the sink writes.
+
+    Example: haltline audit query "SELECT session_id, summary FROM audit WHERE level = 'KILL'"
+    """
+    from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
+
+    try:
+        rows = open_query(table, options_of(storage_option)).rows(sql)
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    _show(rows, as_json=as_json)
+
+
+def story(
+    session: Annotated[str, typer.Argument(help="The session.", metavar="SESSION")],
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what is known of a session, in the order in which it happened. Exit 1 when nothing is.
+
+    Example: haltline audit story session-42
+    """
+    from haltline.streams.audit.query import QueryFailed, session_story  # noqa: PLC0415  # as above
+
+    try:
+        rows = session_story(table, session, options_of(storage_option))
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    if not rows:
+        fail(f"audit table {table}: wanted records of session {session!r}, came none", Exit.NO)
+    columns = ("timestamp", "topic", "kind", "action", "outcome", "level", "summary")
+    _show(rows if as_json else [{name: row[name] for name in columns} for row in rows], as_json=as_json)
+
+
+def options_of(storage_option: Sequence[str] | None) -> dict[str, str]:
+    """Store settings from `NAME=VALUE` options."""
+    return dict(option.partition("=")[::2] for option in storage_option or [])
+
+
+def _show(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{name: _plain(value) for name, value in row.items()} for row in rows])
+        return
+    if rows:
+        shown = Table(*rows[0])
+        for row in rows:
+            shown.add_row(*(printable(str(_plain(value))) if value is not None else "" for value in row.values()))
+        console().print(shown)
+    console().print(f"{len(rows)} rows", style="dim")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def register(audit: typer.Typer) -> None:
+    """Adds the commands to the group `audit`."""
+    audit.command()(query)
+    audit.command()(story)
