@@ -8,7 +8,7 @@ from haltline.detectors.errors import Normalization, error_key
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence
-from haltline.schemas.policy import Tool
+from haltline.schemas.policy import Reading, Tool
 
 __all__ = ["Act", "Call", "Calls", "Phase"]
 
@@ -24,6 +24,7 @@ class Act:
         "_classifier",
         "_destroys",
         "_losses",
+        "_names",
         "_text",
         "_tool",
         "action",
@@ -76,6 +77,7 @@ class Act:
         self._classifier = classifier
         self._tool: Tool | None = None
         self._text: str | None = None
+        self._names: frozenset[str] | None = None
         self._changes: bool | None = None
         self._destroys: tuple[Destruction, ...] | None = None
         self._losses: tuple[Destruction, ...] | None = None
@@ -106,6 +108,14 @@ class Act:
         if self._text is None:
             self._text = classify.text_of(self.event, self.tool)
         return self._text
+
+    @property
+    def _programs(self) -> frozenset[str]:
+        """The programs that a command line runs."""
+        if self._names is None:
+            shell = self.tool.reading is Reading.SHELL
+            self._names = progress.programs(self.text) if shell and self.text else frozenset()
+        return self._names
 
     @property
     def runs(self) -> bool:
@@ -148,7 +158,7 @@ class Act:
         """What the action makes, as targets."""
         if self.call is not None:
             return tuple(self.call.creates)
-        return classify.creates(self._classifier, self.event, self.tool, self.text)
+        return classify.creates(self._classifier, self.event, self.tool, self.text, self._programs)
 
     @property
     def head(self) -> str:
@@ -168,13 +178,15 @@ class Act:
         if self.call is not None:
             return self.call.changes
         if self._changes is None:
-            self._changes = classify.changes(self.event, self.tool, self.text)
+            self._changes = classify.changes(self.event, self.tool, self.text, self._programs)
         return self._changes
 
     @property
     def produces(self) -> bool:
         """Whether it runs a program or writes: it may leave files that nobody named."""
-        return self.call.produces if self.call is not None else classify.produces(self.tool, self.text)
+        if self.call is not None:
+            return self.call.produces
+        return classify.produces(self.tool, self.text, self._programs)
 
     @property
     def waits(self) -> bool:

@@ -167,7 +167,9 @@ def _read(event: ActionEvent, tool: Tool, text: str) -> tuple[Destruction, ...]:
     return sql_destructions(text) if tool.reading is Reading.SQL else ()
 
 
-def creates(classifier: Classifier, event: ActionEvent, tool: Tool, text: str) -> tuple[str, ...]:
+def creates(
+    classifier: Classifier, event: ActionEvent, tool: Tool, text: str, names: frozenset[str]
+) -> tuple[str, ...]:
     """What the action makes, as targets: those of a tool that creates or writes, or what a command line says."""
     if tool.effect is Effect.WRITE:
         return classifier.targets(event)
@@ -178,21 +180,23 @@ def creates(classifier: Classifier, event: ActionEvent, tool: Tool, text: str) -
     written = progress.written_file(text)
     if written:
         return (named.target("path", written, _cwd(event)),)
-    return creations(text, cwd=_cwd(event)) if progress.may_create(text) else ()
+    return creations(text, cwd=_cwd(event)) if progress.may_create(text, names) else ()
 
 
-def changes(event: ActionEvent, tool: Tool, text: str) -> bool:
+def changes(event: ActionEvent, tool: Tool, text: str, names: frozenset[str]) -> bool:
     """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
     effect = tool.effect or event.effect
-    if effect is Effect.EXEC:
-        return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes(text)
-    return effect is None or effect in _CHANGING or event.effect in _CHANGING
+    if effect is not Effect.EXEC:
+        return effect is None or effect in _CHANGING or event.effect in _CHANGING
+    if tool.reading is Reading.SHELL:
+        return progress.changes(text, names)
+    return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes_by_code(text)
 
 
-def produces(tool: Tool, text: str) -> bool:
+def produces(tool: Tool, text: str, names: frozenset[str]) -> bool:
     """Whether the action runs a program, or writes: it may leave files that nobody named."""
     if tool.effect is Effect.EXEC:
-        return tool.reading is Reading.PLAIN or (tool.reading is Reading.SHELL and progress.produces(text))
+        return tool.reading is Reading.PLAIN or (tool.reading is Reading.SHELL and progress.produces(text, names))
     return tool.effect is Effect.WRITE
 
 

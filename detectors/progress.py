@@ -7,57 +7,79 @@ command would destroy is worked out properly in `haltline.detectors.commands`.
 import re
 
 _READ_CHARS = 4096
+_HEAD_CHARS, _TAIL_CHARS = 1024, 512
+"""Of a long command line, such as one with a heredoc, the programs are looked for at both ends."""
 MAX_SUBJECT_CHARS = 120
 
+_PROGRAM = re.compile(
+    r"(?:^|[;&|(`\n]|-exec\s)\s*(?:(?:do|then|else|sudo|xargs|exec|env|nohup|time|-\w\S*|\w+=\S*)\s+)*"
+    r"(?:[\w.~-]*/)*([\w+-]+)"
+)
+_CHANGING = frozenset((
+    "tee", "mv", "cp", "rm", "mkdir", "touch", "chmod", "chown", "ln", "patch", "install", "truncate", "apply_patch",
+    "unzip", "rsync", "wget",
+))  # fmt: skip
+_INSTALLS = re.compile(
+    r"\b(?:pip3?|conda|p?npm|yarn|apt|apt-get|brew|cargo|gem|poetry|uv|mix)\s+(?:\w+\s+)?"
+    r"(?:install|add|update|upgrade|remove|uninstall|sync|deps\.get)\b"
+)
+_INSTALLERS = (
+    "pip",
+    "pip3",
+    "conda",
+    "npm",
+    "pnpm",
+    "yarn",
+    "apt",
+    "apt-get",
+    "brew",
+    "cargo",
+    "gem",
+    "poetry",
+    "uv",
+    "mix",
+)
+_CHANGES_IF = {
+    "sed": re.compile(r"\bsed\s+(?:-\w+\s+)*-\w*i"),
+    "perl": re.compile(r"\bperl\s+(?:-\w+\s+)*-\w*i"),
+    "tar": re.compile(r"\btar\s+-?\w*x"),
+    "curl": re.compile(r"\bcurl\s[^|;&]*\s-(?:o|O|X|d)\b"),
+    "git": re.compile(
+        r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+)*(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|merge|mv|pull|push"
+        r"|rebase|reset|restore|revert|rm|stash|switch)\b"
+    ),
+    **dict.fromkeys(_INSTALLERS, _INSTALLS),
+}
+_MAY_CHANGE = _CHANGING.union(_CHANGES_IF)
 _REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")
-_WRITERS: tuple[tuple[tuple[str, ...], re.Pattern[str]], ...] = (
-    # A plain `in` is ten times as fast as a search, and nearly every command holds none of these.
-    ((">",), _REDIRECTS),
-    (("sed ", "perl "), re.compile(r"\b(?:sed|perl)\s+(?:-\w+\s+)*-\w*i")),
-    (
-        ("tee ", "mv ", "cp ", "rm ", "mkdir ", "touch ", "chmod ", "chown ", "ln ", "patch ", "install ", "zip ",
-         "rsync ", "truncate ", "apply_patch", "wget "),
-        re.compile(
-            r"\b(?:tee|mv|cp|rm|mkdir|touch|chmod|chown|ln|patch|install|truncate|apply_patch|unzip|rsync|wget)\s"
-        ),
-    ),
-    (("tar ",), re.compile(r"\btar\s+-?\w*x")),
-    (("curl ",), re.compile(r"\bcurl\s[^|;&]*\s-(?:o|O|X|d)\b")),
-    (
-        ("git ",),
-        re.compile(
-            r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+)*(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|merge|mv|pull|push|rebase"
-            r"|reset|restore|revert|rm|stash|switch)\b"
-        ),
-    ),
-    (
-        ("pip", "conda ", "npm ", "yarn ", "apt", "brew ", "cargo ", "gem ", "poetry ", "uv ", "mix "),
-        re.compile(
-            r"\b(?:pip3?|conda|p?npm|yarn|apt|apt-get|brew|cargo|gem|poetry|uv|mix)\s+(?:\w+\s+)?"
-            r"(?:install|add|update|upgrade|remove|uninstall|sync|deps\.get)\b"
-        ),
-    ),
-    (
-        (".write", "open(", ".to_", "shutil.", "os.re", "os.make"),
-        re.compile(
-            r"\.write\w*\(|\bopen\([^,)]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json|excel|parquet|sql)\(|\bshutil\."
-            r"|\bos\.(?:remove|rename|replace|makedirs)\("
-        ),
-    ),
-)  # fmt: skip
-_CREATE_HINTS = (
-    "tee ", "touch ", "mkdir ", "cp ", "mv ", "install -", "ln ", "clone ", "checkout -", "switch -", "git branch",
-    "git tag", "worktree", "wget ", "curl ", "CREATE ", "create ", "startproject", "startapp", "createdb", "venv",
-    "docker", "scp ", "of=", " mb ",
-)  # fmt: skip
-_HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
+_CODE_HINTS = (".write", "open(", ".to_", "shutil.", "os.re", "os.make")
+_CODE_CHANGES = re.compile(
+    r"\.write\w*\(|\bopen\([^,)]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json|excel|parquet|sql)\(|\bshutil\."
+    r"|\bos\.(?:remove|rename|replace|makedirs)\("
+)
 _SQL_CHANGES = re.compile(
     r"\b(?:insert|update|delete|create|alter|drop|truncate|replace|merge|grant|revoke|copy)\b", re.IGNORECASE
 )
-_PROGRAM = re.compile(
-    r"(?:^|[\s;&|(])(?:\./\S|(?:python|pypy|node|deno|ruby|perl|php|bash|sh|zsh|java|make|cmake|ninja|npm|npx|yarn|pnpm|bun"
-    r"|cargo|go|mvn|gradle|dotnet|docker|pytest|tox|nox|sphinx-build|jupyter|uv|poetry|rake|bundle|Rscript|julia)[\d.]*\s)"
-)
+
+_CREATING = frozenset(("tee", "touch", "mkdir", "cp", "mv", "install", "ln", "wget", "curl", "scp", "dd", "createdb"))
+_CREATES_IF = {
+    "git": ("clone", "checkout -", "switch -", "branch", "tag", "worktree"),
+    "docker": ("run", "create", "build", "tag"),
+    "podman": ("run", "create", "build", "tag"),
+    "aws": (" mb ", "create", " cp "),
+    "gsutil": (" mb ", " cp "),
+    **dict.fromkeys(("psql", "mysql", "sqlite3", "duckdb", "kubectl"), ("create", "CREATE")),
+    **dict.fromkeys(("python", "python3", "virtualenv", "django-admin", "manage"), ("venv", "virtualenv", "start")),
+}
+_MAY_CREATE = _CREATING.union(_CREATES_IF)
+_HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
+
+_PRODUCING = frozenset((
+    "python", "python2", "python3", "pypy", "pypy3", "node", "deno", "ruby", "perl", "php", "bash", "sh", "zsh", "java",
+    "make", "cmake", "ninja", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "mvn", "gradle", "dotnet", "docker",
+    "pytest", "tox", "nox", "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql",
+    "terraform",
+))  # fmt: skip
 _WAITS = re.compile(r"(?:^|[;&|(\n]\s*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(")
 _LEAD = re.compile(
     r"^\s*(?:(?:cd|pushd|source|\.|export|set)\s[^;&|\n]*(?:&&|;|\n)\s*|\w+=\S*\s+|(?:sudo|time|timeout\s+\S+|env|nohup)\s+)*"
@@ -65,16 +87,29 @@ _LEAD = re.compile(
 _WORDS = re.compile(r"[^\s;&|<>()'\"`]+")
 
 
-def changes(command: str) -> bool:
-    """Whether the command line or program writes, moves, installs or commits something."""
-    head = command[:_READ_CHARS]
-    for hints, pattern in _WRITERS:
-        for hint in hints:
-            if hint in head:
-                if pattern.search(head):
-                    return True
-                break
-    return False
+def programs(command: str) -> frozenset[str]:
+    """The names at the places of a command line where programs stand; more than there are, where text looks alike."""
+    if len(command) > _HEAD_CHARS + _TAIL_CHARS:
+        command = f"{command[:_HEAD_CHARS]}\n{command[-_TAIL_CHARS:]}"
+    return frozenset(_PROGRAM.findall(command))
+
+
+def changes(command: str, names: frozenset[str]) -> bool:
+    """Whether the command line, which runs these programs, writes, moves, installs or commits something."""
+    if ">" in command and _REDIRECTS.search(command, 0, _READ_CHARS) is not None:
+        return True
+    if not names.isdisjoint(_MAY_CHANGE):
+        if not names.isdisjoint(_CHANGING):
+            return True
+        for name in names & _CHANGES_IF.keys():
+            if _CHANGES_IF[name].search(command, 0, _READ_CHARS) is not None:
+                return True
+    return changes_by_code(command)
+
+
+def changes_by_code(text: str) -> bool:
+    """Whether a program, or one inside of a command line, writes."""
+    return any(hint in text for hint in _CODE_HINTS) and _CODE_CHANGES.search(text, 0, _READ_CHARS) is not None
 
 
 def changes_sql(statement: str) -> bool:
@@ -82,34 +117,38 @@ def changes_sql(statement: str) -> bool:
     return _SQL_CHANGES.search(statement, 0, _READ_CHARS) is not None
 
 
-def produces(command: str) -> bool:
+def produces(command: str, names: frozenset[str]) -> bool:
     """Whether the command line runs a program, which may leave files that the line does not name."""
-    return _PROGRAM.search(command, 0, _READ_CHARS) is not None
+    return not names.isdisjoint(_PRODUCING) or "./" in command
 
 
 def written_file(command: str) -> str:
     """The file of a `cat <<'EOF' > file` that is all of the command line; empty for anything else."""
-    first, _, rest = command.partition("\n")
-    found = _HEREDOC.fullmatch(first) if first.startswith("cat ") else None
-    if found is None:
+    if not command.startswith("cat "):
         return ""
-    end = f"\n{found[1] or found[4]}"
-    after = f"\n{rest}".rstrip()
-    closed = after.find(f"{end}\n")
-    return (found[2] or found[3]) if closed < 0 else ""
+    first, _, rest = command.partition("\n")
+    found = _HEREDOC.fullmatch(first)
+    if found is None or f"\n{found[1] or found[4]}\n" in f"\n{rest.rstrip()}":
+        return ""
+    return found[2] or found[3]
 
 
-def may_create(command: str) -> bool:
+def may_create(command: str, names: frozenset[str]) -> bool:
     """Whether it is worth while to work out what the command line creates."""
-    if any(hint in command for hint in _CREATE_HINTS):
+    if ">" in command and _REDIRECTS.search(command, 0, _READ_CHARS) is not None:
         return True
-    return ">" in command and _REDIRECTS.search(command, 0, _READ_CHARS) is not None
+    if names.isdisjoint(_MAY_CREATE):
+        return False
+    return not names.isdisjoint(_CREATING) or any(
+        hint in command for name in names & _CREATES_IF.keys() for hint in _CREATES_IF[name]
+    )
 
 
 def waits(command: str) -> bool:
     """Whether the command line waits for something: it is expected to be tried again."""
-    head = command[:_READ_CHARS]
-    return ("sleep" in head or "wait-for" in head) and _WAITS.search(head) is not None
+    if "sleep" not in command and "wait-for" not in command:
+        return False
+    return _WAITS.search(command, 0, _READ_CHARS) is not None
 
 
 def subject(command: str) -> str:

@@ -1,6 +1,73 @@
 import pytest
 
-from haltline.detectors.progress import changes, changes_sql, subject, waits
+from haltline.detectors import progress
+from haltline.detectors.progress import changes_by_code, changes_sql, programs, subject, waits, written_file
+
+
+def changes(command: str) -> bool:
+    return progress.changes(command, programs(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param(
+            "cd /x && PYTHONPATH=. python -m pytest | tail -3", {"cd", "python", "tail"}, id="one after another"
+        ),
+        pytest.param("for f in a b; do sudo rm $f; done", {"for", "rm", "done"}, id="in a loop"),
+        pytest.param("/usr/bin/git log; ./run.sh", {"git", "run"}, id="by path"),
+        pytest.param("sudo -n A=1 rm x", {"rm"}, id="behind what wraps it"),
+        pytest.param("find . -exec rm {} +; ls | xargs cp x", {"find", "rm", "ls", "cp"}, id="run by others"),
+        pytest.param("", set(), id="nothing"),
+    ],
+)
+def test_programs(command: str, expected: set[str]) -> None:
+    assert programs(command) == expected
+
+
+def test_of_a_long_command_line_both_ends_are_read() -> None:
+    assert programs("cat > t.py <<E\n" + "x = 1\n" * 10_000 + "E\npython t.py") >= {"cat", "python"}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param("python t.py", True, id="an interpreter"),
+        pytest.param("./run.sh", True, id="a script"),
+        pytest.param("rm -rf x && make", True, id="after something else"),
+        pytest.param("rm -rf x; ls", False, id="none"),
+        pytest.param("grep python x", False, id="only its name"),
+    ],
+)
+def test_produces(command: str, expected: bool) -> None:
+    assert progress.produces(command, programs(command)) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param("cat <<'EOF' > a/b.py\nx > 1\nEOF", "a/b.py", id="before the file"),
+        pytest.param("cat > b.py << EOF\nx\nEOF\n", "b.py", id="behind the file"),
+        pytest.param("cat > b.py << EOF\nx", "b.py", id="never closed"),
+        pytest.param("cat > b.py <<EOF\nx\nEOF\nrm c", "", id="more behind it"),
+        pytest.param("cat b.py", "", id="no heredoc"),
+        pytest.param("cat <<EOF | tee b.py\nx\nEOF", "", id="into a pipe"),
+    ],
+)
+def test_written_file(command: str, expected: str) -> None:
+    assert written_file(command) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        pytest.param("import pandas\ndf.to_csv('x')", True, id="writes a table"),
+        pytest.param("import shutil\nshutil.copy('a', 'b')", True, id="copies"),
+        pytest.param("print(open('x').read())", False, id="reads"),
+    ],
+)
+def test_changes_by_code(code: str, expected: bool) -> None:
+    assert changes_by_code(code) is expected
 
 
 @pytest.mark.parametrize(
@@ -16,7 +83,6 @@ from haltline.detectors.progress import changes, changes_sql, subject, waits
         "pip install numpy",
         "npm ci && npm install",
         "python -c \"open('x', 'w').write('y')\"",
-        "import pandas\ndf.to_csv('x')",
         "tar -xzf a.tgz",
         "curl https://x -o y",
         "make 2>&1 | tee log",
