@@ -11,10 +11,8 @@ _HEAD_CHARS, _TAIL_CHARS = 1024, 512
 """Of a long command line, such as one with a heredoc, the programs are looked for at both ends."""
 MAX_SUBJECT_CHARS = 120
 
-_PROGRAM = re.compile(
-    r"(?:^|[;&|(`\n]|-exec\s)\s*(?:(?:do|then|else|sudo|xargs|exec|env|nohup|time|-\w\S*|\w+=\S*)\s+)*"
-    r"(?:[\w.~-]*/)*([\w+-]+)"
-)
+_BETWEEN = re.compile(r"[;&|(){}`\n]+|-exec(?:dir)?\s")
+_BEFORE_PROGRAM = frozenset(("do", "then", "else", "sudo", "xargs", "exec", "env", "nohup", "time", "!"))
 _CHANGING = frozenset((
     "tee", "mv", "cp", "rm", "mkdir", "touch", "chmod", "chown", "ln", "patch", "install", "truncate", "apply_patch",
     "unzip", "rsync", "wget",
@@ -91,7 +89,13 @@ def programs(command: str) -> frozenset[str]:
     """The names at the places of a command line where programs stand; more than there are, where text looks alike."""
     if len(command) > _HEAD_CHARS + _TAIL_CHARS:
         command = f"{command[:_HEAD_CHARS]}\n{command[-_TAIL_CHARS:]}"
-    return frozenset(_PROGRAM.findall(command))
+    names = []
+    for part in _BETWEEN.split(command):
+        for word in part.split(None, 6):
+            if word not in _BEFORE_PROGRAM and word[0] != "-" and "=" not in word:
+                names.append(word.rpartition("/")[2])
+                break
+    return frozenset(names)
 
 
 def changes(command: str, names: frozenset[str]) -> bool:
