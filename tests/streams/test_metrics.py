@@ -1,0 +1,88 @@
+"""The table of metrics: names, labels, and the README's copy of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from haltline.streams.metrics import METRICS, PREFIX, Kind, MetricDef, Metrics, readme_table
+
+README = Path(__file__).parents[2] / "README.md"
+ALL = [pytest.param(definition, id=definition.name) for definition in METRICS]
+
+
+def test_each_name_stands_once() -> None:
+    names = [definition.name for definition in METRICS]
+
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("definition", ALL)
+def test_names_follow_the_conventions(definition: MetricDef) -> None:
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", definition.name)
+    assert definition.name.endswith("_total") == (definition.kind is Kind.COUNTER)
+    assert bool(definition.buckets) == (definition.kind is Kind.HISTOGRAM)
+    assert list(definition.buckets) == sorted(definition.buckets)
+    assert definition.help.endswith(".")
+    assert "|" not in definition.help, "it would break the README's table"
+
+
+@pytest.mark.parametrize("definition", ALL)
+def test_no_label_has_as_many_values_as_there_are_sessions(definition: MetricDef) -> None:
+    assert not set(definition.labels) & {"session", "session_id", "agent", "agent_id", "key", "event_id"}
+
+
+def test_every_metric_of_the_table_is_exposed() -> None:
+    exposed = {family.name for family in text_string_to_metric_families(Metrics().exposition().decode())}
+
+    assert {PREFIX + d.name.removesuffix("_total") for d in METRICS} <= exposed
+
+
+def test_two_sets_of_metrics_do_not_share_a_registry() -> None:
+    one, other = Metrics(), Metrics()
+    one.counter("rebalances_total").inc()
+
+    assert one.registry.get_sample_value("haltline_rebalances_total") == 1
+    assert other.registry.get_sample_value("haltline_rebalances_total") == 0
+
+
+def test_children_are_made_once_and_count() -> None:
+    metrics = Metrics()
+    decisions = metrics.children("decisions_total")
+    decisions["loop", "PAUSE", "enforce"].inc()
+    decisions["loop", "PAUSE", "enforce"].inc(2)
+    metrics.children("rebalances_total")[()].inc()
+
+    labels = {"detector": "loop", "level": "PAUSE", "mode": "enforce"}
+    assert metrics.registry.get_sample_value("haltline_decisions_total", labels) == 3
+    assert metrics.registry.get_sample_value("haltline_rebalances_total") == 1
+
+
+def test_the_build_is_told() -> None:
+    text = Metrics().exposition().decode()
+
+    assert re.search(r'haltline_build_info\{python="3\.\d+\.\d+",version="[^"]+"\} 1\.0', text)
+
+
+def test_asking_for_another_kind_says_what_it_is() -> None:
+    with pytest.raises(TypeError, match="metric rebalances_total: wanted a Gauge, came a Counter"):
+        Metrics().gauge("rebalances_total")
+
+
+def test_asking_for_what_is_not_in_the_table_is_an_error() -> None:
+    with pytest.raises(KeyError, match="no_such"):
+        Metrics().counter("no_such")
+
+
+def test_the_readme_s_table_is_the_one_in_the_code() -> None:
+    marked = re.findall(r"<!-- metrics -->\n(.*?)<!-- /metrics -->", README.read_text(), re.DOTALL)
+
+    assert [table.strip() for table in marked] == [readme_table().strip()]
+
+
+def test_the_table_for_the_readme_has_a_row_for_each_metric() -> None:
+    lines = readme_table().splitlines()
+
+    assert lines[0] == "| metric | kind | labels | what it says |"
+    assert [line.split(" | ")[0] for line in lines[2:]] == [f"| `{PREFIX}{d.name}`" for d in METRICS]
