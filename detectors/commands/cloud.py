@@ -132,9 +132,9 @@ def _az(invocation: Invocation) -> Iterator[Destruction]:
 
 
 _SEVERE_GROUPS = frozenset((
-    "projects", "databases", "clusters", "disks", "snapshots", "buckets", "backups", "keyrings",
-    "group", "db", "aks", "disk", "snapshot", "keyvault", "account", "container", "vault", "zone", "cluster", "database",
-    "namespaces", "managed-zones", "filesystem", "volumes", "volume", "kubernetes", "project", "server",
+    "projects", "databases", "clusters", "disks", "snapshots", "buckets", "backups", "keyrings", "group", "db", "aks",
+    "disk", "snapshot", "keyvault", "account", "container", "vault", "zone", "cluster", "database", "namespaces",
+    "managed-zones", "filesystem", "volumes", "volume", "kubernetes", "project", "server",
 ))  # fmt: skip
 
 
@@ -161,6 +161,14 @@ def _bq(invocation: Invocation) -> Iterator[Destruction]:
         yield from chain.from_iterable(map(sql_destructions, words[1:] or (invocation.stdin or "",)))
 
 
+def _url(place: str) -> str:
+    """`remote:bucket/key` and `alias/bucket/key` as if they were URLs of that bucket."""
+    if "://" in place:
+        return place
+    parts = place.replace(":", "/", 1).strip("/").split("/")
+    return f"store://{':'.join(parts[:2])}/{'/'.join(parts[2:])}"
+
+
 def _store(verb: str, commands: Mapping[str, bool], *, dry: tuple[str, ...] = ("--dry-run", "-n")) -> Reader:
     """A reader of clients for object stores: subcommand -> whether it removes all below by itself."""
 
@@ -170,10 +178,9 @@ def _store(verb: str, commands: Mapping[str, bool], *, dry: tuple[str, ...] = ("
         if len(words) > 1 and words[0] in commands and not options.has(*dry):
             everything = commands[words[0]] or options.has("-r", "--recursive", "--force")
             for place in words[-1:] if words[0] == "sync" else words[1:]:
-                url = place if "://" in place else f"store://{place.replace(':', '/', 1)}"
-                lost = _object(verb, url, everything=everything and words[0] != "sync")
-                kind, _, name = lost.target.partition("=")
-                yield Destruction(verb, f"{kind}={place if kind == 'object' else name}", lost.badness)
+                lost = _object(verb, _url(place), everything=everything and words[0] != "sync")
+                whole = lost.target.startswith("bucket=")
+                yield Destruction(verb, lost.target if whole else f"object={place}", lost.badness)
 
     return read
 
@@ -226,6 +233,21 @@ def _stack(
     return read
 
 
+_FORGE_THINGS = frozenset(("release", "secret", "variable", "run", "issue", "gist", "label", "cache", "project"))
+
+
+def _forge(invocation: Invocation) -> Iterator[Destruction]:
+    """`gh` and `glab`: repositories, what belongs to them, and raw requests."""
+    options = parse(invocation.argv[1:], frozenset(("-R", "--repo", "-X", "--method", "-H", "-f", "-F")))
+    words = options.operands
+    if words[:1] == ("api",) and (options.value("-X", "--method") or "").upper() == "DELETE":
+        yield Destruction("http_delete", f"url={'/'.join(words[1:2])}", Badness.PLAIN)
+    elif words[1:2] == ("delete",) and words[0] in ("repo", *_FORGE_THINGS):
+        bad = Badness.SEVERE if words[0] == "repo" else Badness.PLAIN
+        for name in words[2:] or options.values("-R", "--repo") or ("?",):
+            yield Destruction("forge_delete", f"{words[0]}={name}", bad)
+
+
 def _rclone(invocation: Invocation) -> Iterator[Destruction]:
     # A destination without a remote's name is a path of this machine.
     words = parse(invocation.argv[1:]).operands
@@ -269,6 +291,6 @@ TOOLS: Mapping[str, Reader] = {
     "firebase": _stack("firebase_delete", ("firestore:delete",), ("database:remove",), values=("--project",)),
     "vagrant": _stack("vagrant_destroy", ("destroy",), bad=Badness.PLAIN),
     "vercel": _stack("vercel_remove", ("remove",), ("rm",), bad=Badness.PLAIN),
-    "gh": _stack("gh_delete", ("repo", "delete"), values=("-R", "--repo")),
-    "glab": _stack("glab_delete", ("repo", "delete"), values=("-R", "--repo")),
+    "gh": _forge,
+    "glab": _forge,
 }

@@ -40,19 +40,19 @@ def _kubectl(invocation: Invocation) -> Iterator[Destruction]:
         return
     words = options.operands
     if words[:1] == ("delete",):
-        yield from _kubectl_delete(options, words[1:])
+        yield from _kubectl_delete(invocation, options, words[1:])
     elif words[:1] == ("drain",):
         for node in words[1:]:
             yield Destruction("kubectl_drain", f"k8s=node/{node}", Badness.PLAIN)
     elif words[:1] == ("scale",) and options.value("--replicas") == "0":
         for kind, name in _resources(words[1:]):
-            yield _resource("kubectl_scale_to_zero", kind, name, options)
+            yield _resource("kubectl_scale_to_zero", kind, name, options, invocation)
     elif words[:1] == ("replace",) and options.has("--force"):
         for file in options.values("-f", "--filename"):
-            yield _resource("kubectl_replace", "file", file, options)
+            yield _resource("kubectl_replace", "file", file, options, invocation)
 
 
-def _kubectl_delete(options: Options, words: tuple[str, ...]) -> Iterator[Destruction]:
+def _kubectl_delete(invocation: Invocation, options: Options, words: tuple[str, ...]) -> Iterator[Destruction]:
     resources = list(_resources(words))
     everything = options.has("--all", "-A", "--all-namespaces") or "all" in words[:1]
     if everything and words:
@@ -63,11 +63,11 @@ def _kubectl_delete(options: Options, words: tuple[str, ...]) -> Iterator[Destru
     selector = options.value("-l", "--selector", "--field-selector")
     if selector is not None and words:
         for kind in words[0].split(","):
-            yield _resource("kubectl_delete", _kind(kind), selector, options)
+            yield _resource("kubectl_delete", _kind(kind), selector, options, invocation)
     for kind, name in resources:
-        yield _resource("kubectl_delete", kind, name, options)
+        yield _resource("kubectl_delete", kind, name, options, invocation)
     for file in options.values("-f", "--filename", "-k", "--kustomize"):
-        yield _resource("kubectl_delete", "file", file, options)
+        yield _resource("kubectl_delete", "file", file, options, invocation)
 
 
 def _resources(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -97,8 +97,9 @@ def _target(kind: str, name: str, options: Options) -> str:
     return f"k8s={kind}/{name}@{namespace}" if namespace else f"k8s={kind}/{name}"
 
 
-def _resource(verb: str, kind: str, name: str, options: Options) -> Destruction:
-    where = options.values("-n", "--namespace", "--context", "--cluster", "--kubeconfig")
+def _resource(verb: str, kind: str, name: str, options: Options, invocation: Invocation) -> Destruction:
+    named = options.values("-n", "--namespace", "--context", "--cluster", "--kubeconfig")
+    where = (*named, *invocation.assigned)
     severe = kind in _SEVERE_KINDS or (kind not in _RETURNING_KINDS and is_production(name, *where))
     return Destruction(verb, _target(kind, name, options), Badness.SEVERE if severe else Badness.PLAIN)
 

@@ -1,8 +1,8 @@
 """What a command line makes: so that a session's own things can be told from somebody's assets.
 
-Targets are written as `destructions` writes them. What may have been there before still counts (`> file`, `mkdir -p`,
-`cp a b`): a session that overwrites a file has made what is in it now. Appending (`>>`), emptying (`: > file`) and
-CREATE ... IF NOT EXISTS make nothing.
+Targets are written as `destructions` writes them. What may have been there before still counts (`> file`, `cp a b`):
+a session that overwrites a file has made what is in it now. Appending (`>>`), emptying (`: > file`), `mkdir -p` of an
+absolute path and CREATE ... IF NOT EXISTS make nothing.
 
 Misses: files that programs write on their own (`open("x", "w")`, `tar x`, `patch`, `sed -i`, `unzip`), what a build
 makes, names that the program chooses (`mktemp`), objects that are uploaded.
@@ -63,6 +63,15 @@ def _operands(*value_options: str, skip: int = 0) -> Reader:
             yield f"path={invocation.path(operand)}"
 
     return read
+
+
+def _mkdir(invocation: Invocation) -> Iterator[str]:
+    options = parse(invocation.argv[1:], frozenset(("-m", "--mode")))
+    for operand in options.operands:
+        path = invocation.path(operand)
+        # `mkdir -p /data` succeeds when it is there, and all that is below would count as the session's own.
+        if not (options.has("-p", "--parents") and path.startswith(("/", "~"))):
+            yield f"path={path}"
 
 
 def _tee(invocation: Invocation) -> Iterator[str]:
@@ -178,7 +187,7 @@ def _start(invocation: Invocation) -> Iterator[str]:
 _TOOLS: Mapping[str, Reader] = {
     "tee": _tee,
     "touch": _operands("-d", "-t", "-r"),
-    "mkdir": _operands("-m", "--mode"),
+    "mkdir": _mkdir,
     "virtualenv": _operands("-p", "--python"),
     "cp": _copy,
     "mv": _copy,

@@ -1,7 +1,7 @@
 """Files: `rm` and its kin, `find -delete`, truncation, block devices.
 
 Misses: overwriting by `mv`, `cp`, `ln -f`, `tar x`, `sed -i` and `>`; `rm` of an extended glob; `chmod` and `chown`;
-`rsync` and `rclone` without `--delete`; editors.
+`rsync` and `rclone` without `--delete`; editors; `cat < /dev/null > file`.
 """
 
 import re
@@ -214,6 +214,5 @@ def _writes_nothing(invocation: Invocation) -> bool:
         not invocation.argv
         or (invocation.name in _SILENT and len(invocation.argv) == 1)
         or (invocation.name == "cat" and invocation.argv[1:] == ("/dev/null",))
-        or (invocation.name == "cat" and invocation.argv[1:] == () and invocation.stdin == "")
         or (invocation.name in ("echo", "printf") and invocation.argv[1:] in (("-n",), ("",), ("-n", "")))
     )

@@ -48,12 +48,12 @@ _SCRATCH_NAMES = frozenset((
     "_build", ".tmp", "nohup.out", ".DS_Store", ".eslintcache", "CMakeFiles", "CMakeCache.txt", ".nyc_output",
     ".vite", ".webpack", ".sass-cache", ".bundle", "_cacache", ".dmypy.json", ".pytype", ".swc", "__pypackages__",
 ))  # fmt: skip
-_AMBIGUOUS_NAMES = frozenset(("build", "dist", "target", "out", "tmp", "temp", "coverage", "obj", "wheelhouse"))
+_AMBIGUOUS_NAMES = frozenset(("build", "dist", "target", "out", "tmp", "temp", "Temp", "coverage", "obj", "wheelhouse"))
 _SCRATCH_SUFFIXES = (
     ".pyc", ".pyo", ".o", ".obj", ".class", ".tmp", ".temp", ".swp", ".swo", "~", ".egg-info", ".gcda", ".gcno",
     ".orig", ".rej", ".tsbuildinfo", ".dSYM", ".part", ".lcov",
 )  # fmt: skip
-_SCRATCH_PATTERNS = (".coverage.*", "cmake-build-*", "bazel-*", "*-tmp", "tmp-*", "tmp_*", "*_tmp")
+_SCRATCH_PATTERNS = (".coverage.*", "_build_*", "cmake-build-*", "bazel-*", "*-tmp", "tmp-*", "tmp_*", "*_tmp")
 _SOURCE = re.compile(
     r"\.(?:py|pyi|c|h|cc|cpp|hpp|go|rs|java|kt|ts|tsx|js|jsx|rb|php|cs|swift|sql|sh|tf|ya?ml|toml|md)$"
 )
@@ -79,6 +79,8 @@ def canonical(path: str, cwd: str | None = None) -> str:
         elif not absolute:
             parts.append("..")
     joined = "/".join(parts)
+    if joined.startswith("~") and not absolute and not path.startswith("~"):
+        joined = "./" + joined  # a file of that name, not a home
     return f"/{joined}" if absolute else joined or "."
 
 

@@ -25,7 +25,7 @@ _DESTROYS = _words(
     # databases, stores, brokers
     "drop", "dropdb", "dropuser", "overwrite", "vacuum", "dropdatabase", "deletemany", "deleteone", "flushall",
     "flushdb", "flush", "reset", "reset_db", "fresh", "refresh", "downgrade", "undo", "purge", "delete_queue",
-    "purge_queue", "delete_vhost",
+    "purge_queue", "delete_vhost", "xdelete",
     # containers, clusters, clouds
     "rmi", "prune", "leave", "down", "drain", "replicas", "un", "uninstall", "terminate", "deregister", "deletion",
     "rb", "rmdirs", "deletefile", "gsutil", "rclone",

@@ -1,13 +1,13 @@
 """Shell text into the programs that it would run, in order, with their arguments.
 
 Both sides of `&&` and `||`, every branch and every function body count as run: what a line could destroy matters,
-not whether its conditions hold. Loops are gone through once, with all values of their variable.
+not whether its conditions hold. A `for` loop is gone through once for each value, or,
+when these are very many, once with all of them.
 
 Misses: positional parameters of functions, here-documents that are built in pieces, `cd` inside a function;
 the wrappers' own gaps are listed there.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,19 +16,18 @@ from haltline.detectors.commands.expand import MAX_VALUE_CHARS, Environment, Exp
 from haltline.detectors.commands.finder import find_commands, find_results
 from haltline.detectors.commands.invocation import STDIN, Invocation
 from haltline.detectors.commands.lexer import MAX_NESTING, Array, Item, Redirect, Simple, Substitution, Text, Word, lex
+from haltline.detectors.commands.loops import FOR, RESERVED, Loop, for_loops, literal
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
 
 _MAX_DEPTH = 8
 _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
-_MAX_INVOCATIONS = 8192
+_MAX_INVOCATIONS = 2048
+_MAX_PATH_CHARS = 4096
+_MAX_ROUNDS = 256
 
-_RESERVED = frozenset(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "coproc"))
-_LOOPS = frozenset(("for", "select"))
 _DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
-_VERSION = re.compile(r"[\d.]+$")
-_VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
 
 
 def invocations(command: str, *, cwd: str | None = None) -> list[Invocation]:
@@ -50,6 +49,7 @@ class _Shell:
         self.environment: Environment = {}
         self.exported: tuple[str, ...] = ()
         self.depth = 0
+        self.rounds_left = _MAX_ROUNDS
         self.chars_left = _MAX_CHARS_IN_ALL
         self.expander = Expander()
         self.last: Invocation | None = None
@@ -88,14 +88,35 @@ class _Shell:
 
     def _items(self, items: tuple[Item, ...]) -> None:
         saved: list[tuple[str | None, Environment]] = []
-        for item in items:
-            if item == "(":
+        loops = for_loops(items)
+        done = -1
+        for at, item in enumerate(items):
+            if at <= done:
+                continue
+            if at in loops and self._unrolled(loops[at], items[at + 1 : loops[at].end]):
+                done = loops[at].end - 1
+            elif item == "(":
                 saved.append((self.cwd, dict(self.environment)))
             elif item == ")":
                 if saved:
                     self.cwd, self.environment = saved.pop()
             elif isinstance(item, Simple):
                 self._simple(item)
+
+    def _unrolled(self, loop: Loop, body: tuple[Item, ...]) -> bool:
+        """Goes through a loop once for each value; False if that is too often: then once, with all values."""
+        for word in loop.words:
+            self._substitutions(word)
+        values = [argument for word in loop.words for argument in self._arguments(word)]
+        if len(values) > self.rounds_left or self.depth >= _MAX_DEPTH:
+            return False
+        self.rounds_left -= len(values)
+        self.depth += 1
+        for value in values:
+            self.environment[loop.name] = (value,)
+            self._items(body)
+        self.depth -= 1
+        return True
 
     def _in_child(self, act: Callable[[], None], *, remote: bool = False) -> None:
         """Does something in a process of its own: what it changes is gone afterwards."""
@@ -117,7 +138,7 @@ class _Shell:
         if stdin is None and upstream is not None:
             stdin = pipes.output(upstream)
         self.last = None
-        if argv or (writes and not assigned):
+        if argv or (writes and not assigned and not _is_head_of_loop(simple.words)):
             self._invoke(
                 Invocation(
                     argv=argv,
@@ -134,20 +155,20 @@ class _Shell:
         """Takes reserved words off the front; notes the values of a loop's variable."""
         at = 0
         while at < len(words):
-            literal = _literal(words[at])
-            if literal in _LOOPS and at + 2 < len(words) and _literal(words[at + 2]) == "in":
+            keyword = literal(words[at])
+            if keyword in FOR and at + 2 < len(words) and literal(words[at + 2]) == "in":
                 for word in words[at + 3 :]:
                     self._substitutions(word)
                 values = [argument for word in words[at + 3 :] for argument in self._arguments(word)]
-                self.environment[_literal(words[at + 1])] = tuple(values)
+                self.environment[literal(words[at + 1])] = tuple(values)
                 return []
-            if literal in ("case", *_LOOPS):
+            if keyword in ("case", *FOR):
                 for word in words[at + 1 :]:
                     self._substitutions(word)
                 return []
-            if literal == "function":
+            if keyword == "function":
                 at += 2
-            elif literal in _RESERVED:
+            elif keyword in RESERVED:
                 at += 1
             else:
                 break
@@ -187,8 +208,6 @@ class _Shell:
             text = self.expander.text(redirect.target, self.environment, self._resolve)
             if redirect.operator in ("<<", "<<<"):
                 stdin = text
-            elif redirect.operator == "<" and text == "/dev/null":
-                stdin = ""
             elif redirect.operator in (">", ">>", ">|", "&>", "&>>", ">&") and redirect.descriptor in ("", "1"):
                 writes.append((redirect.operator, text))
         return stdin, tuple(writes)
@@ -231,7 +250,7 @@ class _Shell:
 
     def _unwrap(self, invocation: Invocation) -> None:
         argv = invocation.argv
-        name = _program(argv[0]) if argv else ""
+        name = wrappers.program(argv[0]) if argv else ""
         synonym = wrappers.SYNONYMS.get(name)
         if argv:
             argv = (*(synonym or (name,)), *argv[1:])
@@ -240,7 +259,7 @@ class _Shell:
         inner, remote = self._behind_prefix(argv)
         if inner is not None:
             if remote:
-                self._note(replace(invocation, argv=(name,)))
+                self._note(invocation)
                 within = replace(invocation, argv=inner, writes=(), cwd=None, start=None)
                 self._in_child(lambda: self._invoke(within), remote=True)
             elif inner:
@@ -328,7 +347,7 @@ class _Shell:
         if not argv:
             return
         if placeholder and any(placeholder in argument for argument in argv):
-            for item in items[: _MAX_INVOCATIONS // 64]:
+            for item in items[: _MAX_INVOCATIONS // 16]:
                 filled = tuple(a.replace(placeholder, item[:MAX_VALUE_CHARS]) for a in argv)
                 if sum(map(len, filled)) > MAX_COMMAND_CHARS:
                     return
@@ -344,7 +363,7 @@ class _Shell:
             self.cwd = self.start if invocation.argv[1:] == ("-",) else "~"
         else:
             moved = canonical(operands[0], self.cwd)
-            self.cwd = None if moved == "." else moved
+            self.cwd = None if moved == "." or len(moved) > _MAX_PATH_CHARS else moved
 
     def _read(self, invocation: Invocation) -> None:
         each = pipes.items(invocation.upstream, invocation.stdin)
@@ -366,13 +385,6 @@ class _Shell:
                 self.exported = (*self.exported[-32:], f"{name}={value}")
 
 
-def _literal(word: Word) -> str:
-    part = word[0]
-    return part.value if len(word) == 1 and isinstance(part, Text) and not part.quoted else ""
-
-
-def _program(argument: str) -> str:
-    """`/usr/bin/python3.11` is python."""
-    name = argument.rpartition("/")[2].removesuffix(".exe")
-    bare = _VERSION.sub("", name)
-    return bare if bare in _VERSIONED else name
+def _is_head_of_loop(words: list[Word]) -> bool:
+    """`for`, `case` and the like: a redirection there is no command that empties a file."""
+    return any(literal(word) in ("case", *FOR) for word in words)

@@ -77,6 +77,7 @@ SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = {
     ("pnpm", "exec"): _prefix(),
     ("pnpm", "dlx"): _prefix(),
     ("yarn", "dlx"): _prefix(),
+    ("yarn", "run"): _prefix(),
     ("npm", "exec"): _prefix(),
     ("direnv", "exec"): _prefix("", 1),
     ("aws-vault", "exec"): _prefix("-d --duration", 1),
@@ -133,15 +134,29 @@ GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
 }  # fmt: skip
 """Options with a value between a program and its subcommand."""
 
+# `yarn prisma ...` runs the installed program of that name.
+_SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
+_INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli", "typeorm", "del-cli", "wrangler"))
+
+_VERSION = re.compile(r"[\d.]+$")
+_VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
+
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash"))
 
-_SHELL_VALUE_OPTIONS = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
+_SHELL_VALUE_OPTION = re.compile(r"[-+][a-zA-Z]*[oO]|--rcfile|--init-file")
 _SHELL_SCRIPT = re.compile(r"-[a-zA-Z]*c[a-zA-Z]*|--command")
 _SSH_VALUE_OPTIONS = frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw")
 _XARGS_VALUE_OPTIONS = frozenset((
     "-I", "-n", "-P", "-L", "-d", "-E", "-s", "-a", "--max-args", "--max-procs", "--delimiter", "--arg-file",
 ))  # fmt: skip
 _PARALLEL_VALUE_OPTIONS = frozenset(("-j", "--jobs", "-I", "--delay", "--timeout", "-a", "--joblog", "--colsep"))
+
+
+def program(argument: str) -> str:
+    """`/usr/bin/python3.11` is python."""
+    name = argument.rpartition("/")[2].removesuffix(".exe")
+    bare = _VERSION.sub("", name)
+    return bare if bare in _VERSIONED else name
 
 
 def strip(argv: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
@@ -178,6 +193,8 @@ def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
     name = argv[0]
     value_options = GLOBAL_OPTIONS.get(name, frozenset())
     path: tuple[str, ...] = (name,)
+    if name in _SCRIPT_RUNNERS and argv[1:2] and argv[1] in _INSTALLED_PROGRAMS:
+        return Prefix(), argv[1:]
     at = 1
     while at < len(argv) and len(path) < 4:
         word = argv[at]
@@ -200,11 +217,11 @@ def shell_script(argv: tuple[str, ...]) -> tuple[str | None, tuple[str, ...], bo
         at += 1
         if _SHELL_SCRIPT.fullmatch(word):
             while at < len(argv) and argv[at].startswith(("-", "+")) and len(argv[at]) > 1:
-                at += 2 if argv[at] in _SHELL_VALUE_OPTIONS else 1
+                at += 2 if _SHELL_VALUE_OPTION.fullmatch(argv[at]) else 1
             return (argv[at] if at < len(argv) else None), argv[at + 1 :], False
         if word in ("-s", "-"):
             return None, argv[at:], True
-        if word in _SHELL_VALUE_OPTIONS:
+        if _SHELL_VALUE_OPTION.fullmatch(word):
             at += 1
         elif not word.startswith(("-", "+")):
             return None, argv[at:], word == "/dev/stdin"

@@ -1,0 +1,197 @@
+"""What holds for every text: nothing raises, nothing takes long, and the quick look hides nothing."""
+
+import importlib
+import pkgutil
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from haltline.detectors import commands
+from haltline.detectors.commands import Badness, creations, destructions, sql_destructions
+from haltline.detectors.commands.lexer import lex
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND
+from haltline.detectors.commands.prefilter import may_destroy
+from haltline.detectors.commands.reading import parsed_destructions
+from tests.detectors.commands import cases
+
+# Pieces that mean something to a shell or a database, so that their combinations are interesting.
+PIECES = [
+    *" \n\t;&|()<>{}'\"`$\\#=,*~!",
+    *("&&", "||", "<<", "<<<", "<<-", ">>", "&>", "2>", ">|", "$(", "${", "$((", "))", "<(", "$'", ":", "\\\n", "\r\n"),
+    *(
+        "rm",
+        "-rf",
+        " / ",
+        "/etc",
+        "a",
+        "~",
+        "x.py",
+        "EOF",
+        "\nEOF\n",
+        "'EOF'",
+        "cat ",
+        "echo ",
+        "printf ",
+        "-n",
+        "true",
+    ),
+    *("sudo ", "env ", "bash ", "sh -c ", "-c", "eval ", "xargs ", "-I{}", "find . ", "-delete", "-exec ", "{}", "+"),
+    *("for ", "f", " in ", "do ", "done", "if ", "then ", "fi", "case ", "esac", "while ", "read ", "A=", "$A", "B=r;"),
+    *(
+        "git ",
+        "push ",
+        "-f",
+        "reset ",
+        "--hard",
+        "checkout ",
+        "branch ",
+        "-D",
+        "clean ",
+        "main",
+        "stash ",
+        "drop",
+        "gc ",
+    ),
+    *("psql ", "sqlite3 ", "drop table ", "DELETE FROM ", "update t ", "set a=1", "where ", "truncate ", "--", "/*"),
+    *(
+        "kubectl ",
+        "delete ",
+        "ns ",
+        "docker ",
+        "exec ",
+        "rm ",
+        "volume ",
+        "aws ",
+        "s3 ",
+        "rb ",
+        "--force",
+        "terraform ",
+    ),
+    *("destroy ", "mv ", "cp ", "dd ", "of=", "/dev/sda", "/dev/null", "mkfs.ext4 ", "cd ", "/dev", "$(pwd)", "mktemp"),
+    *("python -c ", "os.remove(", "shutil.rmtree(", "os.system(", ")", "node -e ", "redis-cli ", "flushall", "curl -X"),
+    *("unlink ", "shred ", "helm ", "un ", "pip uninstall ", "crontab -r", "iptables -F", "replace ", "or ", "é", "$B"),
+]
+TEXTS = st.one_of(
+    st.lists(st.sampled_from(PIECES), max_size=24).map("".join),
+    st.lists(st.sampled_from(PIECES), max_size=14).map(" ".join),
+    st.lists(st.sampled_from(cases.COMMANDS), max_size=3).map("\n".join),
+    st.text(max_size=200),
+)
+
+
+@settings(max_examples=600, deadline=None)
+@given(TEXTS)
+def test_the_quick_look_hides_nothing_that_parsing_finds(text: str) -> None:
+    assert destructions(text) == parsed_destructions(text)
+
+
+@pytest.mark.parametrize("command", cases.DESTRUCTIVE)
+def test_the_quick_look_lets_pass_what_destroys(command: str) -> None:
+    assert may_destroy(command)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(TEXTS, st.text(max_size=2000)), st.sampled_from([None, "", "/", "/w/d", "~", "x/..", "/dev", "$X"]))
+def test_no_text_raises(text: str, cwd: str | None) -> None:
+    found = destructions(text, cwd=cwd)
+
+    assert len(found) == len(set(found)) <= MAX_FOUND
+    assert all("=" in d.target and d.badness in Badness for d in found)
+    assert len(set(creations(text, cwd=cwd))) <= MAX_FOUND
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+@example("'" * 99)
+@example("drop " * 99)
+def test_no_statement_raises(text: str) -> None:
+    assert all("=" in d.target for d in sql_destructions(text))
+
+
+@given(TEXTS)
+def test_the_same_text_reads_the_same(text: str) -> None:
+    assert destructions(text) == destructions(text)
+    assert lex(text) == lex(text)
+
+
+@given(st.sampled_from(cases.DESTRUCTIVE), st.text("abc x;'\"", max_size=20))
+def test_quoted_text_is_no_command(command: str, other: str) -> None:
+    quoted = "'" + f"{command} {other}".replace("'", "'\\''") + "'"
+
+    assert destructions(f"echo {quoted}") == ()
+
+
+@given(st.sampled_from([command for _, command, losses in cases.load("files") if losses]))
+def test_a_command_destroys_the_same_in_a_shell_of_its_own(command: str) -> None:
+    quoted = "'" + command.replace("'", "'\\''") + "'"
+
+    assert destructions(f"sudo bash -c {quoted}") == destructions(command)
+
+
+REPEATED = [
+    *(
+        "$(",
+        "${",
+        "((",
+        "$((",
+        "`",
+        '"$(',
+        "a=(",
+        "<<a ",
+        "<<a\n",
+        "$A",
+        "A=$A$A;",
+        "{a,b}",
+        "{a,",
+        "(",
+        "'",
+        '"',
+        "\\",
+    ),
+    *(
+        "rm {a,b}{c,d} ",
+        "sh -c ",
+        "eval ",
+        "xargs ",
+        "find . -exec ",
+        "rm $f ",
+        "/..",
+        "-name x ",
+        "[",
+        "{",
+        "kubectl ",
+    ),
+    *("os.remove(", "drop table a,", "(delete from a ", "alter table t drop ", "update t set ", "/*", "$a$", "> "),
+    *("sudo ", "env A=1 ", "cd a; ", "bash <<E\n", "python - <<E\n", "os.system('", "cat <<'E' > x\n", "git push "),
+    *(
+        "for f in a b; do ",
+        "for f in a b; do rm $f; done; ",
+        "while x; do ",
+        "A=$(echo $A $A);",
+        "os.remove(a" + " " * 99,
+    ),
+    *("find a b -name c -name d -exec sh -c 'rm {}' \\; ", "echo a b c | xargs -I% sh -c 'rm % %'; "),
+]
+
+
+@pytest.mark.parametrize("piece", REPEATED)
+@pytest.mark.parametrize("start", ["", "rm x; A='a b c d e f g h'; ", "find / -delete -o "])
+def test_repetition_of_anything_takes_no_long_time(start: str, piece: str) -> None:
+    text = (start + piece * MAX_COMMAND_CHARS)[:MAX_COMMAND_CHARS]
+    begin = time.process_time()
+    parsed_destructions(text)
+    creations(text)
+    sql_destructions(text)
+
+    # Measured at most a third of a second; what this guards against takes minutes.
+    assert time.process_time() - begin < 10
+
+
+@pytest.mark.parametrize("module", [m.name for m in pkgutil.iter_modules(commands.__path__)])
+def test_every_module_that_reads_says_what_it_misses(module: str) -> None:
+    docstring = importlib.import_module(f"{commands.__name__}.{module}").__doc__ or ""
+
+    assert docstring
+    assert "Misses:" in docstring or module in ("model", "invocation", "reading")
