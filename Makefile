@@ -9,7 +9,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check kafka bench chaos clean
+.PHONY: help setup demo test jars check kafka bench quality chaos clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -48,6 +48,9 @@ kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 
 bench: setup ## Measure throughput and latency beside the peers (Java and Maven)
 	$(BIN)/python -m benchmarks
+
+quality: setup ## What every detector would have done with recorded sessions, beside peers' rules
+	$(BIN)/python -m benchmarks.quality
 
 chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven)
 	$(BIN)/python -m benchmarks.chaos

@@ -1,0 +1,247 @@
+"""The peers' detectors against their published rules, by tables of what an agent did."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from benchmarks.baselines.gemini import Gemini
+from benchmarks.baselines.history import Action, Condensation, Detector, Entry, Message, Observation, Verdict, entries
+from benchmarks.baselines.openhands import OpenHandsV0, OpenHandsV1
+from haltline.schemas.events import ActionEvent
+from haltline.streams.backtest import Recorded
+from tests.builders import call, event
+
+STOP, HINT = Verdict.STOP, Verdict.HINT
+
+A, B, C = (Action(name) for name in "abc")
+
+
+def seen(content: str = "same") -> Observation:
+    return Observation(content)
+
+
+def wrong(content: str = "no such tool") -> Observation:
+    return Observation(content, error=True)
+
+
+def shell(output: str, exit_code: int = 0) -> Observation:
+    return Observation(output, command="make test", exit_code=exit_code)
+
+
+def cell(*lines: str) -> Observation:
+    return Observation("\n".join(lines), cell=True)
+
+
+def said(text: str, speaker: str = "agent") -> Message:
+    return Message(text, speaker)
+
+
+def steps(*pairs: tuple[Action, Observation]) -> list[Entry]:
+    return list(itertools.chain.from_iterable(pairs))
+
+
+def told(detector: Detector, history: Sequence[Entry]) -> list[tuple[int, Verdict, str]]:
+    """The number of the entry from 1, and what was said, up to the first stop."""
+    out: list[tuple[int, Verdict, str]] = []
+    for number, entry in enumerate(history, start=1):
+        verdict = detector.add(entry)
+        if verdict is not None:
+            out.append((number, *verdict))
+            if verdict[0] is STOP:
+                break
+    return out
+
+
+UNTERMINATED = "SyntaxError: unterminated string literal (detected at line 1)"
+INCOMPLETE = ("Cell In[1], line 4", "  def f(", "      ^", "SyntaxError: incomplete input", "[cwd]", "[python]")
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        pytest.param(steps(*[(A, seen())] * 4), [(8, STOP, "repeating_action_observation")], id="the same four times"),
+        pytest.param(steps(*[(A, seen())] * 3), [], id="the same three times"),
+        pytest.param(steps(*[(A, seen())] * 3, (A, seen("other"))), [], id="the fourth observation differs"),
+        pytest.param(steps(*[(A, seen(str(i))) for i in range(9)]), [], id="a call whose result changes"),
+        pytest.param(
+            steps(*[(A, shell(str(i))) for i in range(4)]),
+            [(8, STOP, "repeating_action_observation")],
+            id="the output of a command is not compared",
+        ),
+        pytest.param(
+            steps(*[(A, shell("", exit_code=i)) for i in range(9)]), [], id="the exit code of a command is compared"
+        ),
+        pytest.param(
+            steps(*[(A, wrong(str(i))) for i in range(3)]),
+            [(6, STOP, "repeating_action_error")],
+            id="the same call wrong three times, in whatever words",
+        ),
+        pytest.param(steps((A, wrong()), (A, wrong()), (B, wrong()), (A, wrong())), [], id="another call in between"),
+        pytest.param(
+            steps(*[(A, shell("boom", exit_code=1))] * 3), [], id="a command that fails is not an error observation"
+        ),
+        pytest.param(
+            steps(*[(A, cell("x = 'a", UNTERMINATED, str(i))) for i in range(3)]),
+            [(6, STOP, "repeating_action_error")],
+            id="one unterminated string in three cells",
+        ),
+        pytest.param(
+            steps(*[(A, cell("x", UNTERMINATED[:-2] + f"{i})")) for i in range(3)]), [], id="at different lines"
+        ),
+        pytest.param(
+            steps(*[(A, cell(*INCOMPLETE))] * 3), [(6, STOP, "repeating_action_error")], id="one incomplete cell"
+        ),
+        pytest.param(steps(*[(A, cell(*INCOMPLETE[1:]))] * 3), [], id="an incomplete cell without its first line"),
+        pytest.param(
+            steps(*[(A, seen("1")), (B, seen("2"))] * 3),
+            [(12, STOP, "repeating_action_observation_pattern")],
+            id="A and B in turn three times",
+        ),
+        pytest.param(
+            steps(*[(x, seen(f"{x.name}{i}")) for i in range(5) for x in (A, B)]),
+            [],
+            id="A and B with changing results",
+        ),
+        pytest.param(steps(*[(x, seen("1")) for x in (A, B, C)] * 5), [], id="a cycle of three is not seen"),
+        pytest.param([said("hm")] * 3, [(3, STOP, "monologue")], id="one message three times"),
+        pytest.param([said("hm"), said("hm"), said("well")] * 3, [], id="messages that differ"),
+        pytest.param([said("hm"), said("hm"), A, seen(), said("hm")], [], id="messages with an observation between"),
+        pytest.param([Condensation()] * 10, [(10, STOP, "context_window_error")], id="ten condensations"),
+        pytest.param(
+            [e for i in range(10) for e in (Condensation(), *steps((A, seen(str(i)))))],
+            [],
+            id="ten condensations with work between",
+        ),
+    ],
+)
+def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
+    assert told(OpenHandsV0(), history) == expected
+
+
+EDIT = "edit_file_by_replace(\n  'f.py',\n  to_replace='x',\n  new='{0}')"
+
+
+def test_openhands_v0_compares_the_first_three_lines_of_an_edit() -> None:
+    edits = [(Action("run_ipython", EDIT.format(i)), seen()) for i in range(4)]
+    assert told(OpenHandsV0(), steps(*edits)) == [(8, STOP, "repeating_action_observation")]
+    others = [(Action("run_ipython", f"print(\n 1,\n 2,\n {i})"), seen()) for i in range(4)]
+    assert told(OpenHandsV0(), steps(*others)) == []
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        pytest.param(steps(*[(A, seen())] * 4), [(8, STOP, "action_observation")], id="the same four times"),
+        pytest.param(steps(*[(A, seen())] * 3, (A, seen("other"))), [], id="the fourth observation differs"),
+        pytest.param(
+            steps(*[(A, shell(str(i))) for i in range(9)]), [], id="the output of a command is compared, unlike in V0"
+        ),
+        pytest.param(steps(*[(A, wrong(str(i))) for i in range(3)]), [(6, HINT, "action_error")], id="a streak of 3"),
+        pytest.param(
+            steps(*[(A, wrong(str(i))) for i in range(4)]),
+            [(6, HINT, "action_error"), (8, STOP, "action_error")],
+            id="a streak of 4",
+        ),
+        pytest.param(
+            steps(*[(A, wrong(str(i))) for i in range(3)], (B, seen()), *[(A, wrong(str(i))) for i in range(3)]),
+            [(6, HINT, "action_error"), (14, HINT, "action_error")],
+            id="one nudge for each streak",
+        ),
+        pytest.param(
+            steps(*[(Action("a", thought=str(i)), wrong()) for i in range(9)]), [], id="a changing thought evades it"
+        ),
+        pytest.param(
+            [said(str(i)) for i in range(3)], [(3, STOP, "monologue")], id="three messages, whatever they say"
+        ),
+        pytest.param([said("1"), said("2"), A, seen(), said("3")], [], id="an action between messages"),
+        pytest.param(
+            [said("1"), Condensation(), said("2"), said("3")],
+            [(4, STOP, "monologue")],
+            id="condensations are passed over",
+        ),
+        pytest.param([said(str(i), "ab"[i % 2]) for i in range(9)], [], id="two agents who talk to each other"),
+        pytest.param(
+            steps(*[(A, seen("1")), (B, seen("2"))] * 3),
+            [(12, STOP, "alternating_pattern")],
+            id="A and B in turn three times",
+        ),
+        pytest.param(steps(*[(x, seen("1")) for x in (A, B, C)] * 5), [], id="a cycle of three is not seen"),
+        pytest.param([Condensation()] * 30, [], id="condensations alone are never a loop"),
+    ],
+)
+def test_openhands_v1(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
+    assert told(OpenHandsV1(), history) == expected
+
+
+def filler(seed: int) -> str:
+    """Text that does not repeat."""
+    return "".join(f"{seed * 1000 + i} " for i in range(50))
+
+
+def cycle(length: int, times: int) -> Sequence[Entry]:
+    return [Action("look", str(i)) for i in range(length)] * times
+
+
+CHANT = "I will now check the file again and then go on. "
+
+
+@pytest.mark.parametrize(
+    ("history", "expected"),
+    [
+        *(
+            pytest.param(
+                cycle(k, 5), [(5 * k, HINT, "tool_call_loop")], id=f"a cycle of {k} five times, at call {5 * k}"
+            )
+            for k in range(1, 6)
+        ),
+        pytest.param(cycle(3, 5)[:-1], [], id="one call short of five cycles of three"),
+        pytest.param(cycle(6, 9), [], id="a cycle of six is not seen"),
+        pytest.param(
+            cycle(1, 6), [(5, HINT, "tool_call_loop"), (6, STOP, "tool_call_loop")], id="the second loop is a stop"
+        ),
+        pytest.param([Action("look", str(i)) for i in range(99)], [], id="arguments that change"),
+        pytest.param(
+            [said(CHANT * 3)] * 4, [(4, HINT, "content_chanting")], id="a sentence eleven times over several messages"
+        ),
+        pytest.param([said(CHANT * 9)], [], id="a sentence nine times"),
+        pytest.param(
+            [e for i in range(5) for e in (said(CHANT * 4), Action("look", str(i)))],
+            [],
+            id="a call between begins anew",
+        ),
+        pytest.param([said("```\n"), said(CHANT * 30), said("\n```")], [], id="code is skipped"),
+        pytest.param([said("- item\n" + "| a | b |\n" * 3)] * 12, [], id="lists and tables begin anew"),
+        pytest.param(
+            [said("".join(CHANT + filler(i) for i in range(20)))], [], id="a sentence twenty times, far apart"
+        ),
+        pytest.param([said("".join(f"{i}{CHANT}{i * 7919}" for i in range(20)))], [], id="with more periods than five"),
+    ],
+)
+def test_gemini(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
+    assert told(Gemini(), history) == expected
+
+
+def recorded(*events: ActionEvent | Sequence[ActionEvent]) -> Recorded:
+    flat = [e for item in events for e in ((item,) if isinstance(item, ActionEvent) else item)]
+    return Recorded("s1", tuple(enumerate(flat)))
+
+
+def test_a_recorded_call_is_an_action_and_an_observation() -> None:
+    found = list(entries(recorded(call(0, "look_up", args={"id": 1}, output_digest="d", output_bytes=3))))
+    assert found == [(0, Action("look_up", '{"id":1}')), (1, Observation("d 3 "))]
+
+
+def test_a_call_that_was_never_proposed_is_both_at_once() -> None:
+    found = list(entries(recorded(event(0, "look_up", error="no such id", output_bytes=0))))
+    assert found == [(0, Action("look_up", "null")), (0, Observation(" 0 no such id", error=True))]
+
+
+def test_what_an_agent_says_is_a_message_and_nothing_comes_back() -> None:
+    assert list(entries(recorded(call(0, "say", args={"text": "hello"})))) == [(0, Message("hello", "agent say"))]
+
+
+def test_a_command_line_keeps_its_exit_code() -> None:
+    _, (_, observation) = entries(recorded(call(0, "Bash", None, "rc=127: not found", args={"command": "x"})))
+    assert isinstance(observation, Observation)
+    assert (observation.command, observation.exit_code, observation.error) == ('{"command":"x"}', 127, False)
