@@ -53,7 +53,7 @@ class DestructiveRepeat(Detector[State]):
 
     def concerns(self, act: Act) -> bool:
         """Attempts that would destroy something, and refusals of such attempts."""
-        return bool(act.losses) and (act.is_attempt or act.refused)
+        return (act.is_attempt or act.refused) and bool(act.losses)
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts an attempt by its targets, or takes a refused one back."""

@@ -127,8 +127,11 @@ class ErrorRepetition(Detector[State]):
         state.succeeded = max(state.succeeded, index)
         if act.changes:
             state.changed = max(state.changed, index)
+        if state.errors and not self._is_near(state.errors[-1], act.time_ms, index):
+            state.errors.clear()  # all too old to count again
         subject = act.subject
-        state.errors = [e for e in state.errors if e[_SUBJECT] != subject]
+        if any(e[_SUBJECT] == subject for e in state.errors):
+            state.errors = [e for e in state.errors if e[_SUBJECT] != subject]
         state.polls.pop(subject, None)
 
     def _may_wait(self, state: State, act: Act) -> bool:
