@@ -22,7 +22,7 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 
 
-def run_audit(settings: AuditSettings) -> int:
+def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> int:
     """Run a sink until SIGTERM or SIGINT, then write what it holds. Call it in the main thread.
 
     Returns 0 after a clean stop, and 1 after a failure, which the log names. The next start goes on
@@ -30,7 +30,7 @@ def run_audit(settings: AuditSettings) -> int:
     """
     try:
         with telemetry(settings) as observer:
-            sink = AuditSink(settings, observer=observer)
+            sink = AuditSink(settings, table=table, observer=observer)
             observer.follow(sink)
             with _stopped_by_signals(sink):
                 sink.run()

@@ -80,6 +80,11 @@ class AuditSink:
         """How many partitions are this sink's."""
         return len(self._next)
 
+    @property
+    def buffered_rows(self) -> int:
+        """How many rows are read and not written."""
+        return self._writer.buffered_rows
+
     def run(self) -> None:
         """Read and write until `stop`.
 
