@@ -8,7 +8,7 @@ from haltline.detectors.errors import Normalization, error_key
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence
-from haltline.schemas.policy import Reading, Tool
+from haltline.schemas.policy import Tool
 
 __all__ = ["Act", "Call", "Calls", "Phase"]
 
@@ -24,7 +24,6 @@ class Act:
         "_classifier",
         "_destroys",
         "_losses",
-        "_names",
         "_text",
         "_tool",
         "action",
@@ -77,7 +76,6 @@ class Act:
         self._classifier = classifier
         self._tool: Tool | None = None
         self._text: str | None = None
-        self._names: frozenset[str] | None = None
         self._changes: bool | None = None
         self._destroys: tuple[Destruction, ...] | None = None
         self._losses: tuple[Destruction, ...] | None = None
@@ -99,28 +97,26 @@ class Act:
     def tool(self) -> Tool:
         """What is known of the tool."""
         if self._tool is None:
-            self._tool = self._classifier.tool_of(self.event, self.action)
+            if self.call is not None and self.call.reading:
+                self._tool = classify.RUNS[self.call.reading]
+            else:
+                self._tool = self._classifier.tool_of(self.event, self.action)
         return self._tool
 
     @property
     def text(self) -> str:
-        """The command line, statement or program that it runs; empty when it runs none, and of a result."""
+        """The command line, statement or program that it runs, empty when it runs none; of a result its beginning."""
         if self._text is None:
-            self._text = classify.text_of(self.event, self.tool)
+            if self.call is not None:
+                self._text = self.call.head if self.runs else ""
+            else:
+                self._text = classify.text_of(self.event, self.tool)
         return self._text
-
-    @property
-    def _programs(self) -> frozenset[str]:
-        """The programs that a command line runs."""
-        if self._names is None:
-            shell = self.tool.reading is Reading.SHELL
-            self._names = progress.programs(self.text) if shell and self.text else frozenset()
-        return self._names
 
     @property
     def runs(self) -> bool:
         """Whether the tool runs a program, a command line or a statement."""
-        return self.call.runs if self.call is not None else self.tool.effect is Effect.EXEC
+        return self.tool.effect is Effect.EXEC
 
     @property
     def effect(self) -> Effect:
@@ -158,7 +154,7 @@ class Act:
         """What the action makes, as targets."""
         if self.call is not None:
             return tuple(self.call.creates)
-        return classify.creates(self._classifier, self.event, self.tool, self.text, self._programs)
+        return classify.creates(self._classifier, self.event, self.tool, self.text)
 
     @property
     def head(self) -> str:
@@ -175,23 +171,26 @@ class Act:
     @property
     def changes(self) -> bool:
         """Whether it changes anything that a later call could see."""
-        if self.call is not None:
-            return self.call.changes
         if self._changes is None:
-            self._changes = classify.changes(self.event, self.tool, self.text, self._programs)
+            self._changes = classify.changes(self._hint, self.tool, self.text)
         return self._changes
 
     @property
     def produces(self) -> bool:
         """Whether it runs a program or writes: it may leave files that nobody named."""
-        if self.call is not None:
-            return self.call.produces
-        return classify.produces(self.tool, self.text, self._programs)
+        return classify.produces(self.tool, self.text)
 
     @property
     def waits(self) -> bool:
         """Whether it looks at something that is expected to change by itself."""
-        return self.call.waits if self.call is not None else classify.waits(self.event, self.tool, self.text)
+        return classify.waits(self._hint, self.tool, self.text)
+
+    @property
+    def _hint(self) -> Effect | None:
+        """The producer's hint, which a result may leave out."""
+        if self.event.effect is not None or self.call is None:
+            return self.event.effect
+        return Effect(self.call.effect) if self.call.effect != Effect.READ.value else None
 
     def error_key(self, level: Normalization) -> str:
         """The error in its normal form; empty when the call did not fail, or said nothing of why."""

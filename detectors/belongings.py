@@ -31,9 +31,9 @@ class Belongings:
     removed: dict[str, int] = field(default_factory=dict)
     """By path or work tree that the session took away: index of the action."""
     changed: int = 0
-    """Index of the last action that changed anything."""
+    """Index of the first action since the last failure that changed anything; 0: none ever did."""
     produced: int = 0
-    """Index of the last action that ran a program or wrote: what is there since may be its work."""
+    """Index of the last action, since something was removed, that ran a program or wrote."""
 
     def is_loss(self, destruction: Destruction) -> bool:
         """Whether somebody would miss it."""

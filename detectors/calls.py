@@ -45,10 +45,8 @@ class Call:
     creates: list[str] = field(default_factory=list)
     head: str = ""
     """The beginning of the command line or program, or the first target: what the call is about."""
-    changes: bool = False
-    produces: bool = False
-    runs: bool = False
-    waits: bool = False
+    reading: str = ""
+    """How that is read, where the call runs something."""
 
 
 @dataclass(slots=True)
@@ -60,6 +58,8 @@ class Calls:
     open: dict[str, Call] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     """Call id to event time of the result, epoch milliseconds."""
+    failed: int = 0
+    """Index of the last action that failed or was refused."""
     belongings: Belongings = field(default_factory=Belongings)
 
     def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
@@ -108,8 +108,7 @@ class Calls:
         call = Call(key, act.time_ms, act.index, act.event.event_id, act.offset, act.action, act.effect.value)
         call.losses = [[loss.verb, loss.target, loss.badness.name] for loss in act.losses]
         call.creates = list(act.creates)
-        call.head, call.changes, call.waits = act.head, act.changes, act.waits
-        call.produces, call.runs = act.produces, act.runs
+        call.head, call.reading = act.head, act.tool.reading.value if act.runs else ""
         self.open.pop(key, None)
         self.open[key] = call
         if len(self.open) > MAX_OPEN_CALLS:
@@ -126,17 +125,21 @@ class Calls:
                 del self.done[next(iter(self.done))]
         # A program that failed in the end may have done something before.
         if act.refused or (act.failed and not act.runs):
+            self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
         for target in act.creates:
             belongings.made(target)
-        if act.changes:
-            belongings.changed = max(belongings.changed, act.index)
-        if act.produces:
-            belongings.produced = max(belongings.produced, act.index)
-        if not act.failed:
+        if act.failed:
+            self.failed = max(self.failed, act.index)
+        else:
             for loss in act.losses:
                 belongings.took_away(loss, act.index)
+        # Only asked where it can matter: each look at a command line costs some microseconds.
+        if belongings.changed <= self.failed and act.changes:
+            belongings.changed = max(belongings.changed, act.index)
+        if belongings.removed and act.produces:
+            belongings.produced = max(belongings.produced, act.index)
 
 
 def _anonymous(action: str, index: int) -> str:

@@ -64,12 +64,10 @@ _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _MAX_ID_CHARS = 480
 _CACHED_NAMES = 4096
-_GUESSES = (
-    ("command", Tool(match="*", effect=Effect.EXEC, reading=Reading.SHELL)),
-    ("cmd", Tool(match="*", effect=Effect.EXEC, reading=Reading.SHELL)),
-    ("sql", Tool(match="*", effect=Effect.EXEC, reading=Reading.SQL)),
-    ("statement", Tool(match="*", effect=Effect.EXEC, reading=Reading.SQL)),
-)
+RUNS = {reading.value: Tool(match="*", effect=Effect.EXEC, reading=reading) for reading in Reading}
+"""Tools that run something, by how it is read."""
+_GUESSES = (("command", "shell"), ("cmd", "shell"), ("sql", "sql"), ("statement", "sql"))
+"""Arguments that say how a tool that is not known is read."""
 _LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -103,9 +101,9 @@ class Classifier:
         """What is known of the event's tool; one that is not known is guessed by its arguments."""
         tool = self.tool(action)
         if tool.effect is None and event.args:
-            for name, guess in _GUESSES:
+            for name, reading in _GUESSES:
                 if isinstance(event.args.get(name), str):
-                    return guess
+                    return RUNS[reading]
         return tool
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
@@ -167,9 +165,7 @@ def _read(event: ActionEvent, tool: Tool, text: str) -> tuple[Destruction, ...]:
     return sql_destructions(text) if tool.reading is Reading.SQL else ()
 
 
-def creates(
-    classifier: Classifier, event: ActionEvent, tool: Tool, text: str, names: frozenset[str]
-) -> tuple[str, ...]:
+def creates(classifier: Classifier, event: ActionEvent, tool: Tool, text: str) -> tuple[str, ...]:
     """What the action makes, as targets: those of a tool that creates or writes, or what a command line says."""
     if tool.effect is Effect.WRITE:
         return classifier.targets(event)
@@ -180,29 +176,29 @@ def creates(
     written = progress.written_file(text)
     if written:
         return (named.target("path", written, _cwd(event)),)
-    return creations(text, cwd=_cwd(event)) if progress.may_create(text, names) else ()
+    return creations(text, cwd=_cwd(event)) if progress.may_create(text) else ()
 
 
-def changes(event: ActionEvent, tool: Tool, text: str, names: frozenset[str]) -> bool:
+def changes(hint: Effect | None, tool: Tool, text: str) -> bool:
     """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
-    effect = tool.effect or event.effect
+    effect = tool.effect or hint
     if effect is not Effect.EXEC:
-        return effect is None or effect in _CHANGING or event.effect in _CHANGING
+        return effect is None or effect in _CHANGING or hint in _CHANGING
     if tool.reading is Reading.SHELL:
-        return progress.changes(text, names)
+        return progress.changes(text)
     return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes_by_code(text)
 
 
-def produces(tool: Tool, text: str, names: frozenset[str]) -> bool:
+def produces(tool: Tool, text: str) -> bool:
     """Whether the action runs a program, or writes: it may leave files that nobody named."""
     if tool.effect is Effect.EXEC:
-        return tool.reading is Reading.PLAIN or (tool.reading is Reading.SHELL and progress.produces(text, names))
+        return tool.reading is Reading.PLAIN or (tool.reading is Reading.SHELL and progress.produces(text))
     return tool.effect is Effect.WRITE
 
 
-def waits(event: ActionEvent, tool: Tool, text: str) -> bool:
+def waits(hint: Effect | None, tool: Tool, text: str) -> bool:
     """Whether the action looks at something that is expected to change by itself."""
-    return tool.effect is Effect.POLL or event.effect is Effect.POLL or (bool(text) and progress.waits(text))
+    return tool.effect is Effect.POLL or hint is Effect.POLL or progress.waits(text)
 
 
 def _short_name(action: str) -> str:

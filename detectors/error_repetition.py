@@ -39,7 +39,7 @@ class State:
     succeeded: int = 0
     """Index of the last action that succeeded."""
     changed: int = 0
-    """Index of the last action that changed something."""
+    """Index of the first action since the last error that changed something, or of one before it."""
     polls: dict[str, int] = field(default_factory=dict)
     """By what is waited for: event time of its first failure, epoch milliseconds."""
 
@@ -125,7 +125,7 @@ class ErrorRepetition(Detector[State]):
             return
         index = act.index
         state.succeeded = max(state.succeeded, index)
-        if act.changes:
+        if (not state.errors or state.changed <= int(state.errors[-1][INDEX])) and act.changes:
             state.changed = max(state.changed, index)
         if state.errors and not self._is_near(state.errors[-1], act.time_ms, index):
             state.errors.clear()  # all too old to count again

@@ -1,11 +1,16 @@
 import pytest
 
-from haltline.detectors import progress
-from haltline.detectors.progress import changes_by_code, changes_sql, programs, subject, waits, written_file
-
-
-def changes(command: str) -> bool:
-    return progress.changes(command, programs(command))
+from haltline.detectors.progress import (
+    changes,
+    changes_by_code,
+    changes_sql,
+    may_create,
+    produces,
+    programs,
+    subject,
+    waits,
+    written_file,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +45,7 @@ def test_of_a_long_command_line_both_ends_are_read() -> None:
     ],
 )
 def test_produces(command: str, expected: bool) -> None:
-    assert progress.produces(command, programs(command)) is expected
+    assert produces(command) is expected
 
 
 @pytest.mark.parametrize(
@@ -153,3 +158,18 @@ def test_waits(command: str, expected: bool) -> None:
 )
 def test_subject(command: str, expected: str) -> None:
     assert subject(command) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        pytest.param("echo x > a", True, id="a redirection"),
+        pytest.param("mkdir -p a/b", True, id="a folder"),
+        pytest.param("git checkout -b fix", True, id="a branch"),
+        pytest.param("git checkout a.py", False, id="a file restored"),
+        pytest.param("grep x a 2>/dev/null", False, id="nothing"),
+        pytest.param("sed -i s/a/b/ c", False, id="an edit"),
+    ],
+)
+def test_may_create(command: str, expected: bool) -> None:
+    assert may_create(command) is expected
