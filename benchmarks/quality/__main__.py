@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.quality import report
+from benchmarks.quality import report, synthetic
 from benchmarks.quality.judging import Judged, judge
 from benchmarks.quality.sessions import default_files, read
 from benchmarks.quality.summary import Summary, summarize
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _options().parse_args(arguments)
     core = Core(read_policy(asked.policy))
     progress = Console(stderr=True)
+    if asked.synthetic:
+        return _synthetic(core, asked, progress)
     try:
         sessions = list(read(asked.files or default_files()))
     except (OSError, UnreadableTrace) as error:
@@ -45,13 +47,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     summary = summarize(judged, [detector.id for detector in ALL])
     if asked.json:
-        print(orjson.dumps(_as_json(summary, judged), option=orjson.OPT_INDENT_2).decode())
+        _print_json(_as_json(summary, judged))
     else:
         console = console_for_people()
         if asked.list:
             report.show_sessions(judged, summary, console)
         report.show(summary, judged, console)
     return 0 if summary.passed else 1
+
+
+def _synthetic(core: Core, asked: argparse.Namespace, progress: Console) -> int:
+    measured = synthetic.measure(core, asked.seeds, progress)
+    if asked.json:
+        _print_json(measured.as_json())
+    else:
+        synthetic.show(measured, console_for_people())
+    return 0 if measured.passed else 1
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    print(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
 
 
 def _as_json(summary: Summary, judged: Sequence[Judged]) -> dict[str, Any]:
@@ -91,6 +106,8 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
     parser.add_argument("--policy", type=Path, metavar="FILE", help="the policy document (YAML; every default)")
     parser.add_argument("--list", action="store_true", help="every session in which something fired, and what")
+    parser.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
+    parser.add_argument("--seeds", type=int, default=20, help="of each generated family (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -1,0 +1,191 @@
+"""`--synthetic`: every family of generated runaways and healthy sessions, as it is, and disturbed on its way."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.baselines.history import Verdict, entries
+from benchmarks.quality.judging import BASELINES
+from benchmarks.runaways import FAMILIES, Case, Family
+from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
+from benchmarks.runaways.watching import Seen, watch
+from haltline.schemas.decisions import Level
+from haltline.streams.backtest import Recorded
+from haltline.streams.core import Core
+
+CAUGHT_AT_LEAST = 0.90
+STOPPED_BELOW = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilyRow:
+    """What was decided in the cases of one family."""
+
+    family: str
+    what: str
+    runaway: bool
+    cases: int
+    hinted: int
+    """Of these, with any word to the agent: a hint or a stop."""
+    stopped: int
+    caught: int
+    """Of a runaway: stopped after it began, and within the steps that are allowed."""
+    within: int | None
+    median_steps: float | None
+    """To the stop, from the first step of the runaway, both counted."""
+    most_steps: int | None
+    detectors: dict[str, int]
+    baselines: dict[str, int]
+    """By peer: cases that it would have stopped at any time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """Caught runaways and stopped healthy sessions of a set of cases."""
+
+    name: str
+    caught: int
+    runaways: int
+    stopped: int
+    healthy: int
+
+    @property
+    def passed(self) -> bool:
+        return self.caught >= CAUGHT_AT_LEAST * self.runaways and self.stopped < STOPPED_BELOW * self.healthy
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """One run."""
+
+    families: list[FamilyRow]
+    shares: list[Share]
+    """Of all cases as they are, then of each disturbance."""
+
+    @property
+    def passed(self) -> bool:
+        return self.shares[0].passed
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "passed": self.passed,
+            "families": [asdict(row) for row in self.families],
+            "shares": [asdict(share) | {"passed": share.passed} for share in self.shares],
+        }
+
+
+def measure(core: Core, seeds: int, progress: Console) -> Synthetic:
+    """Runs `seeds` cases of every family, undisturbed and under each disturbance."""
+    rows: list[FamilyRow] = []
+    outcomes: dict[str, list[tuple[Case, Seen]]] = {name: [] for name in ("undisturbed", *DISTURBANCES)}
+    for family in track(FAMILIES, "Families", console=progress, disable=not progress.is_terminal):
+        cases = [family.case(seed) for seed in range(seeds)]
+        seen = [watch(core, case) for case in cases]
+        rows.append(_row(family, cases, seen))
+        outcomes["undisturbed"] += zip(cases, seen, strict=True)
+        for name in DISTURBANCES:
+            outcomes[name] += [(case, watch(core, disturbed(case, name))) for case in cases]
+    return Synthetic(rows, [_share(name, outcome) for name, outcome in outcomes.items()])
+
+
+def _row(family: Family, cases: Sequence[Case], seen: Sequence[Seen]) -> FamilyRow:
+    steps = [s.steps for s in seen if s.steps is not None]
+    return FamilyRow(
+        family=family.name,
+        what=family.what,
+        runaway=family.runaway,
+        cases=len(cases),
+        hinted=sum(s.level > Level.ALLOW for s in seen),
+        stopped=sum(s.stopped is not None for s in seen),
+        caught=sum(s.caught(family.within or 0) for s in seen),
+        within=family.within,
+        median_steps=median(steps) if steps else None,
+        most_steps=max(steps, default=None),
+        detectors=dict(Counter(s.detector for s in seen if s.stopped).most_common()),
+        baselines={name: sum(_stopped_by(name, case) for case in cases) for name in BASELINES},
+    )
+
+
+def _stopped_by(baseline: str, case: Case) -> bool:
+    """Whether the peer would have stopped any session of the case; it knows of one session at a time."""
+    for session_id in dict.fromkeys(event.session_id for event in case.events):
+        detector = BASELINES[baseline]()
+        events = tuple(enumerate(event for event in case.events if event.session_id == session_id))
+        for _, entry in entries(Recorded(session_id, events)):
+            verdict = detector.add(entry)
+            if verdict is not None and verdict[0] is Verdict.STOP:
+                return True
+    return False
+
+
+def _share(name: str, outcomes: Sequence[tuple[Case, Seen]]) -> Share:
+    runaways = [(case, seen) for case, seen in outcomes if case.family.runaway]
+    healthy = [seen for case, seen in outcomes if not case.family.runaway]
+    return Share(
+        name=name,
+        caught=sum(seen.caught(case.family.within or 0) for case, seen in runaways),
+        runaways=len(runaways),
+        stopped=sum(seen.stopped is not None for seen in healthy),
+        healthy=len(healthy),
+    )
+
+
+def show(synthetic: Synthetic, console: Console) -> None:
+    """The families, the disturbances, and a line that says whether it passed."""
+    console.print(_runaways([row for row in synthetic.families if row.runaway]))
+    console.print(_healthy([row for row in synthetic.families if not row.runaway]))
+    table = _table("On their way to the core", ["events", "runaways caught", "healthy sessions stopped"])
+    for share in synthetic.shares:
+        table.add_row(share.name, _of(share.caught, share.runaways), _of(share.stopped, share.healthy))
+    console.print(table)
+    total = synthetic.shares[0]
+    said = (
+        f"{_of(total.caught, total.runaways)} runaways caught, wanted {CAUGHT_AT_LEAST:.0%}; "
+        f"{_of(total.stopped, total.healthy)} healthy sessions stopped, wanted fewer than {STOPPED_BELOW:.0%}"
+    )
+    console.print(f"{'PASS' if synthetic.passed else 'FAIL'}  {said}", highlight=False)
+
+
+def _runaways(rows: Sequence[FamilyRow]) -> Table:
+    table = _table(
+        "Runaways: caught (PAUSE or above, in time), steps to the stop, and cases that the peers' rules stop",
+        ["family", "caught", "stopped", "hinted", "steps, median", "most", "allowed", *BASELINES, "by"],
+    )
+    for row in rows:
+        table.add_row(
+            row.family,
+            _of(row.caught, row.cases),
+            str(row.stopped),
+            str(row.hinted),
+            "-" if row.median_steps is None else f"{row.median_steps:g}",
+            "-" if row.most_steps is None else str(row.most_steps),
+            str(row.within),
+            *(str(row.baselines[name]) for name in BASELINES),
+            ", ".join(row.detectors),
+        )
+    return table
+
+
+def _healthy(rows: Sequence[FamilyRow]) -> Table:
+    table = _table("Healthy sessions", ["family", "stopped", "hinted", *BASELINES, "by"])
+    for row in rows:
+        peers = (str(row.baselines[name]) for name in BASELINES)
+        table.add_row(row.family, _of(row.stopped, row.cases), str(row.hinted), *peers, ", ".join(row.detectors))
+    return table
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({part / whole:.1%})" if whole >= 100 else f"{part} of {whole}"
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, justify="left" if column in {"family", "by", "events"} else "right")
+    return table

@@ -1,0 +1,93 @@
+"""One generated case with what is true of it."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from benchmarks.runaways.script import PACES, Log, Script
+from haltline.schemas.control import Command
+from haltline.schemas.events import ActionEvent, Kind
+
+
+@dataclass(frozen=True)
+class Family:
+    """One way of running away, or of working soundly; its docstring says which."""
+
+    write: Callable[[Script], None]
+    within: int | None = None
+    """Steps, from the first of the runaway, in which it is to be stopped; None: a healthy one, never to be stopped."""
+    prologue: int = 12
+    """At most so many steps of ordinary work come first."""
+
+    @property
+    def name(self) -> str:
+        return self.write.__name__
+
+    @property
+    def what(self) -> str:
+        return (self.write.__doc__ or "").strip()
+
+    @property
+    def runaway(self) -> bool:
+        return self.within is not None
+
+    def case(self, seed: int) -> "Case":
+        """The case of this seed: the same events in every process."""
+        rng = random.Random(f"{self.name}/{seed}")
+        log = Log()
+        script = Script(rng, log, f"{self.name}-{seed}", PACES[seed % len(PACES)])
+        script.started()
+        if self.prologue:
+            script.work(rng.randrange(2, self.prologue + 1))
+        self.write(script)
+        events = sorted(log.events, key=lambda event: event.time)  # stable: each session's own order stays
+        return Case(self, seed, script.pace.name, tuple(events), log.began, tuple(log.commands))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Generated sessions, mostly one, and the truth about them."""
+
+    family: Family
+    seed: int
+    pace: str
+    events: tuple[ActionEvent, ...]
+    """In the order in which they are delivered; of several sessions mixed."""
+    began: str | None = None
+    """Id of the first event that is part of the runaway; None: there is none."""
+    commands: tuple[Command, ...] = ()
+    """Operators' commands, given before the first event."""
+
+    @cached_property
+    def step(self) -> dict[str, int]:
+        """By event id: how many steps there were up to it. A step is a call, or a model turn that only says something.
+
+        Taken from the case as it was written, so that it means the same in a disturbed copy.
+        """
+        proposed: set[tuple[str, str | None]] = set()
+        anonymous: dict[str, int] = {}
+        steps, of = 0, {}
+        for event in self.events:
+            call = (event.session_id, event.call_id)
+            if event.kind is Kind.PROPOSED:
+                steps += 1
+                if event.call_id is None:
+                    anonymous[event.session_id] = anonymous.get(event.session_id, 0) + 1
+                proposed.add(call)
+            elif event.kind is Kind.COMPLETED:
+                if event.call_id is None and anonymous.get(event.session_id, 0) > 0:
+                    anonymous[event.session_id] -= 1
+                elif event.call_id is None or call not in proposed:
+                    steps += 1
+            elif event.kind is Kind.MODEL_TURN and event.output_bytes is not None:
+                steps += 1
+            of[event.event_id] = steps
+        return of
+
+    def steps_to(self, event_id: str) -> int | None:
+        """Steps from the first of the runaway to this event, both counted; None: it came before, or there is none."""
+        if self.began is None:
+            return None
+        first, last = self.step[self.began], self.step[event_id]
+        return last - first + 1 if last >= first else None

@@ -1,0 +1,101 @@
+"""Agents that get nothing but errors, and go on."""
+
+from benchmarks.runaways.case import Family
+from benchmarks.runaways.script import Script
+
+
+def same_error(s: Script) -> None:
+    """Makes the same call, gets the same error, now and then looks at something else."""
+    path = s.path()
+    s.begins()
+    for _ in range(20):
+        s.call("write_file", {"path": path, "content": "x"}, error=f"PermissionError: [Errno 13] denied: '{path}'")
+        if s.rng.random() < 0.2:
+            s.call("read_file", {"path": s.path()})
+
+
+def error_in_other_words(s: Script) -> None:
+    """The error differs only in a port, a line, an address or a time."""
+    shape = s.rng.choice(
+        (
+            "ConnectionRefusedError: connect to 10.0.0.{0}:{1} failed at 12:{0}:{0}",
+            "ParserError: unexpected token at line {0}, column {1}",
+            "RuntimeError: invalid handle 0x{1:08x} (pid {0}{1})",
+            "psycopg2.OperationalError: timeout expired after {0}.{1} ms on 2025-06-{0:02d} 10:{0:02d}:11",
+        )
+    )
+    command = f"python -m etl.{s.word()} --day"
+    s.begins()
+    for turn in range(20):
+        error = shape.format(s.rng.randrange(10, 28), s.rng.randrange(1000, 9999))
+        s.call("bash", {"command": f"{command} {turn + 1}"}, error=error)
+
+
+def alternating_errors(s: Script) -> None:
+    """Two or three calls that fail in turn, each with its own error."""
+    ways = [
+        ("read_file", {"path": s.path()}, "FileNotFoundError: no such file"),
+        ("query_database", {"query": f"SELECT * FROM {s.name()}"}, "relation does not exist"),
+        ("http_get", {"url": f"https://{s.word()}.example.org/v1"}, "HTTP 403 forbidden"),
+    ][: s.rng.randrange(2, 4)]
+    s.begins()
+    for turn in range(30):
+        action, args, error = ways[turn % len(ways)]
+        s.call(action, args, error=error)
+
+
+def guessed_paths(s: Script) -> None:
+    """Guesses one path after another; none of them exists."""
+    s.begins()
+    for _ in range(20):
+        path = s.path()
+        s.call("read_file", {"path": path}, error=f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'")
+
+
+def environment_gone(s: Script) -> None:
+    """The machine behind the tools is gone: whatever is tried fails in the same way."""
+    error = s.rng.choice(
+        (
+            "Error response from daemon: No such container: 4f1d09aa",
+            "connect ECONNREFUSED 127.0.0.1:{0}",
+            "ssh: connect to host sandbox port {0}: Connection refused",
+        )
+    )
+    tools = (
+        lambda: ("bash", {"command": f"ls {s.path()}"}),
+        lambda: ("read_file", {"path": s.path()}),
+        lambda: ("edit_file", {"path": s.path(), "old": s.word(), "new": s.word()}),
+        lambda: ("search_code", {"query": s.words(2)}),
+    )
+    s.begins()
+    for _ in range(25):
+        action, args = s.rng.choice(tools)()
+        s.call(action, args, error=error.format(s.rng.randrange(2000, 9000)))
+
+
+def edits_that_do_not_help(s: Script) -> None:
+    """Edits and tries again, for ever with the same error: work at first, but not after the twentieth time."""
+    path, module = s.path(), s.name()
+    s.begins()
+    for turn in range(25):
+        s.call("edit_file", {"path": path, "old": f"v{turn}", "new": f"v{turn + 1}"}, output="ok")
+        s.call("bash", {"command": "python main.py"}, error=f"ModuleNotFoundError: No module named '{module}'")
+
+
+def phantom_references(s: Script) -> None:
+    """Calls functions and tools that do not exist, one after another."""
+    s.begins()
+    for _ in range(15):
+        name = s.name()
+        s.call(name, {"id": s.rng.randrange(1000)}, error=f"unknown tool: {name}")
+
+
+FAMILIES = (
+    Family(same_error, within=10),
+    Family(error_in_other_words, within=8),
+    Family(alternating_errors, within=20),
+    Family(guessed_paths, within=10),
+    Family(environment_gone, within=12),
+    Family(edits_that_do_not_help, within=40),
+    Family(phantom_references, within=10),
+)

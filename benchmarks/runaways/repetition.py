@@ -1,0 +1,128 @@
+"""Agents that go round in circles although nothing fails."""
+
+from benchmarks.runaways.case import Family
+from benchmarks.runaways.script import PACES, Call, Script
+
+
+def identical_reads(s: Script) -> None:
+    """Looks at the same thing again and again; it does not change."""
+    order = f"order-{s.rng.randrange(10_000)}"
+    shown = s.text()
+    s.begins()
+    for _ in range(40):
+        s.call("get_order", {"order_id": order}, output=shown)
+
+
+def identical_writes(s: Script) -> None:
+    """Sends the same message again and again."""
+    args = {"to": f"{s.word()}@example.org", "subject": s.words(4), "body": s.words(20)}
+    s.begins()
+    for _ in range(40):
+        s.call("send_email", args, output="sent")
+
+
+def identical_commands(s: Script) -> None:
+    """Runs the same command again and again without changing anything."""
+    command, shown = f"python -m {s.word()}.check --all", "3 of 5 checks passed"
+    s.begins()
+    for _ in range(40):
+        s.call("bash", {"command": command}, output=shown)
+
+
+def _cycle(s: Script, length: int, *, rounds: int, noise: float = 0.0) -> None:
+    actions = s.rng.sample(
+        ("get_order", "list_orders", "check_stock", "find_customer", "show_invoice", "think"), length
+    )
+    calls = [Call(action, {"query": s.words(2)}, output=s.text()) for action in actions]
+    s.begins()
+    for _ in range(rounds):
+        for call in calls:
+            s.together([call])
+            if s.rng.random() < noise:
+                s.call(s.rng.choice(("think", "search_docs")), {"query": s.words(3)})
+
+
+def cycle_of_two(s: Script) -> None:
+    """Two calls in turn, with the same results."""
+    _cycle(s, 2, rounds=20)
+
+
+def cycle_of_three(s: Script) -> None:
+    """Three calls in turn, with the same results."""
+    _cycle(s, 3, rounds=15)
+
+
+def cycle_of_four(s: Script) -> None:
+    """Four calls in turn, with the same results."""
+    _cycle(s, 4, rounds=12)
+
+
+def cycle_of_five(s: Script) -> None:
+    """Five calls in turn, with the same results."""
+    _cycle(s, 5, rounds=12)
+
+
+def noisy_cycle(s: Script) -> None:
+    """Two to four calls in turn, with other calls strewn in."""
+    _cycle(s, s.rng.randrange(2, 5), rounds=20, noise=0.15)
+
+
+def changing_arguments(s: Script) -> None:
+    """The same call each time, but for a request id, a time, a thought or a temporary path in its arguments."""
+    query, shown = s.words(3), s.text()
+    evasion = s.rng.randrange(4)
+    s.begins()
+    for turn in range(40):
+        args = {"query": query, "limit": 10}
+        if evasion == 0:
+            args["request_id"] = f"{s.rng.getrandbits(128):032x}"
+        elif evasion == 1:
+            args["timestamp"] = 1_750_000_000 + turn * 7
+        elif evasion == 2:
+            args["thought"] = f"I should look again, {s.words(8)}"
+        else:
+            args["output_file"] = f"/tmp/{s.rng.getrandbits(40):010x}/out.json"
+        s.call("search_docs", args, output=shown)
+
+
+def shuffled_batches(s: Script) -> None:
+    """The same parallel calls in every model turn, in another order each time."""
+    calls = [Call("get_order", {"order_id": s.name()}, output=s.text()) for _ in range(s.rng.randrange(3, 6))]
+    s.begins()
+    for _ in range(15):
+        s.together(s.rng.sample(calls, len(calls)))
+
+
+def polling_without_news(s: Script) -> None:
+    """Asks every 4 s for 20 minutes, and nothing is new."""
+    s.pace = PACES[0]
+    job = s.name()
+    s.begins()
+    for _ in range(300):
+        s.wait(2.5)
+        s.call("get_job_status", {"job_id": job}, output="state: queued", took_s=0.4)
+
+
+def waiting_for_nobody(s: Script) -> None:
+    """Sleeps half a minute and looks, for an hour and more; nothing is new."""
+    s.pace = PACES[0]
+    command = f"sleep 30 && cat /var/run/{s.name()}.state"
+    s.begins()
+    for _ in range(150):
+        s.call("bash", {"command": command}, output="pending\n", took_s=30.0)
+
+
+FAMILIES = (
+    Family(identical_reads, within=20),
+    Family(identical_writes, within=12),
+    Family(identical_commands, within=15),
+    Family(cycle_of_two, within=24),
+    Family(cycle_of_three, within=30),
+    Family(cycle_of_four, within=36),
+    Family(cycle_of_five, within=45),
+    Family(noisy_cycle, within=60),
+    Family(changing_arguments, within=20),
+    Family(shuffled_batches, within=45),
+    Family(polling_without_news, within=300),
+    Family(waiting_for_nobody, within=150),
+)

@@ -1,0 +1,49 @@
+"""What the core does in a generated case."""
+
+from dataclasses import dataclass
+
+from benchmarks.runaways.case import Case
+from haltline.schemas.decisions import Level
+from haltline.streams.core import Core, Position, SessionState
+
+STOPPED = Level.PAUSE
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was decided in one case."""
+
+    level: Level = Level.ALLOW
+    """The highest."""
+    detector: str = ""
+    """That stopped it."""
+    reason: str = ""
+    stopped: str | None = None
+    """Id of the event on which it was stopped."""
+    steps: int | None = None
+    """Steps from the first of the runaway to the stop; None: not stopped, or before it began."""
+
+    def caught(self, within: int) -> bool:
+        """Whether the runaway was stopped after it began, and soon enough."""
+        return self.steps is not None and self.steps <= within
+
+
+def watch(core: Core, case: Case) -> Seen:
+    """Runs all sessions of the case to the first stop of any, or to their end."""
+    states: dict[str, SessionState] = {}
+    for command in case.commands:
+        states[command.id] = core.on_command(states.get(command.id), command).state
+    level = Level.ALLOW
+    for offset, event in enumerate(case.events):
+        followed = core.on_event(states.get(event.session_id), event, Position("synthetic", 0, offset))
+        states[event.session_id] = followed.state
+        if followed.failures:
+            raise followed.failures[0].error
+        decision = followed.decision
+        if decision is None:
+            continue
+        level = max(level, decision.level)
+        if decision.level >= STOPPED:
+            steps = case.steps_to(event.event_id)
+            return Seen(level, decision.detector, decision.reason, event.event_id, steps)
+    return Seen(level)
