@@ -7,6 +7,7 @@ record makes again.
 
 import argparse
 import sys
+import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -16,16 +17,24 @@ from haltline.streams.runtime import Load, Outbox, RawRecord, WorkerSettings, ru
 
 
 class Counting:
-    """Counts per key; `fail_on` is a value of n that raises, as a fault in a pipeline would."""
+    """Counts per key. `fail_on` and `hang_on` are values of n that raise, or never end, as faults would."""
 
     def __init__(
-        self, load: Load, outbox: Outbox, *, output: str, tell_every: int = 10, fail_on: int | None = None
+        self,
+        load: Load,
+        outbox: Outbox,
+        *,
+        output: str,
+        tell_every: int = 10,
+        fail_on: int | None = None,
+        hang_on: int | None = None,
     ) -> None:
         self._load = load
         self._outbox = outbox
         self._output = output
         self._tell_every = tell_every
         self._fail_on = fail_on
+        self._hang_on = hang_on
         self._live: dict[bytes, dict[str, Any]] = {}
         self._partition: dict[bytes, int] = {}
         self._dirty: set[bytes] = set()
@@ -49,6 +58,8 @@ class Counting:
             n = orjson.loads(record.value)["n"]
             if n == self._fail_on:
                 raise RuntimeError(f"asked to fail on {n}")
+            while n == self._hang_on:
+                time.sleep(0.1)
             state["count"] += 1
             state["sum"] += n
             dirty.add(key)
@@ -87,7 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--standby-replicas", type=int, default=0)
     parser.add_argument("--max-poll-records", type=int, default=1000)
     parser.add_argument("--tell-every", type=int, default=10)
-    parser.add_argument("--fail-on", type=int)
+    parser.add_argument("--fail-on", type=int, help="a value of n")
+    parser.add_argument("--hang-on", type=int, help="a value of n")
+    parser.add_argument("--checkpoint-interval-s", type=float, default=1.0)
+    parser.add_argument("--watermark-interval-s", type=float, default=5.0)
     asked = parser.parse_args(arguments)
     settings = WorkerSettings(
         bootstrap=asked.bootstrap,
@@ -102,11 +116,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metrics_port=asked.metrics_port,
         standby_replicas=asked.standby_replicas,
         max_poll_records=asked.max_poll_records,
+        checkpoint_interval_s=asked.checkpoint_interval_s,
+        watermark_interval_s=asked.watermark_interval_s,
     )
     return run_worker(
         settings,
         lambda load, outbox: Counting(
-            load, outbox, output=asked.output, tell_every=asked.tell_every, fail_on=asked.fail_on
+            load,
+            outbox,
+            output=asked.output,
+            tell_every=asked.tell_every,
+            fail_on=asked.fail_on,
+            hang_on=asked.hang_on,
         ),
     )
 

@@ -1,0 +1,186 @@
+"""Counting workers as processes of their own, and what they leave on the broker."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+import orjson
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from tests.waiting import wait_until
+
+
+class CountingWorker:
+    """`python -m tests.streams.counting_worker` with a broker's topics; options as keywords."""
+
+    def __init__(self, bootstrap: str, *, topics: Sequence[str], output: str, group: str, **options: object) -> None:
+        asked = {"bootstrap": bootstrap, "topics": ",".join(topics), "output": output, "group": group, **options}
+        arguments = [[f"--{name.replace('_', '-')}", str(value)] for name, value in asked.items()]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.streams.counting_worker", *itertools.chain(*arguments)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self._lines.extend(self.process.stderr)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to it."""
+        os.kill(self.process.pid, number)
+
+    def wait(self, *, deadline_s: float = 60.0) -> int:
+        """Its exit code."""
+        code = self.process.wait(deadline_s)
+        self._reader.join()
+        return code
+
+    def stop(self) -> None:
+        """SIGTERM, and it must end cleanly."""
+        self.send(signal.SIGTERM)
+        code = self.wait()
+        assert code == 0, self.stderr
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self.process.poll() is not None
+
+    @property
+    def stderr(self) -> str:
+        """What it has said so far."""
+        return "".join(self._lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if not self.ended:
+            self.send(signal.SIGKILL)
+        self.wait()
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and body of a worker's own server; status 0 while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def produce(bootstrap: str, topic: str, keys: Iterable[str]) -> Counter[str]:
+    """Send one record for each key; returns how many for each."""
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 5})
+    sent: Counter[str] = Counter()
+    for key in keys:
+        producer.produce(topic, key=key, value=b'{"n":1}')
+        producer.poll(0)
+        sent[key] += 1
+    assert producer.flush(60) == 0
+    return sent
+
+
+class Log:
+    """Topics of a broker, read outside of any group."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._consumer = self._join("none")
+
+    def _join(self, group: str) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.partition.eof": False,
+                "fetch.wait.max.ms": 10,
+                "fetch.message.max.bytes": 16_000_000,
+            }
+        )
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """By partition: the offset that the next record will get."""
+        partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        return {number: self._consumer.get_watermark_offsets(TopicPartition(topic, number))[1] for number in partitions}
+
+    def records(self, topic: str) -> list[Message]:
+        """All there are now, partition by partition."""
+        found: list[Message] = []
+        for number, end in self.ends(topic).items():
+            start = self._consumer.get_watermark_offsets(TopicPartition(topic, number))[0]
+            if start < end:
+                self._consumer.assign([TopicPartition(topic, number, start)])
+                wait_until(partial(self._read_to, end, found), f"{topic} partition {number} is read up to {end}")
+                self._consumer.unassign()
+        return found
+
+    def _read_to(self, end: int, found: list[Message]) -> bool:
+        message = self._consumer.poll(0.1)
+        while message is not None:
+            assert message.error() is None, message.error()
+            found.append(message)
+            message = self._consumer.poll(0)
+        return any(tp.offset >= end for tp in self._consumer.position(self._consumer.assignment()))
+
+    def states(self, changelog: str) -> dict[str, Any]:
+        """By key: the last state in the changelog, in the order of the log."""
+        states: dict[str, Any] = {}
+        for message in self.records(changelog):
+            key, value = message.key(), message.value()
+            assert key is not None
+            states[key.decode()] = None if value is None else orjson.loads(value)
+        return {key: state for key, state in states.items() if state is not None}
+
+    def counts(self, changelog: str) -> Counter[str]:
+        """By key: how many records its state counts."""
+        return Counter({key: state["count"] for key, state in self.states(changelog).items()})
+
+    def told(self, output: str) -> dict[str, int]:
+        """What the workers told, `key:count`, and how many times."""
+        return Counter((message.value() or b"").decode() for message in self.records(output))
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """By partition: the committed offset; 0 when there is none."""
+        consumer = self._join(group)
+        try:
+            tps = consumer.committed([TopicPartition(topic, number) for number in self.ends(topic)], timeout=10)
+        finally:
+            consumer.close()
+        return {tp.partition: max(tp.offset, 0) for tp in tps}
+
+    def wait_until_committed(self, group: str, topics: Iterable[str], *, deadline_s: float = 60.0) -> None:
+        """Until the group has committed all there is in the topics."""
+        for topic in topics:
+            wait_until(
+                partial(self._is_committed, group, topic),
+                f"group {group} has committed all of {topic}",
+                deadline_s=deadline_s,
+            )
+
+    def _is_committed(self, group: str, topic: str) -> bool:
+        return self.committed(group, topic) == self.ends(topic)
+
+
+def expected_tellings(sent: Mapping[str, int], *, every: int = 10) -> set[str]:
+    """Every line that must be told for so many records of each key."""
+    return {f"{key}:{count}" for key, total in sent.items() for count in range(every, total + 1, every)}
