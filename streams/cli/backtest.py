@@ -17,7 +17,7 @@ from haltline.streams.backtest import backtest as run_one
 from haltline.streams.cli.common import AsJson, Exit, PolicyFile, console, fail, say
 from haltline.streams.cli.run import read_policy
 from haltline.streams.core import Core
-from haltline.streams.traces import read_traces
+from haltline.streams.traces import UnreadableTrace, read_traces
 
 STOPPED = Level.PAUSE
 
@@ -71,6 +71,8 @@ def _read(sources: Sequence[Path]) -> Iterator[Recorded]:
             yield from read_traces(source)
         except OSError as error:
             fail(f"{source}: {error.strerror or error}", Exit.USAGE)
+        except UnreadableTrace as error:
+            fail(str(error), Exit.USAGE)
 
 
 def _summary(results: Sequence[Result]) -> Table:
