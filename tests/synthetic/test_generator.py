@@ -1,0 +1,105 @@
+"""The generated cases are what they say that they are."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.runaways import FAMILIES, Case, Family
+from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
+from benchmarks.runaways.script import PACES
+from haltline.schemas.events import Kind
+from haltline.schemas.wire import decode_event
+
+ROOT = Path(__file__).parents[2]
+DIGEST = """
+from hashlib import blake2b
+from benchmarks.runaways import FAMILIES
+texts = [event.model_dump_json() for family in FAMILIES for event in family.case(3).events]
+print(blake2b("".join(texts).encode()).hexdigest())
+"""
+
+cases = st.builds(Family.case, st.sampled_from(FAMILIES), st.integers(0, 10_000))
+some = settings(max_examples=40, deadline=None)
+
+
+def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", DIGEST],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+def test_seeds_differ_and_cover_every_pace() -> None:
+    for family in FAMILIES:
+        drawn = [family.case(seed) for seed in range(len(PACES))]
+        assert len({tuple(event.time for event in case.events) for case in drawn}) == len(PACES), family.name
+
+
+def test_every_family_has_a_name_of_its_own_and_says_what_it_is() -> None:
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+    assert [family.name for family in FAMILIES if not family.what.endswith(".")] == []
+
+
+@given(cases)
+@some
+def test_a_case_is_true_to_itself(case: Case) -> None:
+
+    ids = [event.event_id for event in case.events]
+    assert len(set(ids)) == len(ids)
+    assert (case.began in ids) is case.family.runaway
+    assert (case.began is None) is not case.family.runaway
+    for session in {event.session_id for event in case.events}:
+        of_session = [event for event in case.events if event.session_id == session]
+        assert all(a.time <= b.time for a, b in pairwise(of_session))
+        assert [event.seq for event in of_session] == list(range(len(of_session)))
+
+
+@given(cases)
+@some
+def test_steps_are_calls_and_turns_that_say_something(case: Case) -> None:
+
+    kinds = Counter(event.kind for event in case.events)
+    talk = sum(event.kind is Kind.MODEL_TURN and event.output_bytes is not None for event in case.events)
+    proposes = kinds[Kind.PROPOSED] > 0
+    calls = kinds[Kind.PROPOSED] if proposes else kinds[Kind.COMPLETED]
+    assert max(case.step.values()) == calls + talk
+    if case.began is not None:
+        assert case.steps_to(case.began) == 1
+
+
+def test_events_survive_the_wire() -> None:
+    for family in FAMILIES:
+        for event in family.case(1).events[:40]:
+            assert decode_event(event.model_dump_json(exclude_none=True).encode()) == event
+
+
+@pytest.mark.parametrize("name", DISTURBANCES)
+@given(case=cases)
+@settings(max_examples=10, deadline=None)
+def test_a_disturbance_changes_how_events_come_and_not_what_they_say(name: str, case: Case) -> None:
+
+    changed = disturbed(case, name)
+    known = {event.event_id: event for event in case.events}
+    assert all(known[event.event_id] == event for event in changed.events)
+    assert changed.step == case.step
+    came = Counter(event.event_id for event in changed.events)
+    if name == "lost":
+        assert set(came.values()) == {1}
+    else:
+        assert set(came) == set(known)
+        assert (max(came.values()) > 1) is (name == "repeated")

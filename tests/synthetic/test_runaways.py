@@ -1,0 +1,84 @@
+"""Every generated runaway is stopped in time, and no healthy session is; also when their events are disturbed."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.runaways import FAMILIES, Case, Family
+from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
+from benchmarks.runaways.watching import Seen, watch
+from haltline.streams.core import Core
+from tests.synthetic.expectations import DISTURBED, FALSE_ALARMS, NOT_YET
+
+SEEDS = range(20)
+DISTURBED_SEEDS = range(4)
+CORE = Core()
+
+BY_NAME = {family.name: family for family in FAMILIES}
+RUNAWAYS = [family for family in FAMILIES if family.runaway and family.name not in NOT_YET]
+HEALTHY = [family for family in FAMILIES if not family.runaway and family.name not in FALSE_ALARMS]
+
+
+def named(families: list[Family]) -> list[object]:
+    return [pytest.param(family, id=family.name) for family in families]
+
+
+def story(case: Case, seen: Seen) -> str:
+    return f"seed {case.seed}, {case.pace}: {seen}"
+
+
+def missed(cases: list[Case], *, slack: float = 1.0, more: int = 0) -> list[str]:
+    """The runaways that were not stopped within the allowed steps, times `slack` and `more` of them."""
+    outcomes = [(case, watch(CORE, case)) for case in cases]
+    return [
+        story(case, seen) for case, seen in outcomes if not seen.caught(round((case.family.within or 0) * slack) + more)
+    ]
+
+
+def stopped(cases: list[Case]) -> list[str]:
+    outcomes = [(case, watch(CORE, case)) for case in cases]
+    return [story(case, seen) for case, seen in outcomes if seen.stopped is not None]
+
+
+def wrong(family: Family, disturbance: str, seeds: range) -> list[str]:
+    """Runaways get half as many steps again: what is lost or late cannot be counted in time."""
+    cases = [disturbed(family.case(seed), disturbance) for seed in seeds]
+    return missed(cases, slack=1.5, more=3) if family.runaway else stopped(cases)
+
+
+@pytest.mark.parametrize("family", named(RUNAWAYS))
+def test_a_runaway_is_stopped_in_time(family: Family) -> None:
+    assert missed([family.case(seed) for seed in SEEDS]) == []
+
+
+@pytest.mark.parametrize("family", named(HEALTHY))
+def test_a_healthy_session_is_not_stopped(family: Family) -> None:
+    assert stopped([family.case(seed) for seed in SEEDS]) == []
+
+
+@pytest.mark.parametrize("disturbance", DISTURBANCES)
+@pytest.mark.parametrize("family", named([*RUNAWAYS, *HEALTHY]))
+def test_events_that_are_disturbed_change_no_verdict(family: Family, disturbance: str) -> None:
+    if (family.name, disturbance) in DISTURBED:
+        assert wrong(family, disturbance, SEEDS), f"take it out of DISTURBED: {family.name}, {disturbance}"
+    else:
+        assert wrong(family, disturbance, DISTURBED_SEEDS) == []
+
+
+@pytest.mark.parametrize("name", NOT_YET)
+def test_a_family_that_is_not_caught_yet_is_caught_in_part_at_most(name: str) -> None:
+    cases = [BY_NAME[name].case(seed) for seed in SEEDS]
+    assert missed(cases), f"take it out of NOT_YET: every case of {name} is stopped in time"
+
+
+@pytest.mark.parametrize("name", FALSE_ALARMS)
+def test_a_known_false_alarm_is_one_still(name: str) -> None:
+    cases = [BY_NAME[name].case(seed) for seed in SEEDS]
+    assert stopped(cases), f"take it out of FALSE_ALARMS: no case of {name} is stopped"
+
+
+@given(st.sampled_from(FAMILIES), st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_events_that_come_twice_change_nothing(family: Family, seed: int) -> None:
+    case = family.case(seed)
+    assert watch(CORE, disturbed(case, "repeated")) == watch(CORE, case)
