@@ -1,5 +1,6 @@
 """What happens when no verdict can be had, or when it comes too late."""
 
+import threading
 import time
 from contextlib import nullcontext
 
@@ -84,13 +85,32 @@ def test_a_silent_worker_costs_a_read_one_budget_and_not_one_each() -> None:
 
 
 def test_a_worker_that_answers_again_is_waited_for_again() -> None:
-    guard = ScriptedGuard(None, Level.BLOCK, Level.BLOCK)
+    def a_moment_later(event: ActionEvent) -> None:
+        threading.Timer(0.3, lambda: guard.send(decision(Level.BLOCK, event))).start()
+
+    guard = ScriptedGuard(None, Level.ALLOW, a_moment_later, budget_s=0.1)
     with guard.action("get_asset"):
         pass
-    with pytest.raises(Refused, match="block"), guard.action("delete_asset"):
-        pytest.fail("it was executed")
+    guard.settings = guard.settings.changed(budget_s=60)
+    with guard.action("delete_asset"):
+        pass
     with pytest.raises(Refused, match="block"), guard.action("get_asset"):
         pytest.fail("it was executed")
+
+
+def test_a_kill_that_is_the_verdict_ends_the_wait_at_once() -> None:
+    guard = ScriptedGuard(Level.KILL, budget_s=600.0)
+    came: list[str] = []
+
+    def call() -> None:
+        with pytest.raises(Refused, match="session_killed_loop_guard"), guard.action("get_asset"):
+            came.append("executed")
+        came.append("refused")
+
+    waiting = threading.Thread(target=call, daemon=True)
+    waiting.start()
+    waiting.join(timeout=60)
+    assert came == ["refused"]
 
 
 def earlier(guard: ScriptedGuard, level: Level, *, age_ms: int = 0) -> Decision:

@@ -248,6 +248,16 @@ def test_a_killed_tool_is_released_by_a_reset() -> None:
     assert delete_asset("a") == "asset still exists"
 
 
+def test_what_is_read_anew_takes_the_place_of_what_was_read_before() -> None:
+    guard = ScriptedGuard(fail_closed_from=None)
+    guard.kill(scope=ScopeKind.TOOL, scope_id="delete_asset")
+    guard.script.receiver.unloaded()
+    assert not guard.ready
+    guard.script.receiver.loaded()
+    delete_asset, _, _ = tools(guard)
+    assert delete_asset("a") == "asset still exists"
+
+
 def test_a_frozen_session_is_refused_until_it_is_thawed() -> None:
     frozen = killed(ScopeKind.SESSION, "s1", code="frozen_by_operator").model_copy(
         update={"state": ControlState.FROZEN}
@@ -270,6 +280,13 @@ def test_a_kill_that_was_acknowledged_before_a_restart_is_not_acknowledged_as_st
     first.start()
     assert "stopped" not in stages(again)
     assert stages(first)[-1] == "stopped"
+
+
+def test_a_session_below_one_that_has_stopped_says_for_itself_that_it_stops() -> None:
+    stopped = killed(ScopeKind.SESSION, "parent").model_copy(update={"stopped_at": 1_750_000_001_000})
+    child = ScriptedGuard(session_id="s1", parent_session_id="parent", standing=(stopped,))
+    child.start()
+    assert stages(child) == ["received", "applied", "stopped"]
 
 
 def test_each_kill_is_acknowledged_as_stopped_once() -> None:

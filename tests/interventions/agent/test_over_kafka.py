@@ -15,10 +15,11 @@ from haltline.interventions.agent import Guard, Level, Refused
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
-from tests.interventions.agent.stand_in import StandIn, decision, silent, standing, third_delete_kills
-from tests.mock_cluster import MockCluster
+from tests.interventions.agent.stand_in import PARTITIONS, StandIn, decision, silent, standing, third_delete_kills
+from tests.mock_cluster import ApiKey, MockCluster
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -75,14 +76,16 @@ def test_the_third_delete_is_refused_and_so_is_everything_after_it(embedded: Emb
     assert worker.stages() == [Stage.RECEIVED, Stage.APPLIED, Stage.STOPPED, *[Stage.REFUSED] * 3]
 
 
-def test_another_session_of_the_same_agent_goes_on(embedded: EmbeddedBroker, worker: StandIn) -> None:
+def test_another_session_of_the_same_agent_and_partition_goes_on(embedded: EmbeddedBroker, worker: StandIn) -> None:
+    neighbours = [f"n{n}" for n in range(40) if partition_of(f"n{n}", PARTITIONS) == partition_of("s1", PARTITIONS)]
     with (
         guard_of(embedded.bootstrap, "s1", mode="blocking") as killed,
-        guard_of(embedded.bootstrap, "s2", mode="blocking") as other,
+        guard_of(embedded.bootstrap, neighbours[0], mode="blocking") as other,
     ):
         assert attempts(killed, 3)[-1] == "session_killed_loop_guard"
         worker.control(standing())
         assert attempts(other, 2) == ["executed", "executed"]
+        assert not other.killed
 
 
 def test_after_a_restart_the_session_is_still_refused_without_any_worker(embedded: EmbeddedBroker) -> None:
@@ -229,6 +232,22 @@ def test_a_broker_that_was_away_is_found_again(mock_cluster: Callable[[int], Moc
         wait_until(lambda: attempts(guard, 1) == ["no_verdict"], "the broker is away")
         cluster.set_up()
         wait_until(lambda: attempts(guard, 1) == ["executed"], "the worker answers again")
+        worker.control(standing())
+        wait_until(lambda: guard.killed, "a kill still arrives")
+
+
+def test_a_place_that_the_broker_does_not_know_any_more_is_found_anew(
+    mock_cluster: Callable[[int], MockCluster], caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = mock_cluster(1)
+    for topic in Topics().all:
+        cluster.create_topic(topic)
+    with StandIn(cluster.bootstrap) as worker, guard_of(cluster.bootstrap, mode="async") as guard:
+        assert delete(guard) == "executed"
+        offset_out_of_range = 1
+        cluster.fail_next(ApiKey.FETCH, [offset_out_of_range] * 4)
+        wait_until(lambda: "has to be read anew" in caplog.text, "the guard has lost its place")
+        wait_until(lambda: guard.ready, "the guard knows what stands")
         worker.control(standing())
         wait_until(lambda: guard.killed, "a kill still arrives")
 

@@ -109,6 +109,12 @@ def test_long_arguments_are_cut_and_short_ones_beside_them_stay() -> None:
     assert described.value["content"].endswith("[cut]")
 
 
+def test_what_is_cut_is_told_without_secrets() -> None:
+    described = plain({"content": "x" * 100_000, "password": "hunter22", "note": "token=abcdef"}, max_bytes=8192)
+    assert described.value["password"] == "[redacted:password]"
+    assert described.value["note"] == "token=[redacted:token]"
+
+
 def test_the_digest_is_of_the_whole() -> None:
     one, other = ({"content": "x" * length + end} for length, end in ((1_000_000, "a"), (1_000_000, "b")))
     assert plain(one, max_bytes=8192).value == plain(other, max_bytes=8192).value
