@@ -5,7 +5,7 @@ a session that overwrites a file has made what is in it now. Appending (`>>`), e
 absolute path and CREATE ... IF NOT EXISTS make nothing.
 
 Misses: files that programs write on their own (`open("x", "w")`, `tar x`, `patch`, `sed -i`, `unzip`), what a build
-makes, names that the program chooses (`mktemp`), objects that are uploaded.
+makes, names that the program chooses (`mktemp`), objects that are uploaded; commands whose name is in quotes or pieces.
 """
 
 import re
@@ -15,16 +15,19 @@ from haltline.detectors.commands.files import redirections
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND
 from haltline.detectors.commands.options import parse
+from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.prefilter import words, written_files
 from haltline.detectors.commands.shell import invocations
 from haltline.detectors.commands.sql import sql_creations
 
 Reader = Callable[[Invocation], Iterator[str]]
 
-_MAY_CREATE = re.compile(
-    r"[>]|\b(?:tee|touch|mkdir|cp|mv|install|ln|clone|checkout|switch|branch|worktree|wget|curl|venv|virtualenv"
-    r"|startproject|startapp|createdb|create|build|run|mb|of=|tag|scp)\b|create",
-    re.IGNORECASE,
-)
+_CREATES = frozenset((
+    b"tee", b"touch", b"mkdir", b"cp", b"mv", b"install", b"ln", b"scp", b"dd", b"clone", b"checkout", b"switch",
+    b"branch", b"worktree", b"tag", b"wget", b"curl", b"venv", b"virtualenv", b"startproject", b"startapp", b"createdb",
+    b"create", b"build", b"run", b"mb",
+))  # fmt: skip
+_WRITES = re.compile(r">(?<!2>)(?!&|[ \t]*/dev/null)")
 _WRITING = frozenset((">", ">|", "&>"))
 
 
@@ -33,10 +36,10 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
 
     `cwd` as in `destructions`: give both the same. Never raises.
     """
-    text = command[:MAX_COMMAND_CHARS]
-    if _MAY_CREATE.search(text) is None:
-        return ()
-    found: dict[str, None] = {}
+    files, text = written_files(command[:MAX_COMMAND_CHARS])
+    found = dict.fromkeys(f"path={canonical(file, cwd)}" for file in files)
+    if _CREATES.isdisjoint(words(text)) and _WRITES.search(text) is None:
+        return tuple(found)
     for invocation in invocations(text, cwd=cwd):
         found.update(dict.fromkeys(_redirected(invocation)))
         reader = _TOOLS.get(invocation.name)

@@ -13,8 +13,9 @@ from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
 
-_NOT_A_DISK = re.compile(
-    r"/dev/(?:null|zero|full|u?random|std(?:in|out|err)|tty.*|fd(?:/.*)?|shm/.*|pts/.*|console|tcp/.*|udp/.*)"
+_DISK = re.compile(
+    r"/dev/(?:(?:[shv]d|xvd)[a-z]\w*|nvme\w+|mmcblk\w+|r?disk.*|dm-\w+|mapper/.+|md\w*|sr\d+|nbd\w+|pmem\w+|zvol/.+"
+    r"|(?:loop|ram|zram)\d+\w*|\$.*)"
 )
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
 _SILENT = frozenset((":", "true"))
@@ -30,8 +31,8 @@ def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: b
 
 
 def is_disk(path: str) -> bool:
-    """Whether a path is a device that holds data."""
-    return path.startswith("/dev/") and _NOT_A_DISK.fullmatch(path) is None
+    """Whether a path is a device that holds data; one that is named by an unknown variable counts."""
+    return path.startswith("/dev/") and _DISK.fullmatch(path) is not None
 
 
 def _device(verb: str, path: str) -> Destruction:

@@ -10,8 +10,8 @@ Misses: a word that is put together by `xargs -I` or `find -exec` (`r{}`).
 import re
 
 
-def _words(*words: str) -> frozenset[bytes]:
-    return frozenset(word.encode() for word in words)
+def _words(*listed: str) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in listed)
 
 
 _DESTROYS = _words(
@@ -46,7 +46,10 @@ _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
 _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
 _QUOTES = re.compile(r"""["'\\]+""")
-_WRITTEN_FILE = re.compile(r"cat +(?:<< *'(\w+)' *> *(?!/dev)[\w./-]+|> *(?!/dev)[\w./-]+ *<< *'(\w+)')\n", re.ASCII)
+_WRITTEN_FILE = re.compile(
+    r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",
+    re.ASCII,
+)
 _INSIDE_WORD = re.compile(r"""["'\\](?<=\w["'\\])["'\\\r\n]*+\w""")
 _REPLACE = re.compile(r"replace(?![\w(])", re.IGNORECASE)
 _DEVICE = re.compile(
@@ -65,7 +68,7 @@ _MAX_REDIRECTIONS = 64
 def may_destroy(text: str) -> bool:
     """False for a command line that destroys nothing; True for one that has to be read."""
     if text.startswith("cat "):
-        text = _without_written_files(text)
+        text = written_files(text)[1]
     if _has_word(text) or ("/dev" in text and _DEVICE.search(text) is not None):
         return True
     if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
@@ -82,22 +85,28 @@ def may_destroy(text: str) -> bool:
     return _has_word(joined) or "/dev" in joined
 
 
-def _without_written_files(text: str) -> str:
-    """The text without the files that it writes first of all, word for word, to the disk."""
+def written_files(text: str) -> tuple[list[str], str]:
+    """The files that a text writes first of all by `cat <<'EOF' > file`, word for word, and what comes after them."""
+    files: list[str] = []
     while "\r" not in text:
         found = _WRITTEN_FILE.match(text)
         if found is None:
             break
-        end = text.find(f"\n{found[1] or found[2]}\n", found.end() - 1)
-        if end < 0:
-            return ""
-        text = text[end + len(found[1] or found[2]) + 2 :]
-    return text
+        files.append(found["file"] or found["file_"])
+        delimiter = found["end"] or found["end_"]
+        end = text.find(f"\n{delimiter}\n", found.end() - 1)
+        text = text[end + len(delimiter) + 2 :] if end >= 0 else ""
+    return files, text
+
+
+def words(text: str) -> list[bytes]:
+    """Everything in a text that may be a word, in lower case."""
+    data = (text if text.isascii() else text.lower()).encode(errors="surrogatepass")
+    return data.translate(_SPACED).split()
 
 
 def _has_word(text: str) -> bool:
-    data = (text if text.isascii() else text.lower()).encode(errors="surrogatepass")
-    found = _WATCHED.intersection(data.translate(_SPACED).split())
+    found = _WATCHED.intersection(words(text))
     return bool(found) and (
         not _DESTROYS.isdisjoint(found)
         or (b"git" in found and len(found & _GIT) > 0)
@@ -114,7 +123,7 @@ def _may_empty_a_file(text: str) -> bool:
         at = text.find(mark)
         while at >= 0:
             seen += 1
-            before = text[max(0, at - 40) : at - (text[at - 1 : at] == "&")].rstrip(" \t0123456789")
+            before = text[max(0, at - 40) : at - (text[at - 1 : at] == "&")].rstrip(" \t\r0123456789")
             if (
                 not before
                 or before.endswith(_BEFORE_EMPTY_WRITE)

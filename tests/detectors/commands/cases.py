@@ -1,4 +1,4 @@
-"""Command lines with what they destroy, as they stand in cases/*.txt.
+"""Command lines with what they destroy, as they stand in tables/*.txt.
 
 A case is a sentence, the command line (`  $ `, one for each of its lines), and its losses (`  > verb target BADNESS`).
 """
@@ -12,7 +12,7 @@ from haltline.detectors.commands import Badness, Destruction
 
 Case = tuple[str, str, tuple[str, ...]]
 
-_FOLDER = Path(__file__).with_name("cases")
+_FOLDER = Path(__file__).with_name("tables")
 _COMMAND = "  $"
 _LOSS = "  > "
 
