@@ -32,6 +32,7 @@ from haltline.streams.metrics import Metrics
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Load, Pipeline, PipelineFactory, RawRecord
 from haltline.streams.pulse import Pulse
+from haltline.streams.recovery_watch import RecoveryWatch
 from haltline.streams.security import faust_credentials
 from haltline.streams.settings import WorkerSettings
 
@@ -95,7 +96,7 @@ class _Worker:
         self.app, self.store = _app(settings, Hooks(on_giving_up=self.on_giving_up, on_assigned=self.on_assigned))
         self.store.on_recovered = self.on_recovered
         self.app.agent(self.app.topic(*settings.sources, **_RAW), name="batches")(self.consume)
-        self.pulse = Pulse(settings.session_timeout_s, _stood_still)
+        self.pulse = Pulse(settings.stood_still_s or settings.session_timeout_s, _stood_still)
         self.checkpointer = Checkpointer(
             factory,
             self.outbox,
@@ -195,20 +196,18 @@ class _Worker:
                 raise RuntimeError(f"wanted Faust to run, came a crash: {reason!r}") from reason
 
     async def watch_recovery(self) -> None:
-        """End the process when recovery stands still: Faust logs what it cannot read, and waits for ever."""
-        seen, since_s = None, time.monotonic()
+        """End the process when recovery stands still."""
+        watch = RecoveryWatch(
+            self.store, changelog=self.settings.changelog, limit_s=self.settings.recovery_stuck_after_s
+        )
         while True:
             await asyncio.sleep(_LOOK_AT_RECOVERY_EVERY_S)
-            self.gauges.recovery(self.recovered(), len(self.sources), self.recovery().active_remaining_total())
-            progress = (self.generation, self.store.records_read)
-            if self.recovered() or not self.sources or progress != seen:
-                seen, since_s = progress, time.monotonic()
-            elif time.monotonic() - since_s > self.settings.recovery_stuck_after_s:
-                raise RuntimeError(
-                    f"recovery: wanted to go on reading {self.settings.changelog} within "
-                    f"{self.settings.recovery_stuck_after_s:.0f} s, came nothing; still to be read, by partition: "
-                    f"{ {tp.partition: left for tp, left in self.recovery().active_remaining().items()} }"
-                )
+            recovery = self.recovery()
+            self.gauges.recovery(self.recovered(), len(self.sources), recovery.active_remaining_total())
+            if self.recovered() or not self.sources:
+                watch.rest()
+            else:
+                watch.look(recovery, cast("BatchConsumer", self.app.consumer), self.generation, time.monotonic())
 
     # What Faust calls when partitions come and go.
 

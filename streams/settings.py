@@ -40,6 +40,8 @@ class WorkerSettings:
 
     session_timeout_s: float = 10.0
     """A worker that is silent for longer loses its partitions."""
+    stood_still_s: float | None = None
+    """A process that was stopped for longer ends when it goes on. None takes the session timeout."""
     rebalance_timeout_s: float = 60.0
     delivery_timeout_s: float = 30.0
     """A record that the broker has not confirmed for that long ends the process."""

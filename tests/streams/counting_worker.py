@@ -91,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--instance-id")
     parser.add_argument("--fetch-wait-ms", type=int, default=500)
     parser.add_argument("--session-timeout-s", type=float, default=10.0)
+    parser.add_argument("--stood-still-s", type=float)
     parser.add_argument("--delivery-timeout-s", type=float, default=30.0)
     parser.add_argument("--recovery-stuck-after-s", type=float, default=60.0)
     parser.add_argument("--stuck-after-s", type=float, default=60.0)
@@ -110,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         instance_id=asked.instance_id,
         fetch_wait_ms=asked.fetch_wait_ms,
         session_timeout_s=asked.session_timeout_s,
+        stood_still_s=asked.stood_still_s,
         delivery_timeout_s=asked.delivery_timeout_s,
         recovery_stuck_after_s=asked.recovery_stuck_after_s,
         stuck_after_s=asked.stuck_after_s,
