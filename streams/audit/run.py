@@ -62,8 +62,8 @@ def running_audit(settings: AuditSettings, *, table: AuditTable | None = None) -
     finally:
         sink.stop()
         thread.join()
-    if failures:
-        raise failures[0]
+        if failures:  # the cause, where the block failed because of it
+            raise failures[0]
 
 
 @contextmanager

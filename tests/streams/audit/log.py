@@ -18,8 +18,8 @@ from tests.waiting import wait_until
 
 Position = tuple[str, int, int]
 
-_quiet = logging.getLogger("tests.brokers")  # brokers come and go here
-_quiet.setLevel(logging.CRITICAL)
+QUIET = logging.getLogger("tests.brokers")  # for clients of brokers that come and go
+QUIET.setLevel(logging.CRITICAL)
 
 ANSWER_WITHIN_S = 10.0
 WRITTEN_WITHIN_S = 60.0
@@ -33,7 +33,7 @@ class Log:
         self.topics = topics
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.max.bytes": 14 * 1024 * 1024},
-            logger=_quiet,
+            logger=QUIET,
         )
 
     def settings(self, table: Path, **more: object) -> AuditSettings:
@@ -78,7 +78,7 @@ class Log:
             "enable.auto.commit": False,
             "partition.assignment.strategy": "roundrobin",  # the mock broker keeps to what a group's first member said
         }
-        consumer = Consumer(config, logger=_quiet)
+        consumer = Consumer(config, logger=QUIET)
         try:
             yield consumer
         finally:
@@ -99,6 +99,18 @@ class Log:
                 first, end = consumer.get_watermark_offsets(place, timeout=ANSWER_WITHIN_S)
                 every += [(place.topic, place.partition, offset) for offset in range(first, end)]
         return sorted(every)
+
+    def count(self, topic: str, partition: int) -> int:
+        """How many records a partition holds, gaps aside."""
+        with self.consumer() as consumer:
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_WITHIN_S)
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            count = 0
+            while (message := consumer.poll(ANSWER_WITHIN_S)) is not None:
+                count += 1
+                if message.offset() == end - 1:  # the newest is never compacted away
+                    return count
+        raise AssertionError(f"{topic}[{partition}]: wanted the record at {end - 1}, came none")
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The group's offsets, of partitions where it has any."""
