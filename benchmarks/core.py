@@ -1,0 +1,394 @@
+"""`python -m benchmarks.core`: the pure core alone, in one process, on recorded sessions.
+
+No broker and no changelog. Sessions take turns at random, as on a topic, and every copy of them has names of its
+own. A calibration (orjson reads the same bytes) runs in the same rounds: on a shared machine compare with it, and
+use the figures per second of processor time.
+"""
+
+import argparse
+import gc
+import random
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from benchmarks.quality.sessions import default_files, read
+from benchmarks.report import machine
+from haltline.detectors import ALL
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.wire import decode_event
+from haltline.streams import state_codec
+from haltline.streams.core import Core, Position, SessionState
+from haltline.streams.traces import UnreadableTrace
+
+_PARTITIONS = 8
+_AIM_PER_S = 100_000
+_PIECE = 1000
+"""Events in a row in one way, before the same ones in the next way."""
+CALIBRATION, DECODE, NOTHING, CORE, BOTH = (
+    "orjson reads the bytes",
+    "decode only",
+    "core without a detector",
+    "core with every detector",
+    "decode, then core",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of one way of going over the events: of each piece the best round, since others only add to it."""
+
+    name: str
+    wall_ns: float
+    """For each event."""
+    cpu_ns: float
+
+    @property
+    def per_s(self) -> float:
+        return 1e9 / self.wall_ns
+
+    @property
+    def per_cpu_s(self) -> float:
+        return 1e9 / self.cpu_ns
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorCost:
+    """Nanoseconds of processor time for each event of the mix."""
+
+    detector: str
+    removed_ns: float
+    """What is saved without it."""
+    alone_ns: float
+    """What it adds to a core without any: with what it shares with others."""
+    state_bytes_median: int
+    state_bytes_max: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class States:
+    """Of the sessions at their ends, as they are written to the changelog."""
+
+    sessions: int
+    bytes_median: int
+    bytes_max: int
+    largest: str
+    """The session with the largest."""
+    encode_us: float
+    """For each state."""
+    decode_us: float
+    parts_median: dict[str, int]
+    """Bytes of each part of the state, in the median."""
+
+
+@dataclass(kw_only=True)
+class Measured:
+    """One run."""
+
+    events: int
+    event_bytes: float
+    sessions: int
+    rounds: int
+    costs: dict[str, Cost] = field(default_factory=dict)
+    states: States | None = None
+    profile_events: int = 0
+    engine_ns: float = 0
+    """For each event of the profile, without any detector."""
+    whole_ns: float = 0
+    detectors: list[DetectorCost] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        base = self.costs[CALIBRATION].cpu_ns
+        return {
+            "settings": {k: getattr(self, k) for k in ("events", "event_bytes", "sessions", "rounds")},
+            "costs": [
+                asdict(cost)
+                | {"per_s": cost.per_s, "per_cpu_s": cost.per_cpu_s, "times_calibration": cost.cpu_ns / base}
+                for cost in self.costs.values()
+            ],
+            "profile": {k: getattr(self, k) for k in ("profile_events", "engine_ns", "whole_ns")},
+            "detectors": [asdict(cost) for cost in self.detectors],
+            "states": asdict(self.states) if self.states else None,
+            "machine": machine(),
+        }
+
+
+class _Way:
+    """One way of going over the events, piece by piece: `work` is given each piece in turn."""
+
+    def __init__(self, name: str, start: Callable[[], Callable[[range], object]]) -> None:
+        self.name = name
+        self._start = start
+        self._work = start()
+        self._best: dict[range, tuple[int, int]] = {}
+
+    def begin(self) -> None:
+        self._work = self._start()
+
+    def run(self, piece: range) -> None:
+        wall, cpu = time.perf_counter_ns(), time.process_time_ns()
+        self._work(piece)
+        cpu, wall = time.process_time_ns() - cpu, time.perf_counter_ns() - wall
+        before = self._best.get(piece, (wall, cpu))
+        self._best[piece] = min(before[0], wall), min(before[1], cpu)
+
+    @property
+    def cost(self) -> Cost:
+        events = sum(map(len, self._best))
+        walls, cpus = zip(*self._best.values(), strict=True)
+        return Cost(name=self.name, wall_ns=sum(walls) / events, cpu_ns=sum(cpus) / events)
+
+
+def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, console: Console) -> Measured:
+    """The core with every detector, beside decoding and the calibration."""
+    events = list(_mixed(files, copies, random.Random(seed)))
+    values = [event.model_dump_json(exclude_none=True).encode() for event in events]
+    core = Core()
+    states: dict[str, SessionState] = {}
+
+    def decided() -> Callable[[range], object]:
+        states.clear()
+        return lambda piece: _run(core, states, map(events.__getitem__, piece), piece.start)
+
+    def both() -> Callable[[range], object]:
+        others: dict[str, SessionState] = {}
+        return lambda piece: _run(core, others, (decode_event(values[i]) for i in piece), piece.start)
+
+    ways = [
+        _Way(CALIBRATION, lambda: lambda piece: [None for i in piece if not orjson.loads(values[i])]),
+        _Way(DECODE, lambda: lambda piece: [None for i in piece if not decode_event(values[i])]),
+        _Way(CORE, decided),
+        _Way(BOTH, both),
+    ]
+    _go(ways, len(events), rounds, "The core", console)
+    return Measured(
+        events=len(events),
+        event_bytes=sum(map(len, values)) / len(values),
+        sessions=len(states),
+        rounds=rounds,
+        costs={way.name: way.cost for way in ways},
+        states=_states(list(states.values())),
+    )
+
+
+def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: int, seed: int, console: Console) -> None:
+    """Adds what each detector costs, on one of `share` sessions: alone, and by what is saved without it."""
+    events = list(_mixed(files, 1, random.Random(seed), share))
+    names = [detector.id for detector in ALL]
+    kept: dict[str, dict[str, SessionState]] = {}
+
+    def way(name: str, detectors: Sequence[str]) -> _Way:
+        core = _core(detectors)
+
+        def start() -> Callable[[range], object]:
+            states = kept[name] = {}
+            return lambda piece: _run(core, states, map(events.__getitem__, piece), piece.start)
+
+        return _Way(name, start)
+
+    ways = [
+        way(NOTHING, ()),
+        way(CORE, names),
+        *(way(f"alone {name}", (name,)) for name in names),
+        *(way(f"without {name}", [other for other in names if other != name]) for name in names),
+    ]
+    _go(ways, len(events), rounds, "Detectors", console)
+    cpu_ns = {way.name: way.cost.cpu_ns for way in ways}
+    measured.profile_events = len(events)
+    measured.engine_ns, measured.whole_ns = cpu_ns[NOTHING], cpu_ns[CORE]
+    for name in names:
+        sizes = [_size(state, name) for state in kept[CORE].values()]
+        measured.detectors.append(
+            DetectorCost(
+                detector=name,
+                removed_ns=cpu_ns[CORE] - cpu_ns[f"without {name}"],
+                alone_ns=cpu_ns[f"alone {name}"] - cpu_ns[NOTHING],
+                state_bytes_median=round(median(sizes)),
+                state_bytes_max=max(sizes),
+            )
+        )
+
+
+def _go(ways: Sequence[_Way], events: int, rounds: int, what: str, console: Console) -> None:
+    """Each piece in every way before the next piece, so that whatever else the machine does falls on all alike."""
+    pieces = [range(start, min(start + _PIECE, events)) for start in range(0, events, _PIECE)]
+    gc.collect()
+    gc.freeze()  # the events are not of the core: its collections need not look at them
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=rounds * len(pieces))
+        for _ in range(rounds):
+            for way in ways:
+                way.begin()
+            for piece in pieces:
+                for way in ways:
+                    way.run(piece)
+                progress.advance(task)
+    gc.unfreeze()
+
+
+def _mixed(files: Sequence[Path], copies: int, rng: random.Random, share: int = 1) -> Iterator[ActionEvent]:
+    """The events of one of `share` sessions, each session's in order, the next session drawn at random."""
+    recorded = [[event for _, event in known.session.events] for known in read(files)][::share]
+    waiting = [
+        [_renamed(event, f"~{copy}") for event in reversed(events)] for copy in range(copies) for events in recorded
+    ]
+    while waiting:
+        at = rng.randrange(len(waiting))
+        yield waiting[at].pop()
+        if not waiting[at]:
+            waiting[at] = waiting[-1]
+            waiting.pop()
+
+
+def _renamed(event: ActionEvent, suffix: str) -> ActionEvent:
+    return event.model_copy(update={"session_id": event.session_id + suffix, "event_id": event.event_id + suffix})
+
+
+def _core(detectors: Sequence[str]) -> Core:
+    """A core with these detectors only."""
+    return Core(Policy(rules={d.id: Rule(enabled=False) for d in ALL if d.id not in detectors}))
+
+
+def _run(core: Core, states: dict[str, SessionState], events: Iterable[ActionEvent], first: int) -> None:
+    for offset, event in enumerate(events, start=first):
+        session_id = event.session_id
+        at = Position("actions", offset % _PARTITIONS, offset)
+        states[session_id] = core.on_event(states.get(session_id), event, at).state
+
+
+def _states(states: Sequence[SessionState]) -> States:
+    began = time.process_time_ns()
+    values = [state_codec.encode(state) for state in states]
+    encoded = time.process_time_ns()
+    for value in values:
+        state_codec.decode(value)
+    decoded = time.process_time_ns()
+    sizes = list(map(len, values))
+    return States(
+        sessions=len(states),
+        bytes_median=round(median(sizes)),
+        bytes_max=max(sizes),
+        largest=states[sizes.index(max(sizes))].session_id,
+        encode_us=(encoded - began) / len(states) / 1000,
+        decode_us=(decoded - encoded) / len(states) / 1000,
+        parts_median={
+            part.name: round(median(_bytes(getattr(s, part.name)) for s in states)) for part in fields(SessionState)
+        },
+    )
+
+
+def _size(state: SessionState, detector: str) -> int:
+    memory = state.detectors.get(detector)
+    return 0 if memory is None else _bytes(memory)
+
+
+def _bytes(value: object) -> int:
+    return len(orjson.dumps(value))
+
+
+def show(measured: Measured, console: Console) -> None:
+    base = measured.costs[CALIBRATION]
+    console.print(
+        f"{measured.events:,} events of {measured.event_bytes:.0f} bytes, {measured.sessions:,} sessions, "
+        f"best of {measured.rounds} rounds"
+    )
+    table = _table("The core alone", ["", "events/s", "events per CPU second", "CPU us/event", "calibration, times"])
+    for cost in measured.costs.values():
+        times = f"{cost.cpu_ns / base.cpu_ns:.1f}"
+        table.add_row(cost.name, f"{cost.per_s:,.0f}", f"{cost.per_cpu_s:,.0f}", f"{cost.cpu_ns / 1000:.2f}", times)
+    console.print(table)
+    if measured.detectors:
+        console.print(_profile(measured))
+    if measured.states is not None:
+        s = measured.states
+        console.print(
+            f"State of a session: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most ({s.largest}); "
+            f"{s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
+            highlight=False,
+        )
+        parts = sorted(s.parts_median.items(), key=lambda part: -part[1])[:5]
+        console.print(
+            f"  of it, in the median: {', '.join(f'{name} {size:,}' for name, size in parts)}", highlight=False
+        )
+    reached = measured.costs[CORE].per_cpu_s / _AIM_PER_S
+    console.print(f"Aim: {_AIM_PER_S:,} events/s on one quiet core; here {reached:.0%} of it, by processor time")
+
+
+def _profile(measured: Measured) -> Table:
+    whole = measured.whole_ns
+    table = _table(
+        f"By detector, over {measured.profile_events:,} of the events: {whole:,.0f} ns each with all of them, "
+        f"{measured.engine_ns:,.0f} with none",
+        ["detector", "saved without it, ns", "of all", "alone, ns", "state bytes, median", "max"],
+    )
+    for row in sorted(measured.detectors, key=lambda row: -row.removed_ns):
+        table.add_row(
+            row.detector,
+            f"{row.removed_ns:,.0f}",
+            f"{row.removed_ns / whole:.1%}",
+            f"{row.alone_ns:,.0f}",
+            f"{row.state_bytes_median:,}",
+            f"{row.state_bytes_max:,}",
+        )
+    return table
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 when everything was measured, 2 when there is nothing to read."""
+    asked = _options().parse_args(arguments)
+    try:
+        files, progress = asked.files or default_files(), Console(stderr=True)
+        common = {"rounds": asked.rounds, "seed": asked.seed, "console": progress}
+        measured = measure(files, copies=asked.copies, **common)
+        if asked.profile_share:
+            profile(measured, files, share=asked.profile_share, **common)
+    except (OSError, UnreadableTrace) as error:
+        print(f"benchmarks.core: wanted recorded sessions, came {error}", file=sys.stderr)
+        return 2
+    if asked.json:
+        print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        show(measured, Console() if sys.stdout.isatty() else Console(width=160))
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.core",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m benchmarks.core --copies 5 --rounds 5",
+    )
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
+    parser.add_argument("--copies", type=int, default=2, help="of each session (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the order in which sessions take turns")
+    parser.add_argument(
+        "--profile-share", type=int, default=4, metavar="N", help="profile detectors on 1 of N sessions; 0: not (4)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
