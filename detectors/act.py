@@ -14,6 +14,8 @@ __all__ = ["Act", "Call", "Calls", "Phase"]
 
 _HEAD_CHARS = 240
 """Of a command line or program, what is remembered until its result comes."""
+_SHORT_NAME = 3
+"""Names of tools no longer than this are words of their own in a message."""
 
 
 class Act:
@@ -197,7 +199,10 @@ class Act:
         event = self.event
         if not (self.failed or self.refused):
             return ""
-        key = error_key(event.error or event.output_head or "", level)
+        text = event.error or event.output_head or ""
+        if len(self.action) > _SHORT_NAME and self.action in text:
+            text = text.replace(self.action, "<tool>")  # `unknown tool: x`: one guessed name after another
+        key = error_key(text, level)
         if key or self.runs:
             return key  # a program that fails without a word, such as a search that finds nothing, gives an answer
         return "timeout" if event.outcome is Outcome.TIMEOUT else f"{self.action} failed"

@@ -22,7 +22,7 @@ class Phase(StrEnum):
     ATTEMPT = "attempt"
     """The session says what it is about to do."""
     RESULT = "result"
-    """What came of an attempt that was seen."""
+    """What came of an attempt that was seen, or that is still to come."""
     BOTH = "both"
     """A completed call that was never proposed: the attempt and its result at once."""
     NONE = "none"
@@ -58,6 +58,8 @@ class Calls:
     open: dict[str, Call] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     """Call id to event time of the result, epoch milliseconds."""
+    proposes: bool = False
+    """The session proposes its calls: a result that says nothing of what was done is no attempt of its own."""
     failed: int = 0
     """Index of the last action that failed or was refused."""
     belongings: Belongings = field(default_factory=Belongings)
@@ -79,8 +81,12 @@ class Calls:
         known = self.open.get(call_id) if call_id is not None else self._first_open(event.action)
         if known is not None:
             return Phase.RESULT, known
-        late = call_id is not None and self._was_done(call_id, event.time)
-        return (Phase.NONE if late else Phase.BOTH), None
+        if call_id is not None:
+            if self._was_done(call_id, event.time):
+                return Phase.NONE, None
+            if self.proposes and event.args is None and not event.targets:
+                return Phase.RESULT, None  # its proposal was lost or comes late: nothing is known of it yet
+        return Phase.BOTH, None
 
     def _was_done(self, call_id: str, time_ms: int) -> bool:
         done_ms = self.done.get(call_id)
@@ -96,6 +102,7 @@ class Calls:
         """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
         if act.phase is Phase.NONE:
             return
+        self.proposes = self.proposes or act.phase is Phase.ATTEMPT
         if act.is_attempt:
             self.actions += 1
             for loss in act.losses:
@@ -118,7 +125,7 @@ class Calls:
         call_id = act.event.call_id
         if act.call is not None:
             self.open.pop(act.call.key, None)
-        if call_id is not None:
+        if call_id is not None and (act.call is not None or act.event.args is not None or act.event.targets):
             self.done.pop(call_id, None)
             self.done[call_id] = act.time_ms
             if len(self.done) > MAX_DONE_CALLS:

@@ -53,6 +53,9 @@ TARGET_ARGS = (
 )  # fmt: skip
 """Arguments that name what an action is about, from the most telling to the least."""
 
+UNKNOWN = "unknown"
+"""The target of an event that does not say what it is about."""
+
 _QUALIFIED = ("database", "schema", "table")
 _PATH_ARGS = frozenset({"path", "file_path", "filename", "file"})
 _TEXT_ARGS = {
@@ -121,7 +124,7 @@ class Classifier:
                 return (named.target(kind, value, _cwd(event)),)
             if isinstance(value, list) and value and all(_is_id(item) for item in value):
                 return tuple(dict.fromkeys(named.target(kind, item, _cwd(event)) for item in value))
-        return ("unknown",)
+        return (UNKNOWN,)
 
 
 def text_of(event: ActionEvent, tool: Tool) -> str:

@@ -7,8 +7,8 @@ Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt
     A declared batch changes nothing here.
 Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
     as a file that its programs make anew after each removal; other targets.
-Misses: one thing under two names that only its system knows to be one; repeats that lie further apart than both
-    windows.
+Misses: one thing under two names that only its system knows to be one; calls that do not say what they are
+    about; repeats that lie further apart than both windows.
 """
 
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Phase
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -62,7 +63,7 @@ class DestructiveRepeat(Detector[State]):
             return None
         worst: list[Entry] = []
         target = ""
-        for name in dict.fromkeys(loss.target for loss in act.losses):
+        for name in dict.fromkeys(loss.target for loss in act.losses if loss.target != UNKNOWN):
             entries = state.attempts.pop(name, [])
             state.attempts[name] = entries  # now the newest
             entries.append(entry(act))

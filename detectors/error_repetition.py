@@ -1,16 +1,18 @@
 """The session gets the same error again and again.
 
 Fires: `repetitive_errors` on every error that makes the count of one normalised error reach `medium`, `high`
-    or `critical`, among the last `window` errors, and within `window_s` or `last_actions`; also when errors
-    alternate. A repetition counts in full when nothing succeeded since the last time, and three quarters
-    when something did. When something was changed since, the count starts anew, but it is never below half
-    of all: an agent that edits and tries again is working, but not for ever.
-Quiet: errors that the same call has got over since (it succeeded); failures that say nothing, such as a search
-    that finds nothing; errors of calls that wait for something, for the first `poll_wait_s`.
+    or `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts
+    in full when nothing succeeded since the last time, and three quarters when something did. When something
+    was changed since, the count starts anew, but it is never below half of all: an agent that edits and tries
+    again is working, but not for ever. Errors that alternate, two or three in turn, count half each together.
+Quiet: errors that the same call has got over since (it succeeded); a test run in which fewer tests fail than
+    ever before; failures that say nothing, such as a search that finds nothing; errors of calls that wait for
+    something, for the first `poll_wait_s`.
 Misses: errors that are worded anew each time; loops in which every call succeeds; errors more than
     `last_actions` actions apart.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -19,15 +21,18 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.errors import Normalization
+from haltline.detectors.errors import Normalization, failing
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_KEY, _SUBJECT, _QUARTERS = 4, 5, 6
-"""Where an entry has the normalised error, what the call was about, and how much the repetition counts."""
+_KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING = range(4, 9)
+"""Where an entry has the normalised error, what the call was about, how much the repetition counts, how much it
+counts after whatever error was before it, and how many tests failed."""
 
 _FULL, _AFTER_SUCCESS, _AFTER_CHANGE = 4, 3, 0
+_MAX_IN_TURN = 3
+"""More kinds of errors than this are not the same mistakes in turn."""
 _MAX_POLLS = 16
 
 
@@ -86,21 +91,22 @@ class ErrorRepetition(Detector[State]):
         changes = act.runs and act.changes  # the edit and the try in one command
         if act.waits and self._may_wait(state, act):
             return None
-        before = [e for e in self._near(state.errors, act) if e[_KEY] == key]
-        quarters = _FULL
-        if before:
-            last = int(before[-1][INDEX])
-            if changes or state.changed > last:
-                quarters = _AFTER_CHANGE
-            elif state.succeeded > last:
-                quarters = _AFTER_SUCCESS
+        failed = failing(act.event.error or act.event.output_head or "")
+        if failed >= 0 and all(failed < int(e[_FAILING]) for e in state.errors if e[_KEY] == key):
+            state.errors = [e for e in state.errors if e[_KEY] != key]  # it gets better
+        near = self._near(state.errors, act)
+        quarters = _weight(state, [e for e in near if e[_KEY] == key], changes=changes)
+        of_any = _weight(state, near, changes=changes)
         if changes:
             state.changed = max(state.changed, act.index)
-        state.errors.append(entry(act, key, act.subject, quarters))
+        state.errors.append(entry(act, key, act.subject, quarters, of_any, failed))
         del state.errors[: -self.window]
-        same = [e for e in self._near(state.errors, act) if e[_KEY] == key]
-        count = _count(same)
-        return self._found(act, key, same, count) if count >= self.medium else None
+        near = self._near(state.errors, act)
+        same = [e for e in near if e[_KEY] == key]
+        count, in_turn = _count(same), _in_turn(near)
+        if _run(in_turn, _QUARTERS_OF_ANY) / 2 > count:
+            count, same = _run(in_turn, _QUARTERS_OF_ANY) / 2, in_turn
+        return self._found(act, same, count) if count >= self.medium else None
 
     def near(self, state: State) -> float:
         """The count of the last error, to the first that is a finding."""
@@ -141,7 +147,11 @@ class ErrorRepetition(Detector[State]):
             del state.polls[next(iter(state.polls))]
         return act.time_ms - first_ms < self.poll_wait_s * 1000
 
-    def _found(self, act: Act, key: str, same: list[Entry], count: float) -> Finding:
+    def _found(self, act: Act, same: list[Entry], count: float) -> Finding:
+        keys = list(dict.fromkeys(str(e[_KEY]) for e in same))
+        told = f"{len(same)} times the error {keys[0]!r}"
+        if len(keys) > 1:
+            told = f"{len(same)} errors, {len(keys)} in turn: {', '.join(map(repr, keys))},"
         severity = Severity.MEDIUM
         if count >= self.high:
             severity = Severity.CRITICAL if count >= self.critical else Severity.HIGH
@@ -149,10 +159,10 @@ class ErrorRepetition(Detector[State]):
         return self.finding(
             "repetitive_errors",
             severity,
-            f"{len(same)} times the error {key!r} in {seconds(same)}s{weighed}",
+            f"{told} in {seconds(same)}s{weighed}",
             evidence(act, same),
             confidence=min(1.0, count / self.critical),
-            values={"repetition_count": len(same), "counted": count, "repeated_error": key},
+            values={"repetition_count": len(same), "counted": count, "repeated_error": str(same[-1][_KEY])},
             thresholds={
                 "medium": self.medium,
                 "high": self.high,
@@ -164,10 +174,33 @@ class ErrorRepetition(Detector[State]):
         )
 
 
+def _weight(state: State, before: list[Entry], *, changes: bool) -> int:
+    """How much an error counts after those before it, by what was done since the last of them."""
+    if not before:
+        return _FULL
+    last = int(before[-1][INDEX])
+    if changes or state.changed > last:
+        return _AFTER_CHANGE
+    return _AFTER_SUCCESS if state.succeeded > last else _FULL
+
+
+def _run(errors: list[Entry], weight: int) -> float:
+    """How many in a row, by their weights; what was changed begins a new row."""
+    quarters = 0
+    for error in errors:
+        more = int(error[weight])
+        quarters = quarters + more if quarters and more != _AFTER_CHANGE else _FULL
+    return quarters / _FULL
+
+
 def _count(same: list[Entry]) -> float:
     """How often in a row, by what was done in between; at least half of all, since edits too must end."""
-    run = 0
-    for error in same:
-        quarters = int(error[_QUARTERS])
-        run = run + quarters if run and quarters != _AFTER_CHANGE else _FULL
-    return max(run / _FULL, (len(same) + 1) / 2)
+    return max(_run(same, _QUARTERS), (len(same) + 1) / 2) if same else 0.0
+
+
+def _in_turn(near: list[Entry]) -> list[Entry]:
+    """The last errors since anything was changed, when they are two or three in turn, each more than once."""
+    start = max((i for i, e in enumerate(near) if e[_QUARTERS_OF_ANY] == _AFTER_CHANGE), default=0)
+    row = near[start:]
+    kinds = Counter(str(e[_KEY]) for e in row)
+    return row if 1 < len(kinds) <= _MAX_IN_TURN and min(kinds.values()) > 1 else []

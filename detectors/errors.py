@@ -69,6 +69,10 @@ _ABSENT = re.compile(
 )
 _QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d")
 _BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|not found|does not exist))")
+_TEST_RUN = re.compile(r"\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b", re.IGNORECASE)
+_FAILING = re.compile(
+    r"(?<![\w.:-])(\d{1,6}) (?:failed|failures?|errors?)\b|\b(?:failures|errors)=(\d{1,6})\b", re.IGNORECASE
+)
 _SPACE = re.compile(r"\s+")
 
 
@@ -90,6 +94,15 @@ def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
             key = pattern.sub(placeholder, key)
         key = key.replace("'<path>'", "<name>").replace("<path>", "<name>")
     return _SPACE.sub(" ", key).strip()[:MAX_KEY_CHARS]
+
+
+def failing(text: str) -> int:
+    """How many tests failed, where the message is of a test run; -1 elsewhere. Fewer than before is progress."""
+    text = text[-MAX_READ_CHARS:]
+    if _TEST_RUN.search(text) is None:
+        return -1
+    counts = [int(before or after) for before, after in _FAILING.findall(text)]
+    return sum(counts) if counts else -1
 
 
 def _telling_line(text: str) -> str:

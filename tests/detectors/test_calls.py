@@ -43,7 +43,18 @@ def completed(second: float, call_id: str | None = "c", action: str = "look_up",
     [
         pytest.param([proposed(0), completed(1)], [ATTEMPT, RESULT], id="proposed and completed"),
         pytest.param([completed(0)], [BOTH], id="completed only"),
-        pytest.param([completed(1), proposed(0)], [BOTH, NONE], id="the proposal comes after its result"),
+        pytest.param([completed(1, args={}), proposed(0)], [BOTH, NONE], id="the proposal comes after its result"),
+        pytest.param([completed(1), proposed(0)], [BOTH, ATTEMPT], id="after a result that did not say what it was of"),
+        pytest.param(
+            [proposed(0), completed(3, "d"), proposed(2, "d"), completed(4)],
+            [ATTEMPT, RESULT, ATTEMPT, RESULT],
+            id="the same in a session that proposes its calls",
+        ),
+        pytest.param(
+            [proposed(0), completed(3, "d", targets=["x=1"]), proposed(2, "d")],
+            [ATTEMPT, BOTH, NONE],
+            id="the proposal is lost, and the result says what it was of",
+        ),
         pytest.param([proposed(0), completed(1), completed(1)], [ATTEMPT, RESULT, NONE], id="the result comes twice"),
         pytest.param([proposed(0), proposed(0), completed(1)], [ATTEMPT, NONE, RESULT], id="the proposal comes twice"),
         pytest.param(

@@ -70,6 +70,7 @@ SUSPECTED, DETECTED = ("loop_suspected", "low"), ("loop_detected", "critical")
         pytest.param(
             [delete(s) for s in (12, 6, 0)], [(6, *SUSPECTED), (0, *DETECTED)], id="in whatever order they come"
         ),
+        pytest.param([event(s, "delete_asset") for s in range(5)], [], id="calls that do not say what they are about"),
         pytest.param([event(s, "delete_table", "table=tmp_load") for s in range(3)], [], id="scratch is nobody's loss"),
         pytest.param(
             [event(0, "create_asset", "asset_id=fact_sales"), *(delete(s) for s in range(1, 4))],

@@ -60,6 +60,27 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
         ),
         pytest.param(
             [
+                event(s, "abc"[s % 3], f"x={s}", ("denied by policy", "not available", "quota reached")[s % 3])
+                for s in range(12)
+            ],
+            "mmhhccc",
+            id="three errors in turn",
+        ),
+        pytest.param(
+            [
+                event(s, "abcd"[s % 4], f"x={s}", ("denied", "not available", "quota reached", "no money")[s % 4])
+                for s in range(12)
+            ],
+            "mmmm",
+            id="four errors in turn are no turn",
+        ),
+        pytest.param(
+            [event(s, f"guess_{'abc'[s]}", None, f"unknown tool: guess_{'abc'[s]}") for s in range(3)],
+            "m",
+            id="one guessed tool after another",
+        ),
+        pytest.param(
+            [
                 event(
                     s,
                     "read_file",
@@ -111,6 +132,20 @@ def test_counts(events: Sequence[ActionEvent], found: str) -> None:
             [e for s in range(0, 100, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
             "mmhhcc",
             id="edit and test: nine failures of the same kind are not",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(100, 0, -10)
+                for e in (edit(100 - s), bash(105 - s, "pytest", f"{s} failed, {200 - s} passed"))
+            ],
+            "",
+            id="edit and test: ever fewer tests fail",
+        ),
+        pytest.param(
+            [e for s in range(0, 100, 10) for e in (edit(s), bash(s + 5, "pytest", f"{3 + s % 20} failed, 9 passed"))],
+            "mmhhcc",
+            id="edit and test: now more and now fewer tests fail",
         ),
         pytest.param(
             [bash(s, f"cat > t.py <<E\n{s}\nE\npython t.py", "NameError: name 'x' is not defined") for s in range(4)],

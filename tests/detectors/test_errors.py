@@ -1,6 +1,6 @@
 import pytest
 
-from haltline.detectors.errors import MAX_KEY_CHARS, Normalization, error_key
+from haltline.detectors.errors import MAX_KEY_CHARS, Normalization, error_key, failing
 
 LOW, MEDIUM, HIGH = Normalization
 
@@ -137,3 +137,19 @@ def test_says_nothing(text: str) -> None:
 def test_keys_are_short_however_long_the_message(level: Normalization) -> None:
     text = "error " + "x" * 1_000_000 + " 'a/b' " * 1000
     assert 0 < len(error_key(text, level)) <= MAX_KEY_CHARS
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("=== 2 failed, 185 passed, 1 error in 1.94s ===", 3, id="pytest"),
+        pytest.param("FAILED (failures=4, errors=2, skipped=6)", 6, id="unittest"),
+        pytest.param("58 tests, 1 failure", 1, id="another runner"),
+        pytest.param("NameError: name 'x' is not defined", -1, id="no test run"),
+        pytest.param("connect to 10.0.0.7:5432 failed", -1, id="a port that failed"),
+        pytest.param("worker 17 failed", -1, id="a worker that failed"),
+        pytest.param("", -1, id="nothing"),
+    ],
+)
+def test_how_many_tests_failed(text: str, expected: int) -> None:
+    assert failing(text) == expected

@@ -8,8 +8,6 @@ NO_FLEET = "no detector looks across sessions"
 
 NOT_YET: Mapping[str, str] = {
     "after_refusal": "refused deletes are not counted: it is stopped late, for its errors",
-    "alternating_errors": "of three errors in turn, too few of each fit into the window of ten errors",
-    "phantom_references": "each unknown tool has a name of its own, so that no two errors are one",
     "identical_reads": NO_REPETITION,
     "identical_writes": NO_REPETITION,
     "identical_commands": NO_REPETITION,
@@ -32,20 +30,13 @@ NOT_YET: Mapping[str, str] = {
 }
 """Families of runaways of which not every case is stopped in time, and why."""
 
-FALSE_ALARMS: Mapping[str, str] = {
-    "edit_test_cycles": "test results that improve are one error once their numbers are left out",
-}
+FALSE_ALARMS: Mapping[str, str] = {}
 """Families of healthy sessions of which some are stopped, and why."""
 
 DISTURBED: Mapping[tuple[str, str], str] = {
     ("catastrophe", "lost"): "the one event that told of it is lost: inherent",
-    ("catastrophe", "disordered"): "a proposal that comes after its result is not looked at",
-    ("catastrophe", "late"): "a proposal that comes after its result is not looked at",
     ("swelling_turns", "lost"): "which calls are of one turn is told by their order",
     ("swelling_turns", "disordered"): "which calls are of one turn is told by their order",
     ("swelling_turns", "late"): "which calls are of one turn is told by their order",
-    ("declared_clean_up", "lost"): "a result without its proposal names no target: 'unknown' three times is a loop",
-    ("declared_clean_up", "disordered"): "as when lost",
-    ("declared_clean_up", "late"): "as when lost",
 }
 """Families that are right as they are, and not when their events are disturbed on their way."""
