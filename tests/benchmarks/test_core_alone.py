@@ -1,0 +1,37 @@
+from pathlib import Path
+
+import orjson
+import pytest
+
+from benchmarks.core import BOTH, CALIBRATION, CORE, DECODE, main
+from haltline.detectors import ALL
+from tests.benchmarks.recorded import alike, deletes, reads, write
+
+
+def test_everything_is_measured_over_every_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, {"a": (reads(5), {}), "b": (deletes(3), {}), "c": (alike(4), {})})
+    assert main([str(file), "--copies", "3", "--rounds", "1", "--profile-share", "1", "--json"]) == 0
+    said = orjson.loads(capsys.readouterr().out)
+    assert (said["settings"]["events"], said["settings"]["sessions"]) == (2 * 12 * 3, 9)
+    assert [cost["name"] for cost in said["costs"]] == [CALIBRATION, DECODE, CORE, BOTH]
+    assert all(cost["cpu_ns"] > 0 and cost["per_s"] > 0 for cost in said["costs"])
+    assert {row["detector"] for row in said["detectors"]} == {detector.id for detector in ALL}
+    assert said["profile"]["profile_events"] == 2 * 12
+    states = said["states"]
+    assert 0 < states["bytes_median"] <= states["bytes_max"]
+    assert {"calls", "detectors", "standing"} <= set(states["parts_median"])
+
+
+def test_people_get_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, {"a": (reads(5), {})})
+    assert main([str(file), "--copies", "1", "--rounds", "1", "--profile-share", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "10 events" in out
+    assert CALIBRATION in out
+    assert "destructive_repeat" in out
+    assert "State of a session" in out
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path / "none.jsonl")]) == 2
+    assert "none.jsonl" in capsys.readouterr().err
