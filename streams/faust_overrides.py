@@ -9,7 +9,8 @@
 - `WorkerApp`: no folders on disk, and no changelog records of an earlier assignment.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
@@ -24,6 +25,8 @@ from faust.types.transports import TransportT
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 from haltline.streams.changelog import RawRecord, Slice
+
+_NOTHING_TO_FETCH_S = 0.02
 
 NO_GENERATION: Final = -1
 """aiokafka's generation when the group no longer knows this member."""
@@ -194,6 +197,32 @@ class _Thread(AIOKafkaConsumerThread):
         super().__post_init__()
         self.fetched: dict[TP, tuple[int, int]] = {}
         """By partition: offsets of the first and of the last record handed to the main thread since assignment."""
+        self.sought = False
+        """Whether the sources stand where this assignment begins, so that their records may be handed out."""
+        self._passed_over = False
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Move the sources to their committed offsets; from then on their records are handed out.
+
+        Faust fetches before it seeks, and throws away, or hands out, what it found. A batch that
+        was processed ahead of the ones before it would have these passed over: their offsets are
+        below the one that the states include. So nothing is handed out before, and what a fetch
+        that had begun earlier took away meanwhile is sought again.
+        """
+        return cast("Mapping[TP, int]", await self.call_thread(self._seek))
+
+    async def _seek(self) -> Mapping[TP, int]:
+        consumer = self._ensure_consumer()
+        while True:
+            self.sought = self._passed_over = False
+            committed = cast("Mapping[TP, int]", await consumer.seek_to_committed())
+            # aiokafka leaves those where they are of which nothing is committed yet
+            new = [tp for tp, offset in committed.items() if not offset and not self.consumer._is_changelog_tp(tp)]
+            if new:
+                await consumer.seek_to_beginning(*new)
+            if not self._passed_over:
+                self.sought = True
+                return committed
 
     async def _fetch_records(
         self,
@@ -203,7 +232,10 @@ class _Thread(AIOKafkaConsumerThread):
         max_records: int | None = None,
     ) -> dict[TP, list[Any]]:
         """Take what waits in the topics that come first, then what is left."""
-        active = frozenset(active_partitions)  # the main thread changes it
+        active = self._handed_out(active_partitions)
+        if not active:
+            await asyncio.sleep(_NOTHING_TO_FETCH_S)
+            return {}
         records: dict[TP, list[Any]] = {}
         limit = room = max_records or self.consumer.max_poll_records
         groups = [{tp for tp in active if tp.topic == topic} for topic in self.consumer.first_topics]
@@ -215,10 +247,18 @@ class _Thread(AIOKafkaConsumerThread):
         if room and rest:
             wait_s = 0 if records else timeout
             records |= await super()._fetch_records(consumer, rest, timeout=wait_s, max_records=room)
+        allowed = self._handed_out(records.keys())  # it may have changed while we waited
+        self._passed_over |= len(allowed) < len(records)
+        records = {tp: fetched for tp, fetched in records.items() if tp in allowed}
         for tp, fetched in records.items():
             if fetched:
                 self.fetched[tp] = (self.fetched.get(tp, (fetched[0].offset, 0))[0], fetched[-1].offset)
         return records
+
+    def _handed_out(self, tps: Collection[TP]) -> frozenset[TP]:
+        """Those whose records may be handed out now."""
+        known = frozenset(tps)  # the main thread changes what it gave us
+        return known if self.sought else frozenset(tp for tp in known if self.consumer._is_changelog_tp(tp))
 
     def next_fetch(self, tp: TP) -> int | None:
         """The offset that is fetched next; None while it is not known. Safe to ask from any thread."""
@@ -292,6 +332,7 @@ class BatchConsumer(Consumer):
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Checkpoint first: the original forgets what was acknowledged before it tells anyone."""
+        self._thread.sought = False
         await self.hooks.on_giving_up(revoked, not self._thread.still_member())
         for tp in revoked:
             self._highest.pop(tp, None)
@@ -302,6 +343,13 @@ class BatchConsumer(Consumer):
         self._thread.fetched.clear()
         self.hooks.on_assigned(assigned, generation_id)
         await super().on_partitions_assigned(assigned, generation_id)
+
+    def resume_partitions(self, tps: Iterable[TP]) -> None:
+        """Faust resumes the sources just before it seeks."""
+        tps = set(tps)
+        if not all(map(self._is_changelog_tp, tps)):
+            self._thread.sought = False
+        super().resume_partitions(tps)
 
     def next_unprocessed(self, tp: TP, after: int | None) -> int | None:
         """The offset of the first record of a partition that is not processed; None while not known.
