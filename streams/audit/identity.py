@@ -7,13 +7,23 @@ anew starts at 0 again: without a mark a sink would take its records for known o
 import hashlib
 import logging
 from collections.abc import Collection, Mapping
+from typing import Final
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from haltline.streams.settings import ClientSetting
 
 _log = logging.getLogger(__name__)
+
+_NEVER_TOLD: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError._UNSUPPORTED_FEATURE,
+    }
+)
 
 
 class LogIdentity:
@@ -37,7 +47,10 @@ class LogIdentity:
         return {f"{self._sink}#cluster": _number(self._cluster_id)} if self._cluster_id else {}
 
     def of_topics(self, names: Collection[str]) -> dict[str, int]:
-        """The marks of topics by app id; without those whose id the cluster does not tell."""
+        """The marks of topics by app id; without those whose id the cluster does not tell.
+
+        Raises KafkaException when it could tell and did not, as while it restarts.
+        """
         if not names or not self._has_controller:
             return {}
         asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._within_s)
@@ -46,6 +59,8 @@ class LogIdentity:
             try:
                 marks[f"{self._sink}#{name}"] = _number(str(answer.result().topic_id))
             except KafkaException as error:
+                if error.args[0].code() not in _NEVER_TOLD:
+                    raise
                 _log.warning("topic %s: its id is not known, so a topic made anew is not noticed: %s", name, error)
         return marks
 

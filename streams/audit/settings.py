@@ -56,7 +56,7 @@ class AuditSettings:
     """A sink that is silent for longer loses its partitions."""
     fetch_wait_ms: int = 500
     """How long the broker may hold a fetch when nothing is there; the embedded broker wants 10."""
-    answer_within_s: float = 30.0
+    answer_within_s: float = 10.0
     """How long the broker may take to say who it is and where partitions begin and end."""
     stuck_after_s: float = 60.0
     """A sink that did not come round for so long calls itself unhealthy."""

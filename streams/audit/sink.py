@@ -6,7 +6,7 @@ Kafka's group shares the partitions out and shows the lag; where to read is the 
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -41,6 +41,7 @@ _PASSING: Final = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
@@ -65,7 +66,11 @@ class AuditSink:
         )
         self._stop = threading.Event()
         self._next: dict[Place, int] = {}
-        """Where the consumer reads on, of each partition that is this sink's."""
+        """Where the consumer reads on, of each partition that it reads."""
+        self._newcomers: set[Place] = set()
+        """Partitions that became this sink's, before the table was asked for them."""
+        self._unplaced: dict[Place, int | None] = {}
+        """Partitions that are this sink's and not read yet: the last offset in the table."""
         self._waiting_since_s: float | None = None
         """When the oldest buffered record came."""
         self.last_turn_s = time.monotonic()
@@ -77,7 +82,7 @@ class AuditSink:
 
     @property
     def assigned(self) -> int:
-        """How many partitions are this sink's."""
+        """How many partitions this sink reads."""
         return len(self._next)
 
     @property
@@ -108,6 +113,8 @@ class AuditSink:
                 self.last_turn_s = time.monotonic()
                 if message is not None:
                     self._take(consumer, message)
+                if self._newcomers or self._unplaced:
+                    self._place(consumer)
                 if self._is_due():
                     self._flush(consumer)
             self._flush(consumer)
@@ -120,10 +127,11 @@ class AuditSink:
             self._judge(consumer, message, error)
             return
         record = _record(message)
-        if not self._writer.add(record):
+        place = Place(record.topic, record.partition)
+        if record.offset < self._next.get(place, record.offset + 1) or not self._writer.add(record):
             self._observer.on_skipped(record.topic, 1)
             return
-        self._next[Place(record.topic, record.partition)] = record.offset + 1
+        self._next[place] = record.offset + 1
         if self._waiting_since_s is None:
             self._waiting_since_s = time.monotonic()
 
@@ -143,7 +151,7 @@ class AuditSink:
         return min(max(left_s, 0.0), _STOP_SEEN_WITHIN_S)
 
     def _flush(self, consumer: Consumer) -> None:
-        """1. Rows and positions into the table, in one commit. 2. Follow where it moved. 3. Show the lag."""
+        """1. Rows and positions into the table, in one commit. 2. Where it moved, follow. 3. Show the lag."""
         started_s = time.monotonic()
         flushed = self._writer.flush(time.time_ns() // 1_000_000)
         self._waiting_since_s = None
@@ -153,10 +161,8 @@ class AuditSink:
                 "audit table: another sink wrote %s; reading on from where it is",
                 ", ".join(f"{place} up to {offset}" for place, offset in sorted(flushed.moved.items())),
             )
-            for place, written in flushed.moved.items():
-                self._next[place] = self._start(consumer, place, written)
-            self._read_on(consumer)
-        self._show(consumer, flushed.committed.keys() | flushed.moved.keys())
+            self._displace(consumer, flushed.moved)
+        self._show(consumer, flushed.committed)
 
     def _tell(self, flushed: Flushed, seconds: float) -> None:
         if flushed.rows:
@@ -187,28 +193,56 @@ class AuditSink:
             _log.warning("audit sink: offsets of group %s were not committed: %s", self._settings.group, error)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        places = [Place(p.topic, p.partition) for p in partitions]
-        for app_id, number in self._identity.of_topics({place.topic for place in places}).items():
-            self._writer.mark(app_id, number)
-        written = self._writer.assign(places)
-        self._next = {place: self._start(consumer, place, offset) for place, offset in written.items()}
-        self._read_on(consumer)
-        self._show(consumer, [place for place, offset in written.items() if offset is not None])
-        self._observer.on_assigned(frozenset(self._next))
-        _log.info("audit sink: %d partitions assigned", self.assigned)
+        # Called from within poll, which garbles what is raised here: so nothing is done here that can fail.
+        # Nothing is read either until the main loop has asked the table where to begin.
+        self._newcomers = {Place(p.topic, p.partition) for p in partitions}
+        self._unplaced = {}
+        self._next = {}
+        consumer.assign([])
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         # Nothing of the buffer is in the table, so there is nothing to save: the next owner reads it again.
         del consumer
-        places = [Place(p.topic, p.partition) for p in partitions]
+        places = {Place(p.topic, p.partition) for p in partitions}
         self._writer.revoke(places)
+        self._newcomers -= places
         for place in places:
             self._next.pop(place, None)
+            self._unplaced.pop(place, None)
         self._observer.on_assigned(frozenset(self._next))
 
-    def _start(self, consumer: Consumer, place: Place, written: int | None) -> int:
-        """Where to read on when `written` is the last offset in the table."""
-        first, end = self._watermarks(consumer, place)
+    def _place(self, consumer: Consumer) -> None:
+        """Ask the table where to begin, and read from there. A broker that is away is asked again, later."""
+        try:
+            if self._newcomers:
+                for app_id, number in self._identity.of_topics({place.topic for place in self._newcomers}).items():
+                    self._writer.mark(app_id, number)
+                self._unplaced |= self._writer.assign(self._newcomers)
+                self._newcomers = set()
+            ends = {place: self._watermarks(consumer, place) for place in self._unplaced}
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING:
+                raise
+            _log.warning("audit sink: the broker does not say where partitions begin and end, asking again: %s", error)
+            return
+        for place, written in self._unplaced.items():
+            self._next[place] = self._start(place, written, *ends[place])
+        written_before = [place for place, written in self._unplaced.items() if written is not None]
+        self._unplaced = {}
+        consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
+        self._show(consumer, written_before)
+        self._observer.on_assigned(frozenset(self._next))
+        _log.info("audit sink: reads %d partitions", len(self._next))
+
+    def _displace(self, consumer: Consumer, written: Mapping[Place, int | None]) -> None:
+        """Read these partitions from elsewhere; not at all until it is known from where."""
+        self._unplaced |= written
+        for place in written:
+            self._next.pop(place, None)
+        consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
+
+    def _start(self, place: Place, written: int | None, first: int, end: int) -> int:
+        """Where to read on: `written` is the last offset in the table, the log holds `first` to before `end`."""
         if written is None:
             if first > 0:
                 _log.info("%s: begins at offset %d; what was before it is not in the audit", place, first)
@@ -238,9 +272,6 @@ class AuditSink:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{place}: no word of where it begins and ends"))
         return found
 
-    def _read_on(self, consumer: Consumer) -> None:
-        consumer.assign([TopicPartition(*place, offset) for place, offset in self._next.items()])
-
     def _judge(self, consumer: Consumer, message: Message, error: KafkaError) -> None:
         code = error.code()
         if code == KafkaError._AUTO_OFFSET_RESET:
@@ -248,9 +279,7 @@ class AuditSink:
             self._flush(consumer)
             place = Place(str(message.topic()), int(message.partition() or 0))
             if place in self._next:
-                for same, written in self._writer.assign([place]).items():
-                    self._next[same] = self._start(consumer, same, written)
-                self._read_on(consumer)
+                self._displace(consumer, self._writer.assign([place]))
         elif error.fatal() or code not in _PASSING:
             raise KafkaException(error)
         else:
