@@ -15,6 +15,8 @@ class SinkTelemetry:
     """Counts what a sink tells, and judges whether it is well."""
 
     def __init__(self, metrics: Metrics, stuck_after_s: float) -> None:
+        self.port: int | None = None
+        """Where it is served, once it is."""
         self._stuck_after_s = stuck_after_s
         self._sink: AuditSink | None = None
         self._lag: dict[Place, int] = {}
@@ -102,6 +104,7 @@ def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
     server = HealthServer(
         settings.metrics_host, settings.metrics_port, verdict=observer.verdict, exposition=metrics.exposition
     )
+    observer.port = server.port
     try:
         yield observer
     finally:

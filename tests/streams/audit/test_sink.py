@@ -5,27 +5,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.query import open_query, session_story
 from haltline.streams.audit.run import EXIT_FAILED, run_audit, running_audit
 from haltline.streams.broker import EmbeddedBroker
-from tests.mock_cluster import MockCluster
+from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, assert_each_once, rows_of, wait_for_rows
 from tests.streams.audit.records import REASON, event
 from tests.waiting import wait_until
 
 
 @pytest.fixture
-def log(mock_cluster: Callable[[int], MockCluster]) -> Log:
+def cluster_log(mock_cluster: Callable[[int], MockCluster]) -> tuple[MockCluster, Log]:
     """All topics with 4 partitions, on a broker whose group joins at once."""
     cluster = mock_cluster(1)
     topics = Topics()
     for name in topics.all:
         cluster.create_topic(name)
-    return Log(cluster.bootstrap, topics)
+    return cluster, Log(cluster.bootstrap, topics)
+
+
+@pytest.fixture
+def log(cluster_log: tuple[MockCluster, Log]) -> Log:
+    return cluster_log[1]
 
 
 def test_every_topic_is_audited_and_each_record_is_there_once(log: Log, tmp_path: Path) -> None:
@@ -233,6 +238,26 @@ def test_a_table_that_cannot_be_made_ends_it_with_a_message(
     (tmp_path / "file").write_text("in the way")
     assert run_audit(log.settings(tmp_path / "file" / "audit")) == EXIT_FAILED
     assert "Not a directory" in caplog.text
+
+
+def test_a_broker_that_cannot_say_where_a_partition_begins_is_asked_again(
+    cluster_log: tuple[MockCluster, Log], tmp_path: Path
+) -> None:
+    cluster, log = cluster_log
+    log.send_events(50)
+    cluster.fail_next(ApiKey.LIST_OFFSETS, [KafkaError.NOT_LEADER_FOR_PARTITION] * 5)
+    with running_audit(log.settings(tmp_path)):
+        wait_for_rows(tmp_path, 51)
+    assert_each_once(tmp_path, log.positions())
+
+
+def test_a_broker_that_forbids_to_read_ends_it_with_a_message(
+    cluster_log: tuple[MockCluster, Log], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, log = cluster_log
+    cluster.fail_next(ApiKey.LIST_OFFSETS, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 200)
+    assert run_audit(log.settings(tmp_path)) == EXIT_FAILED
+    assert "TOPIC_AUTHORIZATION_FAILED" in caplog.text
 
 
 def test_a_memory_table_serves_tests_of_what_is_built_on_it(log: Log, tmp_path: Path) -> None:

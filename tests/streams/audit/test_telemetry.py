@@ -1,0 +1,102 @@
+import threading
+import time
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.sink import AuditSink
+from haltline.streams.audit.telemetry import SinkTelemetry, telemetry
+from haltline.streams.audit.writer import Place
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.metrics import Metrics
+from tests.streams.audit.log import Log, wait_for_rows
+from tests.waiting import wait_until
+
+ACTIONS = Place("haltline.actions", 0)
+
+
+def get(observer: SinkTelemetry, path: str) -> tuple[int, str]:
+    try:
+        with urlopen(f"http://127.0.0.1:{observer.port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def samples(text: str) -> dict[tuple[str, ...], float]:
+    """The value of each sample by its name and its labels' values, topic before partition."""
+    return {
+        (
+            sample.name.removeprefix("haltline_"),
+            *(sample.labels[label] for label in sorted(sample.labels, reverse=True)),
+        ): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def log(embedded: EmbeddedBroker) -> Log:
+    return Log(embedded.bootstrap, Topics())
+
+
+def test_what_a_sink_does_is_measured_and_served(log: Log, tmp_path: Path) -> None:
+    log.send_one_of_each()
+    log.send(log.topics.actions, b"not an event")
+    log.flush()
+    settings = log.settings(tmp_path, metrics_port=0)
+    with telemetry(settings) as observer:
+        sink = AuditSink(settings, observer=observer)
+        observer.follow(sink)
+        assert get(observer, "/readyz")[0] == 503
+        thread = threading.Thread(target=sink.run)
+        thread.start()
+        wait_for_rows(tmp_path, 10)
+        wait_until(lambda: get(observer, "/readyz")[0] == 200, "it is ready")
+        sink.stop()
+        thread.join()
+        told = samples(get(observer, "/metrics")[1])
+    assert told["sink_rows_total", "haltline.actions"] == 2
+    assert told["sink_rows_total", "haltline.dead-letter"] == 1
+    assert told["sink_unreadable_rows_total", "haltline.actions"] == 1
+    assert told["sink_commits_total",] == told["sink_commit_seconds_count",] >= 1
+
+
+def test_the_lag_of_a_partition_is_told_until_another_has_it() -> None:
+    metrics = Metrics()
+    observer = SinkTelemetry(metrics, stuck_after_s=60)
+    observer.on_assigned(frozenset({ACTIONS}))
+    observer.on_position(ACTIONS, 7, 10)
+    told = samples(metrics.exposition().decode())
+    assert told["consumer_lag_records", "haltline.actions", "0"] == 3
+    assert told["consumer_committed_offset", "haltline.actions", "0"] == 7
+    assert observer.verdict().lag_records == 3
+    observer.on_assigned(frozenset())
+    told = samples(metrics.exposition().decode())
+    assert ("consumer_lag_records", "haltline.actions", "0") not in told
+    assert told["assigned_partitions",] == told["ready",] == 0
+
+
+def test_losses_and_repeats_are_counted_by_topic() -> None:
+    metrics = Metrics()
+    observer = SinkTelemetry(metrics, stuck_after_s=60)
+    observer.on_lost(ACTIONS, 12)
+    observer.on_skipped("haltline.actions", 3)
+    told = samples(metrics.exposition().decode())
+    assert told["sink_lost_records_total", "haltline.actions"] == 12
+    assert told["sink_skipped_rows_total", "haltline.actions"] == 3
+
+
+def test_a_sink_that_does_not_come_round_is_not_alive(log: Log, tmp_path: Path) -> None:
+    sink = AuditSink(log.settings(tmp_path))
+    observer = SinkTelemetry(Metrics(), stuck_after_s=60)
+    observer.follow(sink)
+    assert observer.verdict().alive
+    sink.last_turn_s = time.monotonic() - 61
+    verdict = observer.verdict()
+    assert (verdict.alive, verdict.ready) == (False, False)
+    assert "the sink has not come round for 61 s" in verdict.reasons[0]
