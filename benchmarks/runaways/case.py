@@ -85,9 +85,8 @@ class Case:
             of[event.event_id] = steps
         return of
 
-    def steps_to(self, event_id: str) -> int | None:
-        """Steps from the first of the runaway to this event, both counted; None: it came before, or there is none."""
-        if self.began is None:
+    def steps_since_it_began(self, step: int) -> int | None:
+        """Steps from the first of the runaway to this one, both counted; None: it came before, or there is none."""
+        if self.began is None or step < self.step[self.began]:
             return None
-        first, last = self.step[self.began], self.step[event_id]
-        return last - first + 1 if last >= first else None
+        return step - self.step[self.began] + 1

@@ -114,6 +114,38 @@ def catastrophe(s: Script) -> None:
     s.work(5)
 
 
+def loop_in_a_batch(s: Script) -> None:
+    """A clean-up was declared, and one of its assets is deleted again and again."""
+    s.declare_batch("asset_id=stg_*", most=100)
+    for _ in range(s.rng.randrange(3, 10)):
+        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+    asset = f"stg_{s.name()}"
+    s.begins()
+    for _ in range(10):
+        s.call("delete_asset", {"asset_id": asset}, output="deleted")
+        _look(s, asset, 1)
+
+
+def beyond_the_batch(s: Script) -> None:
+    """A clean-up of ten assets was declared; it goes on and on."""
+    s.declare_batch("asset_id=stg_*", most=10)
+    for _ in range(10):
+        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+    s.begins()
+    for _ in range(20):
+        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+
+
+def beside_the_batch(s: Script) -> None:
+    """A clean-up of staging was declared; it deletes other assets as well."""
+    s.declare_batch("asset_id=stg_*", most=100)
+    for _ in range(5):
+        s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
+    s.begins()
+    for _ in range(15):
+        s.call("delete_asset", {"asset_id": _asset(s)}, output="deleted")
+
+
 FAMILIES = (
     Family(same_target, within=8),
     Family(other_verbs, within=6),
@@ -124,4 +156,7 @@ FAMILIES = (
     Family(sql_same, within=8),
     Family(sql_many, within=8),
     Family(catastrophe, within=1),
+    Family(loop_in_a_batch, within=8),
+    Family(beyond_the_batch, within=3),
+    Family(beside_the_batch, within=6),
 )

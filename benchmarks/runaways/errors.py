@@ -1,7 +1,7 @@
 """Agents that get nothing but errors, and go on."""
 
 from benchmarks.runaways.case import Family
-from benchmarks.runaways.script import Script
+from benchmarks.runaways.script import Pace, Script
 
 
 def same_error(s: Script) -> None:
@@ -29,6 +29,15 @@ def error_in_other_words(s: Script) -> None:
     for turn in range(20):
         error = shape.format(s.rng.randrange(10, 28), s.rng.randrange(1000, 9999))
         s.call("bash", {"command": f"{command} {turn + 1}"}, error=error)
+
+
+def retry_storm(s: Script) -> None:
+    """Tries again at once, many times a second."""
+    s.pace = Pace("storm", 0.02, 0.2)
+    url = f"https://{s.word()}.example.org/v1/{s.name()}"
+    s.begins()
+    for _ in range(60):
+        s.call("http_post", {"url": url, "body": "x"}, error="HTTP 503 service unavailable", took_s=0.05)
 
 
 def alternating_errors(s: Script) -> None:
@@ -93,6 +102,7 @@ def phantom_references(s: Script) -> None:
 FAMILIES = (
     Family(same_error, within=10),
     Family(error_in_other_words, within=8),
+    Family(retry_storm, within=12),
     Family(alternating_errors, within=20),
     Family(guessed_paths, within=10),
     Family(environment_gone, within=12),

@@ -33,6 +33,15 @@ def growing_output(s: Script) -> None:
         s.call("bash", {"command": f"python expand.py --depth {turn}"}, output_bytes=round(size))
 
 
+def growing_memory(s: Script) -> None:
+    """Each step leaves the process about three times as large as the one before."""
+    memory = 30_000_000.0
+    s.begins()
+    for _ in range(8):
+        memory *= s.rng.uniform(3.1, 3.6)
+        s.call("load_dataset", {"name": s.name()}, usage=Usage(memory_bytes=round(memory)))
+
+
 def swelling_turns(s: Script) -> None:
     """Each model turn makes three times as many calls as the one before."""
     s.proposes = True  # else nothing says that the calls are of one turn
@@ -101,6 +110,7 @@ FAMILIES = (
     Family(growing_cost, within=12),
     Family(exploding_cost, within=8),
     Family(growing_output, within=10),
+    Family(growing_memory, within=8),
     Family(swelling_turns, within=200),
     Family(spawn_storm, within=60),
     Family(respawned_deletes, within=12),

@@ -85,6 +85,17 @@ def changing_arguments(s: Script) -> None:
         s.call("search_docs", args, output=shown)
 
 
+def evasive_cycle(s: Script) -> None:
+    """Two to four calls in turn, each with a new request id and another thought every time."""
+    actions = s.rng.sample(("get_order", "list_orders", "check_stock", "find_customer"), s.rng.randrange(2, 5))
+    calls = [(action, s.words(2), s.text()) for action in actions]
+    s.begins()
+    for _ in range(20):
+        for action, query, shown in calls:
+            evasion = {"request_id": f"{s.rng.getrandbits(128):032x}", "thought": s.words(10)}
+            s.call(action, {"query": query} | evasion, output=shown)
+
+
 def shuffled_batches(s: Script) -> None:
     """The same parallel calls in every model turn, in another order each time."""
     calls = [Call("get_order", {"order_id": s.name()}, output=s.text()) for _ in range(s.rng.randrange(3, 6))]
@@ -122,6 +133,7 @@ FAMILIES = (
     Family(cycle_of_five, within=45),
     Family(noisy_cycle, within=60),
     Family(changing_arguments, within=20),
+    Family(evasive_cycle, within=40),
     Family(shuffled_batches, within=45),
     Family(polling_without_news, within=300),
     Family(waiting_for_nobody, within=150),

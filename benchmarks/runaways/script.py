@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from haltline.schemas.control import Command
+from haltline.schemas.control import Batch, Command, CommandKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 
 START_MS = 1_750_000_000_000
@@ -134,6 +134,20 @@ class Script:
             usage = call.usage or (None if self._turns else self._usage())
             said = {"action": call.action} if self.proposes else _said(call)
             self._tell(Kind.COMPLETED, call_id=call_id, usage=usage, **said, **self._came(call))
+
+    def declare_batch(self, targets: str, most: int) -> None:
+        """An operator says beforehand that the session may delete so many of these targets."""
+        batch = Batch(actions="delete_*", targets=[targets], max_deletes=most, expires=self.now_ms + 6 * 3_600_000)
+        command = Command(
+            command_id=f"batch-{self.session_id}",
+            kind=CommandKind.BATCH,
+            id=self.session_id,
+            by="ada",
+            reason="staging is cleaned up",
+            time=self.now_ms,
+            batch=batch,
+        )
+        self.log.commands.append(command)
 
     def turn(self, text: str, usage: Usage | None = None) -> None:
         """A model turn that says something and calls nothing."""

@@ -21,7 +21,7 @@ class Seen:
     stopped: str | None = None
     """Id of the event on which it was stopped."""
     steps: int | None = None
-    """Steps from the first of the runaway to the stop; None: not stopped, or before it began."""
+    """Steps from the first of the runaway to the last that had come; None: not stopped, or before it began."""
 
     def caught(self, within: int) -> bool:
         """Whether the runaway was stopped after it began, and soon enough."""
@@ -33,8 +33,9 @@ def watch(core: Core, case: Case) -> Seen:
     states: dict[str, SessionState] = {}
     for command in case.commands:
         states[command.id] = core.on_command(states.get(command.id), command).state
-    level = Level.ALLOW
+    level, reached = Level.ALLOW, 0
     for offset, event in enumerate(case.events):
+        reached = max(reached, case.step[event.event_id])
         followed = core.on_event(states.get(event.session_id), event, Position("synthetic", 0, offset))
         states[event.session_id] = followed.state
         if followed.failures:
@@ -44,6 +45,6 @@ def watch(core: Core, case: Case) -> Seen:
             continue
         level = max(level, decision.level)
         if decision.level >= STOPPED:
-            steps = case.steps_to(event.event_id)
+            steps = case.steps_since_it_began(reached)
             return Seen(level, decision.detector, decision.reason, event.event_id, steps)
     return Seen(level)

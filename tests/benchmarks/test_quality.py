@@ -95,7 +95,7 @@ def test_sessions_of_which_nothing_is_known_have_no_target(tmp_path: Path, capsy
 
 def test_another_policy_can_be_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "quiet.yaml"
-    policy.write_text("rules: {destructive_repeat: {mode: shadow}, destructive_volume: {mode: shadow}}")
+    policy.write_text(f"rules: {{{', '.join(f'{detector.id}: {{mode: shadow}}' for detector in ALL)}}}")
     code, said = run(capsys, write(tmp_path, {"loops": (deletes(3), SOUND)}), "--policy", str(policy))
     assert (code, said["targets"][0]["count"]) == (0, 0)
 

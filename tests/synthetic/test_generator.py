@@ -79,7 +79,7 @@ def test_steps_are_calls_and_turns_that_say_something(case: Case) -> None:
     calls = kinds[Kind.PROPOSED] if proposes else kinds[Kind.COMPLETED]
     assert max(case.step.values()) == calls + talk
     if case.began is not None:
-        assert case.steps_to(case.began) == 1
+        assert case.steps_since_it_began(case.step[case.began]) == 1
 
 
 def test_events_survive_the_wire() -> None:
