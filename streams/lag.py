@@ -58,7 +58,7 @@ class LagWatch:
         interval_s: float,
         stuck_after_s: float,
     ) -> None:
-        self._admin = AdminClient(dict(client))
+        self._admin = AdminClient(dict(client), logger=log)
         self._place = place
         self._changelog = changelog
         self._interval_s = interval_s

@@ -6,6 +6,7 @@ are equal; a record that is refused or not confirmed in time is a `DeliveryFaile
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 MAX_MESSAGE_BYTES: Final = 14 * 1024 * 1024
 """A dead letter holds a whole record of up to 13 MiB, and its headers."""
+
+log = logging.getLogger(__name__)
 
 _QUEUE_RECORDS = 500_000
 _QUEUE_KIB = 512 * 1024
@@ -74,7 +77,8 @@ class Outbox:
                 "acks": "all",
                 "message.max.bytes": MAX_MESSAGE_BYTES,
                 "delivery.timeout.ms": int(delivery_timeout_s * 1000),
-            }
+            },
+            logger=log,
         )
         self._open = Receipt(self)
         self._failure: DeliveryFailed | None = None

@@ -9,12 +9,12 @@ import threading
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import orjson
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.waiting import wait_until
 
@@ -96,6 +96,40 @@ def produce(bootstrap: str, topic: str, keys: Iterable[str]) -> Counter[str]:
     return sent
 
 
+T = TypeVar("T")
+
+
+def answered(ask: Callable[[], T]) -> T:
+    """What the broker answers, asked again while it moves, starts, or has only just made the topic."""
+    answers: list[T] = []
+
+    def once() -> bool:
+        try:
+            answers.append(ask())
+        except KafkaException as failed:
+            if failed.args[0].code() not in _COMES_BACK:
+                raise
+        return bool(answers)
+
+    wait_until(once, "the broker answers", deadline_s=60)
+    return answers[0]
+
+
+_COMES_BACK = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.GROUP_ID_NOT_FOUND,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._WAIT_COORD,
+    KafkaError._ALL_BROKERS_DOWN,
+}
+
+
 class Log:
     """Topics of a broker, read outside of any group."""
 
@@ -120,14 +154,17 @@ class Log:
 
     def ends(self, topic: str) -> dict[int, int]:
         """By partition: the offset that the next record will get."""
-        partitions = self._consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        return {number: self._consumer.get_watermark_offsets(TopicPartition(topic, number))[1] for number in partitions}
+        partitions = answered(lambda: self._consumer.list_topics(topic, timeout=10)).topics[topic].partitions
+        return {number: self._watermarks(topic, number)[1] for number in partitions}
+
+    def _watermarks(self, topic: str, partition: int) -> tuple[int, int]:
+        return answered(lambda: self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10))
 
     def records(self, topic: str) -> list[Message]:
         """All there are now, partition by partition."""
         found: list[Message] = []
         for number, end in self.ends(topic).items():
-            start = self._consumer.get_watermark_offsets(TopicPartition(topic, number))[0]
+            start, _ = self._watermarks(topic, number)
             if start < end:
                 self._consumer.assign([TopicPartition(topic, number, start)])
                 wait_until(partial(self._read_to, end, found), f"{topic} partition {number} is read up to {end}")
@@ -163,7 +200,8 @@ class Log:
         """By partition: the committed offset; 0 when there is none."""
         consumer = self._join(group)
         try:
-            tps = consumer.committed([TopicPartition(topic, number) for number in self.ends(topic)], timeout=10)
+            asked = [TopicPartition(topic, number) for number in self.ends(topic)]
+            tps = answered(lambda: consumer.committed(asked, timeout=10))
         finally:
             consumer.close()
         return {tp.partition: max(tp.offset, 0) for tp in tps}
