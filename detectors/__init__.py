@@ -10,6 +10,7 @@ from haltline.detectors.base import Detector
 from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
 from haltline.detectors.error_repetition import ErrorRepetition
+from haltline.detectors.monologue import Monologue
 from haltline.detectors.resource_growth import ResourceGrowth
 from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.schemas.policy import Override, Policy
@@ -18,6 +19,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     DestructiveRepeat,
     DestructiveVolume,
     ErrorRepetition,
+    Monologue,
     ResourceGrowth,
     SevereDestruction,
 )

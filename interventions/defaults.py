@@ -45,6 +45,10 @@ _MESSAGES: Mapping[str, str] = {
         "You keep getting the same error. Stop repeating the call: read the error, "
         "check that what you refer to exists and that you may use it, then try another way or report it."
     ),
+    "monologue": (
+        "You keep talking and do nothing. Take the next step with a tool, or end with your result. "
+        "If you cannot go on, say what is missing."
+    ),
     "resource_growth": (
         "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."
     ),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-NO_TALK = "no detector looks at what the model says"
 NO_FLEET = "no detector looks across sessions"
 NAMELESS = "a result that comes before its proposal says neither arguments nor target: all of these look alike"
 SHIFTED = "of calls without ids, one result that is lost or out of order joins the next ones to the wrong calls"
@@ -14,9 +13,6 @@ NOT_YET: Mapping[str, str] = {
     "spawn_storm": NO_FLEET,
     "respawned_deletes": NO_FLEET,
     "scope_creep": "no detector compares paths with the task's",
-    "monologue": NO_TALK,
-    "empty_talk": NO_TALK,
-    "chanting": NO_TALK,
 }
 """Families of runaways of which not every case is stopped in time, and why."""
 
