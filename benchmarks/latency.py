@@ -72,7 +72,7 @@ def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, 
     for probe in probes.values():
         probe.close()
     for child in (worker, echo):
-        child.stop()
+        processes.stop(child)
     return [_summary(name, rate, taken_ms[name], missing[name]) for name in probes]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from haltline.streams.children import Child, Children
 
+_STOP_WITHIN_S = 45.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 WORKER = "haltline.streams"
@@ -20,6 +21,11 @@ def worker_arguments(bootstrap: str, prefix: str, group: str) -> list[str]:
 def start(children: Children, name: str, module: str, arguments: Sequence[str]) -> Child:
     """Starts a module that we end ourselves, before the end of the `with` block of `children`."""
     return children.start_module(name, module, arguments, must_run=False)
+
+
+def stop(child: Child) -> int:
+    """Ends it in order, or by force when that takes too long; returns its exit status."""
+    return child.stop(within_s=_STOP_WITHIN_S)
 
 
 def wait_until(child: Child, condition: Callable[[], object], what: str, *, within_s: float) -> None:

@@ -31,7 +31,7 @@ def measure(cluster: Cluster, children: Children, topics: Topics, report: Path) 
     processes.wait_until(worker, lambda: watched.committed() == end, "lag zero", within_s=_DRAIN_WITHIN_S)
     threads = processes.cpu_s_by_thread(worker.pid) or {}
     watched.close()
-    if code := worker.stop():
+    if code := processes.stop(worker):
         raise RuntimeError(f"{group}: wanted a clean stop, came exit status {code}:\n{worker.last_lines()}")
     stacks: list[Stack] = orjson.loads(samples.read_bytes())
     at_work = [stack for stack in stacks if _is_of_an_event_or_checkpoint(stack)]

@@ -61,7 +61,7 @@ def measure(cluster: Cluster, children: Children, sessions: int) -> Recovery:
         children, f"{group}-fill", processes.WORKER, processes.worker_arguments(cluster.bootstrap, prefix, group)
     )
     processes.wait_until(worker, lambda: watched.committed() == end, "lag zero", within_s=_DRAIN_WITHIN_S)
-    worker.stop()
+    processes.stop(worker)
     watched.close()
 
     states = Group(cluster.bootstrap, group, [changelog])
@@ -114,7 +114,7 @@ def _start(cluster: Cluster, children: Children, topics: Topics, group: str, lab
     seconds = time.perf_counter() - began
     started = _Started(seconds, processes.rss_bytes(worker.pid), processes.peak_rss_bytes(worker.pid))
     answers.close()
-    worker.stop()
+    processes.stop(worker)
     return started
 
 

@@ -114,7 +114,7 @@ def measure(
         cpu_s_by_thread=processes.cpu_s_by_thread(child.pid) or {},
     )
     watched.close()
-    child.stop()
+    processes.stop(child)
     return result
 
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import cast
 
@@ -83,6 +84,8 @@ class Run:
         self.fleet = Fleet(children, processes.WORKER, random.Random(seed))
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()  # between those that are due at once
+        self._broker_at_work: Future[None] | None = None
+        self._pool = ThreadPoolExecutor(1)
 
     def all(self, *, rate: int, sessions: int) -> list[verify.Check]:
         """The whole run; returns what was compared."""
@@ -102,6 +105,7 @@ class Run:
             self.conduct(traffic, make_plan(self.seed, self.seconds, self.workers))
             committed, end = self.settle()
         finally:
+            self._pool.shutdown()  # waits for the broker
             self.fleet.thaw_all()
         codes = {name: self.fleet.end(name) for name in self.workers}
         self.wait_for_audit()
@@ -122,7 +126,7 @@ class Run:
         for step in plan:
             self.at(self.fleet.began + step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds step
         traffic.start()
-        while traffic.running or self._due:
+        while traffic.running or self._due or self.broker_is_down():
             self.fleet.supervise()
             while self._due and self._due[0][0] <= time.monotonic():
                 heapq.heappop(self._due)[2]()
@@ -138,15 +142,34 @@ class Run:
 
     def do(self, step: Step) -> None:
         if step.whom == BROKER:
-            self.fleet.note(BROKER, step.deed)
-            self.kafka.restart(hard=step.deed is Deed.CRASH)
-            self.fleet.note(BROKER, "answers again")
+            self.restart_broker(step.deed)
         elif step.deed is Deed.FREEZE:
             thaw_at = self.fleet.freeze(step.whom, self.session_timeout_s + 3.0)
             if thaw_at is not None:
                 self.at(thaw_at, lambda: self.fleet.thaw(step.whom))
         else:
             self.fleet.strike(step.whom, signal.SIGKILL if step.deed is Deed.KILL else signal.SIGTERM)
+
+    def restart_broker(self, deed: Deed) -> None:
+        """In a thread: the others go on meanwhile, and so do we with them."""
+        if self.broker_is_down():
+            self.fleet.note(BROKER, f"{deed}: is at it already")
+            return
+
+        def restart() -> None:
+            self.fleet.note(BROKER, deed)
+            self.kafka.restart(hard=deed is Deed.CRASH)
+            self.fleet.note(BROKER, "answers again")
+
+        self._broker_at_work = self._pool.submit(restart)
+
+    def broker_is_down(self) -> bool:
+        """Whether it is being restarted. Raises LocalKafkaError when that failed."""
+        if self._broker_at_work is None or not self._broker_at_work.done():
+            return self._broker_at_work is not None
+        self._broker_at_work.result()
+        self._broker_at_work = None
+        return False
 
     def settle(self) -> tuple[int, int]:
         """Wait until everything is committed; what is committed, and what there is."""

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks import processes
 from haltline.streams.children import Child, Children
 
 _RESTART_AFTER_S = (0.2, 2.0)
-_STOP_WITHIN_S = 45.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Fleet:
     def end(self, name: str) -> int:
         """Ends a process for good, in order; returns its exit status."""
         member = self.members.pop(name)
-        code = member.child.stop(within_s=_STOP_WITHIN_S)
+        code = processes.stop(member.child)
         self.note(name, f"SIGTERM at the end, ended with {code}")
         return code
 

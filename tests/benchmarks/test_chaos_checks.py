@@ -1,0 +1,238 @@
+"""What a chaos run compares: each check passes on what must be there, and finds what differs."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from benchmarks.chaos import verify
+from benchmarks.chaos.expected import LogRecord, Place, Truth, work_out
+from benchmarks.chaos.plan import AUDIT, BROKER, Deed, make_plan
+from benchmarks.cluster import PARTITIONS
+from benchmarks.load import Load, generate
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.dead_letter import DeadLetter
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+from haltline.streams.changelog import EPOCH_HEADER, Epoch
+
+TOPICS = Topics("t.")
+CHANGELOG = "changelog"
+LOAD = Load(
+    events=2000, sessions=20, start_ms=1_750_000_000_000, runaway_share=0.5, destructive_share=0.05, await_verdicts=True
+)
+
+
+class Log:
+    """Topics as a broker would keep them."""
+
+    def __init__(self) -> None:
+        self.records: list[LogRecord] = []
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def append(
+        self, topic: str, key: str, value: bytes | None, headers: list[tuple[str, bytes]] | None = None
+    ) -> LogRecord:
+        partition = partition_of(key, PARTITIONS)
+        offset = self._ends.get((topic, partition), 0)
+        self._ends[topic, partition] = offset + 1
+        record = LogRecord(topic, partition, offset, LOAD.start_ms, key.encode(), value, headers or [])
+        self.records.append(record)
+        return record
+
+    def of(self, topic: str) -> list[LogRecord]:
+        return [record for record in self.records if record.topic == topic]
+
+    def by_place(self) -> dict[Place, LogRecord]:
+        return {(record.topic, record.partition, record.offset): record for record in self.records}
+
+
+@dataclasses.dataclass
+class Case:
+    """A run in which nothing went wrong."""
+
+    log: Log
+    truth: Truth
+    events_by_session: dict[str, int]
+
+    @property
+    def states(self) -> dict[str, Any]:
+        return verify.last_states(self.log.of(CHANGELOG))
+
+
+@pytest.fixture
+def case() -> Case:
+    log = Log()
+    counts: dict[str, int] = {}
+    for number, sent in enumerate(generate(LOAD)):
+        log.append(TOPICS.actions, sent.session_id, sent.value)
+        counts[sent.session_id] = counts.get(sent.session_id, 0) + 1
+        if number % 50 == 0:
+            log.append(TOPICS.actions, sent.session_id, sent.value)  # its producer sends it twice
+        if number % 200 == 0:
+            log.append(TOPICS.actions, sent.session_id, b"not JSON \xff")
+    for kind in (CommandKind.KILL, CommandKind.RESET, CommandKind.KILL):
+        command = Command(command_id=f"c-{kind}", kind=kind, id="boss", by="m", reason="r", time=LOAD.start_ms)
+        log.append(TOPICS.commands, "boss", command.to_json())
+    truth = work_out(log.of(TOPICS.actions), log.of(TOPICS.commands), TOPICS)
+    for session, state in truth.states.items():
+        log.append(CHANGELOG, session, orjson.dumps(state))
+    for topic, wanted in ((TOPICS.interventions, truth.decisions), (TOPICS.detections, truth.detections)):
+        for record in wanted.values():
+            log.append(topic, record["session_id"], orjson.dumps(record))
+    for key, entry in truth.control.items():
+        log.append(TOPICS.control, key, orjson.dumps(entry))
+    by_place = log.by_place()
+    for place, reason in truth.dead.items():
+        bad = by_place[place]
+        letter = DeadLetter(
+            reason=reason, detail="", topic=place[0], partition=place[1], offset=place[2], timestamp_ms=0
+        )
+        log.append(TOPICS.dead_letter, (bad.key or b"").decode(), bad.value, letter.headers())
+    return Case(log, truth, counts)
+
+
+Checked = Callable[[Case], verify.Check]
+
+
+def counts(case: Case) -> verify.Check:
+    return verify.check_counts(case.events_by_session, case.states)
+
+
+def states(case: Case) -> verify.Check:
+    return verify.check_states(case.truth, case.states)
+
+
+def decisions(case: Case) -> verify.Check:
+    return verify.check_decisions(case.truth, case.log.of(TOPICS.interventions))
+
+
+def detections(case: Case) -> verify.Check:
+    return verify.check_detections(case.truth, case.log.of(TOPICS.detections))
+
+
+def control(case: Case) -> verify.Check:
+    return verify.check_control(case.truth, case.log.of(TOPICS.control))
+
+
+def dead_letters(case: Case) -> verify.Check:
+    return verify.check_dead_letters(case.truth, case.log.by_place(), case.log.of(TOPICS.dead_letter))
+
+
+CHECKS: dict[Checked, str] = {
+    counts: CHANGELOG,
+    states: CHANGELOG,
+    decisions: TOPICS.interventions,
+    detections: TOPICS.detections,
+    control: TOPICS.control,
+    dead_letters: TOPICS.dead_letter,
+}
+each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+
+
+@each_check
+def test_nothing_differs_when_all_is_there(case: Case, check: Checked) -> None:
+    assert case.log.of(CHECKS[check])
+    assert check(case).differences == ()
+
+
+@each_check
+def test_a_lost_record_is_found(case: Case, check: Checked) -> None:
+    lost = next(r for r in case.log.of(CHECKS[check]) if r.key != b"boss")
+    case.log.records.remove(lost)
+    assert len(check(case).differences) == 1
+
+
+@each_check
+def test_a_repeated_record_is_no_difference(case: Case, check: Checked) -> None:
+    repeated = case.log.of(CHECKS[check])[0]
+    case.log.records.append(repeated._replace(offset=10_000))
+    assert check(case).ok
+
+
+@pytest.mark.parametrize("check", [decisions, detections, control, states], ids=lambda check: check.__name__)
+def test_a_record_that_says_something_else_is_found(case: Case, check: Checked) -> None:
+    at = next(i for i, r in enumerate(case.log.records) if r.topic == CHECKS[check] and r.key != b"boss")
+    record = case.log.records[at]
+    case.log.records[at] = record._replace(value=orjson.dumps(orjson.loads(record.value or b"") | {"agent_id": "x"}))
+    assert len(check(case).differences) == 1
+
+
+@pytest.mark.parametrize("check", [decisions, detections], ids=lambda check: check.__name__)
+def test_a_repetition_that_says_something_else_is_found(case: Case, check: Checked) -> None:
+    record = case.log.of(CHECKS[check])[0]
+    other = orjson.dumps(orjson.loads(record.value or b"") | {"agent_id": "x"})
+    case.log.records.append(record._replace(value=other, offset=10_000))
+    assert len(check(case).differences) == 1
+
+
+@pytest.mark.parametrize("check", [decisions, detections, control], ids=lambda check: check.__name__)
+def test_a_record_that_nobody_wanted_is_found(case: Case, check: Checked) -> None:
+    record = case.log.of(CHECKS[check])[0]
+    fields = orjson.loads(record.value or b"") | {"decision_id": "new", "detection_id": "new"}
+    case.log.records.append(record._replace(key=b"session:new", value=orjson.dumps(fields), offset=10_000))
+    assert len(check(case).differences) == 1
+
+
+def test_a_count_that_is_one_too_high_is_found(case: Case) -> None:
+    session = next(iter(case.events_by_session))
+    case.events_by_session[session] -= 1
+    assert counts(case).differences == (
+        f"{session}: wanted {case.events_by_session[session]} events, came {case.events_by_session[session] + 1}",
+    )
+
+
+def test_a_dead_letter_with_other_bytes_is_found(case: Case) -> None:
+    at = next(i for i, r in enumerate(case.log.records) if r.topic == TOPICS.dead_letter)
+    case.log.records[at] = case.log.records[at]._replace(value=b"other")
+    assert len(dead_letters(case).differences) == 1
+
+
+def test_a_late_record_of_a_replaced_writer_does_not_count(case: Case) -> None:
+    record = case.log.of(CHANGELOG)[0]
+    session = (record.key or b"").decode()
+    new = [(EPOCH_HEADER, Epoch(7, 0).encode())]
+    old = [(EPOCH_HEADER, Epoch(6, 0).encode())]
+    case.log.append(CHANGELOG, session, record.value, new)
+    case.log.append(CHANGELOG, session, b'{"events": 0}', old)
+    assert states(case).ok
+
+
+def test_the_audit_must_hold_each_record_once_with_its_bytes() -> None:
+    log: dict[Place, bytes | None] = {("t", 0, 0): b"a", ("t", 0, 1): None}
+    assert verify.check_audit([(("t", 0, 1), None), (("t", 0, 0), b"a")], log).ok
+    for rows in (
+        [(("t", 0, 0), b"a")],
+        [(("t", 0, 0), b"a"), (("t", 0, 0), b"a"), (("t", 0, 1), None)],
+        [(("t", 0, 0), b"b"), (("t", 0, 1), None)],
+        [(("t", 0, 0), b"a"), (("t", 0, 1), None), (("t", 1, 0), b"a")],
+    ):
+        assert len(verify.check_audit(rows, log).differences) == 1
+
+
+def test_lag_and_unclean_ends_are_found() -> None:
+    assert verify.check_lag(5, 5).ok
+    assert verify.check_lag(4, 5).differences == ("wanted 5 records committed, came 4",)
+    assert verify.check_ends({"a": 0}).ok
+    assert verify.check_ends({"a": 0, "b": -9}).differences == ("b: wanted exit status 0, came -9",)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int) -> None:
+    workers = ("worker-1", "worker-2")
+    plan = make_plan(seed, 60.0, workers)
+    assert plan == make_plan(seed, 60.0, workers)
+    done = {(AUDIT if step.whom == AUDIT else BROKER if step.whom == BROKER else "worker", step.deed) for step in plan}
+    assert done == {
+        ("worker", Deed.KILL),
+        ("worker", Deed.TERMINATE),
+        ("worker", Deed.FREEZE),
+        (AUDIT, Deed.KILL),
+        (AUDIT, Deed.TERMINATE),
+        (BROKER, Deed.RESTART),
+        (BROKER, Deed.CRASH),
+    }
+    assert all(before.at_s < after.at_s for before, after in itertools.pairwise(plan))
