@@ -37,8 +37,9 @@ def show_sessions(judged: Sequence[Judged], summary: Summary, console: Console) 
         those = [j for j in judged if j.known.fate is fate and (j.fired or any(s.found is not None for s in _all(j)))]
         console.print(f"\n{fate.value}: {len(those)} sessions in which something fired", style="bold")
         for j in those:
-            loops = f", {j.known.loops} of {j.known.loop_checks} ledger checks in a loop" if j.known.loop_checks else ""
-            head = f"{j.known.session_id} ({j.known.session.label or 'unlabelled'}, {j.result.events} actions{loops})"
+            head = (
+                f"{j.known.session_id} ({j.known.session.label or 'unlabelled'}, {j.result.events} actions{_loops(j)})"
+            )
             _line(console, f"{head}: {j.result.level}")
             for detector, fired in j.fired.items():
                 level = fired.level.value
@@ -53,6 +54,13 @@ def show_sessions(judged: Sequence[Judged], summary: Summary, console: Console) 
                 who = what.replace("baseline", overlap.baseline).replace("_", " ")
                 _line(console, f"\n{overlap.fate}, {overlap.what}, {OURS} and {overlap.baseline}, {who}:")
                 _line(console, f"    {', '.join(ids)}")
+
+
+def _loops(judged: Judged) -> str:
+    known = judged.known
+    if not known.loops:
+        return ""
+    return f", by {known.loops} of {known.loop_checks} ledger checks in a loop, first at {known.first_loop_seq}"
 
 
 def _all(judged: Judged) -> Sequence[Seen]:
