@@ -49,7 +49,7 @@ class AuditSettings:
     flush_s: float = 5.0
     """The longest a record waits in memory before it is written."""
     flush_rows: int = 50_000
-    flush_bytes: int = 64 * 1024 * 1024
+    flush_bytes: int = 32 * 1024 * 1024
     """Records in memory before they are written; a single larger one is written alone."""
 
     session_timeout_s: float = 10.0

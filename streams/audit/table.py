@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import ColumnProperties, CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Row, to_arrow
@@ -96,7 +96,9 @@ class DeltaAuditTable:
                 raise error from None
 
 
-_WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3)
+# No two records are alike: a dictionary of them would only cost memory, and their extremes say nothing.
+_AS_IT_CAME: Final = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+_WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3, column_properties={"raw": _AS_IT_CAME})
 
 
 class OpenDeltaTable:
