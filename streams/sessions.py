@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from haltline.interventions.controller import scope_control
 from haltline.schemas import wire
@@ -63,6 +63,13 @@ class Meter(Protocol):
         ...
 
 
+class _Held(NamedTuple):
+    partition: int
+    state: SessionState
+    touched_ms: int
+    """The time of its last record, in the log's own time: an agent's clock may be days off."""
+
+
 class SessionPipeline:
     """Takes in the records of the sources, in order; keeps the state of the sessions of the partitions it was given."""
 
@@ -88,9 +95,9 @@ class SessionPipeline:
         self._now_ms = now_ms
         self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
         self._handle = {topics.actions: self._event, topics.commands: self._command, topics.feedback: self._feedback}
-        self._live: dict[bytes, tuple[int, SessionState]] = {}  # with its partition; the longest untouched first
+        self._live: dict[bytes, _Held] = {}  # the longest untouched first
         self._changed: dict[bytes, int] = {}
-        self._stream_ms: dict[int, int] = {}
+        self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest record
 
     def process(self, records: Sequence[RawRecord]) -> None:
         """One micro-batch of one topic partition, in the order of its offsets."""
@@ -137,33 +144,35 @@ class SessionPipeline:
         self._evict()
         changed, self._changed = self._changed, {}
         for key, partition in changed.items():
-            yield partition, key, state_codec.encode(self._live[key][1])
-        for key, partition in self._idle():
+            yield partition, key, state_codec.encode(self._live[key].state)
+        for key, held in self._idle():
             del self._live[key]
-            yield partition, key, None
+            if held.state.standing.killed is None:  # a kill stays, as bytes
+                yield held.partition, key, None
         self._metrics.sessions_live(len(self._live))
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""
-        self._live = {key: held for key, held in self._live.items() if held[0] not in partitions}
+        self._live = {key: held for key, held in self._live.items() if held.partition not in partitions}
         self._changed = {key: partition for key, partition in self._changed.items() if partition not in partitions}
+        self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
 
     def _session(self, session_id: str, record: RawRecord) -> tuple[bytes, SessionState | None]:
         key = session_id.encode()
         held = self._live.get(key)
-        wanted = held[0] if held is not None else partition_of(session_id, self._partitions)
+        wanted = held.partition if held is not None else partition_of(session_id, self._partitions)
         if wanted != record.partition:
             # On another partition than its commands and its control entry: a kill would not reach it.
             detail = f"session {session_id!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
         if held is not None:
-            return key, held[1]
+            return key, held.state
         data = self._load(key)
         return key, None if data is None else state_codec.decode(data)
 
     def _keep(self, key: bytes, state: SessionState, record: RawRecord) -> None:
         self._live.pop(key, None)
-        self._live[key] = (record.partition, state)  # to the end: touched last
+        self._live[key] = _Held(record.partition, state, record.timestamp)  # to the end: touched last
         self._changed[key] = record.partition
         self._stream_ms[record.partition] = max(record.timestamp, self._stream_ms.get(record.partition, 0))
 
@@ -222,14 +231,19 @@ class SessionPipeline:
             if key not in self._changed:
                 del self._live[key]
 
-    def _idle(self) -> list[tuple[bytes, int]]:
-        """Sessions whose last event is older, in the log's own time, than the policy keeps them. A kill is kept."""
+    def _idle(self) -> list[tuple[bytes, _Held]]:
+        """Sessions whose last record is older, in the time of their partition, than the policy keeps them."""
         idle = []
-        for key, (partition, state) in self._live.items():
-            if key in self._changed:
+        fresh: set[int] = set()  # a quiet partition's time stands still: it must not hide what is idle in others
+        for key, held in self._live.items():
+            if held.partition in fresh or key in self._changed:
                 continue
-            if state.clock_ms > self._stream_ms.get(partition, 0) - self._ttl_ms:
+            if held.touched_ms <= self._stream_ms.get(held.partition, 0) - self._ttl_ms:
+                idle.append((key, held))
+                continue
+            fresh.add(held.partition)
+            if len(fresh) == len(self._stream_ms):
                 break
-            if state.standing.killed is None:
-                idle.append((key, partition))
+        else:  # a partition that has no session left is not waited for again
+            self._stream_ms = {number: self._stream_ms[number] for number in fresh}
         return idle

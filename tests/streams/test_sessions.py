@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage
+from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, Feedback, Stage
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Detection, Finding
@@ -305,3 +305,59 @@ def test_an_idle_session_is_dropped_in_the_logs_own_time_and_a_killed_one_is_kep
     changes = bench.checkpoint()
     assert changes[homes[0].encode()] is None
     assert set(bench.table) == {b"s1", homes[1].encode()}
+
+
+def test_a_killed_session_that_is_idle_is_known_from_its_bytes() -> None:
+    bench = killed_bench()
+    bench.checkpoint()
+    two_days = 2 * 86_400
+    other = next(name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME)
+    bench.put(TOPICS.actions, delete(two_days, other), second=two_days)
+    bench.checkpoint()
+    assert bench.counted.told[-1] == "1 sessions live"
+    bench.put(TOPICS.actions, delete(two_days + 1), second=two_days + 1)
+    assert b"session_killed_loop_guard" in (bench.sent.of(TOPICS.interventions)[-1] or b"")
+
+
+def test_a_batch_that_is_declared_before_the_session_begins_holds() -> None:
+    bench = Bench()
+    bench.put(
+        TOPICS.commands,
+        Command(
+            command_id="c1",
+            kind=CommandKind.BATCH,
+            scope=ScopeKind.SESSION,
+            id=SESSION,
+            by="ada",
+            reason="quarterly clean-up",
+            time=T0_MS,
+            batch=Batch(actions="delete_*", targets=[], max_deletes=10, expires=T0_MS + 3_600_000),
+        ),
+    )
+    bench.checkpoint()
+    bench.checkpoint()
+    for second in range(5, 9):
+        bench.put(TOPICS.actions, delete(second, args={"asset_id": f"stg_{second}"}), second=second)
+    assert bench.sent.of(TOPICS.control) == []
+
+
+def test_an_agent_whose_clock_is_days_behind_is_stopped_as_well() -> None:
+    bench = Bench()
+    for second in (0, 6, 12):
+        bench.put(TOPICS.actions, delete(second, time=T0_MS - 3 * 86_400_000 + second * 1000), second=second)
+        bench.checkpoint()
+        bench.checkpoint()
+    assert b"session_killed_loop_guard" in (bench.sent.of(TOPICS.control)[0] or b"")
+
+
+def test_a_partition_without_traffic_does_not_hide_idle_sessions_of_others() -> None:
+    bench = Bench()
+    quiet = partition_of(ELSEWHERE, PARTITIONS)
+    bench.put(TOPICS.actions, delete(0, ELSEWHERE), partition=quiet)
+    bench.put(TOPICS.actions, delete(1), second=1)
+    bench.checkpoint()
+    two_days = 2 * 86_400
+    other = next(name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME)
+    bench.put(TOPICS.actions, delete(two_days, other), second=two_days)
+    assert bench.checkpoint()[SESSION.encode()] is None
+    assert set(bench.table) == {ELSEWHERE.encode(), other.encode()}
