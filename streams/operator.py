@@ -197,12 +197,19 @@ class Operator:
         return LogReader(self._bootstrap, [topic], client=self._client)
 
     def _act(self, command: Command, done: Callable[[ControlRecord | None], bool]) -> Answer:
-        """Sends a command, and waits for the record that answers it in the `control` topic."""
+        """Sends a command, and waits for the record that answers it in the `control` topic.
+
+        What stands already as it is wanted gets no new record: then the workers' group must be past the command.
+        """
         key = control_key(command.scope, command.id).encode()
         with self._reader(self._topics.control) as reader:
             before = _standing(reader).get(key)
-            self._send(command)
+            place = self._send(command)
             sent_at = time.monotonic()
+            if done(before):
+                answered = self._is_passed(place, sent_at)
+                waited_s = time.monotonic() - sent_at
+                return Answer(command=command, answered=answered, before=before, after=before, waited_s=waited_s)
             while time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
                 if message is None or message.key() != key:
@@ -220,21 +227,26 @@ class Operator:
 
     def _tell(self, command: Command) -> Answer:
         """Sends a command that leaves no control record, and waits until the workers' group is past it."""
+        place = self._send(command)
+        sent_at = time.monotonic()
+        answered = self._is_passed(place, sent_at)
+        return Answer(command=command, answered=answered, waited_s=time.monotonic() - sent_at)
+
+    def _is_passed(self, place: TopicPartition, sent_at: float) -> bool:
+        """Waits, within the time for an answer, until the workers' group has committed what is beyond a command."""
         consumer = open_consumer(self._bootstrap, self._group, client=self._client)
         try:
-            place = self._send(command)
-            sent_at = time.monotonic()
-            while (waited_s := time.monotonic() - sent_at) < self._within_s:
+            while time.monotonic() - sent_at < self._within_s:
                 try:
                     (committed,) = consumer.committed([TopicPartition(place.topic, place.partition)], timeout=2.0)
                 except KafkaException:
                     continue  # a broker that is away for a moment; the deadline bounds it
                 if committed.offset > place.offset:
-                    return Answer(command=command, answered=True, waited_s=waited_s)
+                    return True
                 time.sleep(_POLL_S)
         finally:
             consumer.close()
-        return Answer(command=command, answered=False, waited_s=self._within_s)
+        return False
 
     def _send(self, command: Command) -> TopicPartition:
         """Returns where the command now is, confirmed by the broker.

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -15,6 +16,9 @@ from haltline.streams.topics import create_topics
 from tests.mock_cluster import MockCluster
 
 PARTITIONS = 4
+
+# A runner started in the background of a shell ignores Ctrl-C, and what it starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
