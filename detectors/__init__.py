@@ -9,6 +9,7 @@ from pydantic_core import ArgsKwargs
 from haltline.detectors.base import Detector
 from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
+from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.monologue import Monologue
 from haltline.detectors.resource_growth import ResourceGrowth
@@ -18,6 +19,7 @@ from haltline.schemas.policy import Override, Policy
 ALL: tuple[type[Detector[Any]], ...] = (
     DestructiveRepeat,
     DestructiveVolume,
+    EnvironmentGone,
     ErrorRepetition,
     Monologue,
     ResourceGrowth,

@@ -41,6 +41,9 @@ _MESSAGES: Mapping[str, str] = {
         "You have done this to {target} before and are about to do it again. "
         "Check first what came of it; if it did not work, repeating it will not help. Report it instead."
     ),
+    "environment_gone": (
+        "What you work in seems to be gone: every call fails for that reason. Stop calling and report it."
+    ),
     "repetitive_errors": (
         "You keep getting the same error. Stop repeating the call: read the error, "
         "check that what you refer to exists and that you may use it, then try another way or report it."

@@ -1,0 +1,165 @@
+"""The environment that the agent works in is gone, and it goes on calling.
+
+Fires: `environment_gone` when `medium`, `high` or `critical` steps failed because the container, session, disk, kernel,
+    browser or connection behind the tools is not there any more, and nothing succeeded since the first of them,
+    within `window_s` or the last `last_actions` actions. The calls may differ, and so may the words.
+    Connections that fail, and names that do not resolve, count once for each call that differs: it may be
+    one service that is down. Of one tool alone they are high at most.
+Quiet: anything that succeeded in between, but for talk; parallel calls of one model turn, which are one step; waiting
+    for a service; failures most of which have other reasons: then the environment answers.
+Misses: an environment that hangs, or fails without a word; errors that are worded in a way that is not known.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_WHAT, _IS_LINK, _TOOL, _SUBJECT = range(4, 8)
+"""Where an entry has what is gone, whether that is only a connection, the tool, and what the call was about."""
+
+_MAX_ROWS = 32
+_READ_CHARS = 1024
+_MAX_SUBJECT_CHARS = 160
+_MOSTLY = 2 / 3
+"""At least so many of the failures must be of the environment."""
+_TALK = frozenset(("think", "say", "note", "plan", "reflect"))
+
+_GONE = re.compile(
+    r"no such (?:container|sandbox|session|pod|instance)|no such exec instance"
+    r"|\b(?:container|sandbox|pod|session|workspace|kernel|vm|machine|environment|runtime|shell)"
+    r"(?: [\w.:/'\"-]{0,40}\d[\w.:/'\"-]{0,40})? (?:(?:is|was|has|has been)? ?(?:not (?:running|found|available|alive"
+    r"|connected)|gone|dead|stopped|closed|terminated|destroyed|expired|deleted|exited|crashed|died|lost|disconnected)"
+    r"|does not exist)"
+    r"|(?:browser|page|tab) (?:is |was |has |has been )?(?:closed|crashed)|target (?:page |frame )?closed"
+    r"|invalid session id|cannot connect to the docker daemon|docker daemon running"
+    r"|no space left on device|disk quota exceeded|read-only file ?system|input/output error|stale (?:nfs )?file handle"
+    r"|transport endpoint is not connected|broken ?pipe|cannot allocate memory|out of memory|too many open files"
+    r"|fork: (?:retry: )?resource temporarily unavailable|cannot fork|\b(?:ENOSPC|EROFS|EPIPE|EMFILE|ENOMEM|ESTALE)\b"
+    r"|connection (?:to [\w.:/-]{1,80} )?(?:was |has been |is )?(?:closed|lost)"
+    r"|websocket (?:is |was )?(?:closed|not open)",
+    re.IGNORECASE,
+)
+_LINK = re.compile(
+    r"connection (?:was |has been )?(?:refused|reset|aborted|timed out)|\b(?:econn(?:refused|reset|aborted)|etimedout"
+    r"|enotfound)\b|could not resolve|couldn't resolve|(?:name|address) resolution|name or service not known|getaddrinfo"
+    r"|network is unreachable|no route to host|host is (?:down|unreachable)|(?:failed|could not|unable) to connect",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class State:
+    """What failed since anything succeeded."""
+
+    rows: list[Entry] = field(default_factory=list)
+    """Failures of the environment, one for each step."""
+    others: int = 0
+    """Failures for other reasons."""
+    step: int = 0
+    """Attempts that the session had made when the last failure came: those up to it are of the same step."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class EnvironmentGone(Detector[State]):
+    """So many steps in a row that failed because the environment is gone."""
+
+    id: ClassVar[str] = "environment_gone"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+
+    medium: Annotated[int, Field(ge=2, le=_MAX_ROWS)] = 3
+    high: Annotated[int, Field(ge=2, le=_MAX_ROWS)] = 5
+    critical: Annotated[int, Field(ge=2, le=_MAX_ROWS)] = 8
+    window_s: Annotated[float, Field(gt=0, le=2_592_000)] = 300.0
+    last_actions: Annotated[int, Field(ge=2, le=10_000)] = 20
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "EnvironmentGone":
+        if not self.medium <= self.high <= self.critical:
+            raise ValueError("medium <= high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing failed yet."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Whatever has a result."""
+        return act.is_result
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Counts a failure of the environment; a success begins anew."""
+        if not (act.failed or act.refused):
+            if (state.rows or state.others) and act.action not in _TALK:
+                state.rows, state.others = [], 0
+            return None
+        what, is_link = gone((act.event.error or act.event.output_head or "")[:_READ_CHARS])
+        if not what:
+            state.others += bool(state.rows)
+            return None
+        if (is_link and act.waits) or act.index <= state.step:
+            return None
+        state.step = max(act.index, act.calls.actions)
+        state.rows.append(entry(act, what, int(is_link), act.action[:80], act.subject[:_MAX_SUBJECT_CHARS]))
+        del state.rows[:-_MAX_ROWS]
+        near = [row for row in state.rows if self._is_near(row, act)]
+        count = self._count(near)
+        if count < self.medium or len(near) < _MOSTLY * (len(near) + state.others):
+            return None
+        severity = Severity.MEDIUM
+        if count >= self.high:
+            severity = Severity.CRITICAL if count >= self.critical and _is_sure(near) else Severity.HIGH
+        reasons = ", ".join(dict.fromkeys(repr(row[_WHAT]) for row in near))
+        return self.finding(
+            "environment_gone",
+            severity,
+            f"{len(near)} steps in {seconds(near)}s failed for want of an environment, none succeeded: {reasons:.200}",
+            evidence(act, near),
+            confidence=min(1.0, count / self.critical) * (1.0 if _is_sure(near) else 0.7),
+            values={"failures": len(near), "counted": count, "other_failures": state.others},
+            thresholds={
+                "medium": self.medium,
+                "high": self.high,
+                "critical": self.critical,
+                "window_s": self.window_s,
+                "last_actions": self.last_actions,
+            },
+        )
+
+    def near(self, state: State) -> float:
+        """Failures since anything succeeded, to the first count that is a finding."""
+        return min(1.0, self._count(state.rows) / self.medium)
+
+    def _is_near(self, row: Entry, act: Act) -> bool:
+        if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
+            return True
+        return abs(act.index - int(row[INDEX])) < self.last_actions
+
+    @staticmethod
+    def _count(rows: list[Entry]) -> int:
+        links = {row[_SUBJECT] for row in rows if row[_IS_LINK]}
+        return len(links) + sum(not row[_IS_LINK] for row in rows)
+
+
+def _is_sure(rows: list[Entry]) -> bool:
+    """Whether it is more than one tool that finds nobody at the other end."""
+    return any(not row[_IS_LINK] for row in rows) or len({row[_TOOL] for row in rows}) > 1
+
+
+@lru_cache(maxsize=512)  # who is gone says the same again and again
+def gone(text: str) -> tuple[str, bool]:
+    """The words that say that the environment is gone, and whether only a connection failed; `("", False)`: neither."""
+    found = _GONE.search(text)
+    if found is not None:
+        return found[0].lower()[:80], False
+    found = _LINK.search(text)
+    return (found[0].lower()[:80], True) if found is not None else ("", False)
