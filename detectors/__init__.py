@@ -13,6 +13,7 @@ from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.monologue import Monologue
 from haltline.detectors.resource_growth import ResourceGrowth
+from haltline.detectors.scope_creep import ScopeCreep
 from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.schemas.policy import Override, Policy
 
@@ -23,6 +24,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ErrorRepetition,
     Monologue,
     ResourceGrowth,
+    ScopeCreep,
     SevereDestruction,
 )
 """Every detector, in the order in which they look at an event. One that is not listed does not run."""

@@ -52,6 +52,13 @@ _MESSAGES: Mapping[str, str] = {
         "You keep talking and do nothing. Take the next step with a tool, or end with your result. "
         "If you cannot go on, say what is missing."
     ),
+    "scope_creep": (
+        "You are working on files that your task is not about. Go back to what you were asked for, "
+        "or say why these files are needed."
+    ),
+    "critical_path": (
+        "{target} holds secrets or settings that others rely on. Leave it as it is, unless the task asks for it."
+    ),
     "resource_growth": (
         "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."
     ),

@@ -1,0 +1,107 @@
+"""Which paths a task is about, and which ones are critical wherever a task is.
+
+A scope is a list of globs (`src/**`, `lib/helper.ex`, `/etc/nginx`): `*` and `?` stay within a folder, `**` goes
+through folders, and what names a folder covers all below it. A relative glob is matched at any depth, since the
+folder in which a session works is often not known.
+"""
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+from haltline.detectors.commands.model import Badness
+from haltline.detectors.commands.paths import badness, canonical
+
+Critical = Literal["", "critical", "grave"]
+"""`grave`: who changes it takes over a machine or an account."""
+
+_GRAVE = re.compile(
+    r"(?:^|/)\.ssh/|(?:^|/)authorized_keys$|(?:^|/)id_(?:rsa|dsa|ecdsa|ed25519)(?:\.\w+)?$|(?:^|/)\.aws/(?:credentials|config)$"
+    r"|(?:^|/)\.kube/config$|(?:^|/)\.config/gcloud/|(?:^|/)\.azure/|(?:^|/)\.docker/config\.json$"
+    r"|^/etc/(?:passwd|shadow|gshadow|group|sudoers|pam\.d|ssh|cron|crontab|ld\.so\.preload|systemd)"
+)
+_SECRET = re.compile(
+    r"(?:^|/)\.env(?:\.\w[\w.-]*)?$|(?:^|/)config/secrets?(?:\W|$)|(?:^|/)secrets?/|(?:^|/)\.(?:netrc|npmrc|pypirc|pgpass|git-credentials"
+    r"|vault-token)$|(?:^|/)(?:application_default_)?credentials(?:\.json)?$|(?:^|/)service[-_]account[\w-]*\.json$"
+    r"|(?:private|key)[\w.-]*\.pem$|\.(?:p12|pfx)$"
+)
+_TEMPLATE = re.compile(
+    r"\.(?:example|sample|template|dist|defaults?)$|\.(?:pyi?|c|h|cc|cpp|hpp|go|rs|java|kt|[jt]sx?|rb|php|cs|swift|ex|md)$"
+)
+"""Not the secret itself, but its pattern, or code that is about secrets."""
+_CHANGED_ONLY = re.compile(r"(?:^|/)\.git/|^/etc/")
+_HARMLESS = re.compile(
+    r"(?:^|/)\.git/(?:index\.lock|COMMIT_EDITMSG|MERGE_MSG)$|^/etc/(?:alternatives|apt/sources\.list\.d)/"
+)
+_HINTS = (".env", "secret", ".git/", "/etc", ".ssh", "authorized_keys", "id_", ".aws", ".kube", "credentials", ".netrc",
+          ".npmrc", ".pypirc", ".pgpass", ".azure", "gcloud", ".docker/", "vault-token", "service", ".pem", ".p12",
+          ".pfx")  # fmt: skip
+_SYSTEM = re.compile(r"^/(?:usr|bin|sbin|lib\w*|opt|proc|sys|dev|nix|snap|System|Library)(?:/|$)")
+_DEPENDENCIES = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|deps|vendor)(?:/|$)")
+
+
+def may_be_critical(text: str) -> bool:
+    """Whether it is worth while to look for critical paths in a text."""
+    for hint in _HINTS:  # noqa: SIM110 - for every command: a loop takes half the time of any()
+        if hint in text:
+            return True
+    return False
+
+
+def critical(path: str, *, changes: bool) -> Critical:
+    """Whether a canonical path is critical to change, or to look at; of an empty text, it is not."""
+    if _TEMPLATE.search(path):
+        return ""
+    if _GRAVE.search(path):
+        readable = not changes and (path in ("/etc/passwd", "/etc/group") or path.endswith(("known_hosts", ".pub")))
+        return "critical" if readable else "grave"
+    if _SECRET.search(path):
+        return "critical"
+    return "critical" if changes and _CHANGED_ONLY.search(path) and not _HARMLESS.search(path) else ""
+
+
+def is_incidental(path: str, *, changes: bool) -> bool:
+    """Whether a task touches it whatever it is about: scratch, and programs and libraries that are only looked at."""
+    if badness(path, everything=False) is Badness.SCRATCH or path in ("", ".", "/", "~") or path.startswith("/dev/"):
+        return True
+    return not changes and (_SYSTEM.search(path) or _DEPENDENCIES.search(path)) is not None
+
+
+def in_scope(path: str, globs: tuple[str, ...], *, changes: bool) -> bool:
+    """Whether the globs cover a canonical path; looking at a folder on the way to one is covered too."""
+    return any(glob and _covers(path, glob, changes=changes) for glob in globs)
+
+
+def _covers(path: str, glob: str, *, changes: bool) -> bool:
+    pattern, start = _compiled(glob)
+    if pattern.match(path) is not None:
+        return True
+    if glob.startswith("/") and not path.startswith(("/", "~")) and any(p.match(path) for p in _tails(glob)):
+        return True
+    # `ls src` on the way to `src/api/**`; in a folder whose own place is not known, by its end.
+    return not changes and bool(start) and (f"{start}/".startswith(f"{path}/") or path.endswith(f"/{start}"))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(glob: str) -> tuple[re.Pattern[str], str]:
+    """The glob as an expression, and the folders before its first wildcard."""
+    glob = canonical(glob)
+    start = re.split(r"[*?\[]", glob)[0]
+    folders = start.rstrip("/") if start == glob else start.rpartition("/")[0]
+    anywhere = "" if glob.startswith(("/", "~")) else "(?:.*/)?"
+    return re.compile(f"{anywhere}{_expression(glob)}(?:/.*)?$", re.DOTALL), folders
+
+
+@lru_cache(maxsize=1024)
+def _tails(glob: str) -> tuple[re.Pattern[str], ...]:
+    """An absolute glob as it is written from a folder inside of it: `/srv/app/src/**` is `src/**` in `/srv/app`."""
+    parts = canonical(glob).strip("/").split("/")
+    tails = ("/".join(parts[i:]) for i in range(1, len(parts)) if not parts[i].startswith("*"))
+    return tuple(re.compile(f"{_expression(tail)}(?:/.*)?$", re.DOTALL) for tail in tails)
+
+
+def _expression(glob: str) -> str:
+    out = []
+    for token in re.findall(r"\*\*/|\*\*|\*|\?|[^*?]+", glob):
+        out.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(token) or re.escape(token))
+    return "".join(out)
