@@ -12,14 +12,10 @@ NOT_YET: Mapping[str, str] = {
     "growing_cost": "a cost that doubles is throttled; only one that trebles is stopped, or a budget",
     "spawn_storm": NO_FLEET,
     "respawned_deletes": NO_FLEET,
-    "scope_creep": "no detector compares paths with the task's",
 }
 """Families of runaways of which not every case is stopped in time, and why."""
 
-FALSE_ALARMS: Mapping[str, str] = {
-    "checks_after_each_edit": "a check that says the same after each of ten edits counts as repeated all the same",
-    "restarts_after_each_edit": "a restart that says the same after each of ten edits, likewise",
-}
+FALSE_ALARMS: Mapping[str, str] = {}
 """Families of healthy sessions of which some are stopped, and why."""
 
 DISTURBED: Mapping[tuple[str, str], str] = {
@@ -34,7 +30,6 @@ DISTURBED: Mapping[tuple[str, str], str] = {
     ("identical_commands", "lost"): SHIFTED,
     ("identical_commands", "disordered"): SHIFTED,
     ("cycle_of_two", "disordered"): SHIFTED,
-    ("thinking_aloud", "disordered"): NAMELESS,
     ("mail_merge", "disordered"): NAMELESS,
     ("backfill", "disordered"): NAMELESS,
     ("enumeration", "disordered"): NAMELESS,
