@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: workers, sink and broker are struck under load, and nothing is lost or counted twice."""
+"""The short form of `make chaos`: everything is struck under load, and nothing is lost or counted twice."""
 
 import os
 import subprocess
