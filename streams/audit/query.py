@@ -1,5 +1,6 @@
 """Questions to the audit table, in SQL, on an engine that is part of the table's library."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,11 @@ TABLE: Final = "audit"
 """What the table is called in SQL."""
 
 _ORDER: Final = tuple(layout.name for layout in LAYOUT)
+
+
+# The engine knows statements that read and write files of the machine. It takes one statement at a time.
+_QUESTIONS: Final = ("SELECT", "WITH", "VALUES")
+_FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
 class QueryFailed(Exception):
@@ -38,6 +44,10 @@ class AuditQuery:
 
     def iter_rows(self, sql: str) -> Iterator[dict[str, Any]]:
         """As `rows`, with a part of the answer in memory at a time."""
+        if (word := _first_word(sql)) not in _QUESTIONS:
+            raise QueryFailed(
+                f"audit query {sql!r:.200}: wanted {' or '.join(_QUESTIONS)}, came {word or 'no statement'}"
+            )
         try:
             table = DeltaTable(self.uri, storage_options=self._options)
         except TableNotFoundError:
@@ -114,6 +124,11 @@ def literal(value: str | datetime) -> str:
             raise ValueError(f"wanted a time with its zone, came {value}")
         return f"TIMESTAMP '{value.isoformat()}'"
     return "'" + value.replace("'", "''") + "'"
+
+
+def _first_word(sql: str) -> str:
+    found = _FIRST_WORD.match(sql)
+    return found[1].upper() if found else ""
 
 
 def _when(row: Mapping[str, Any]) -> tuple[int, int, int, int]:

@@ -35,7 +35,9 @@ def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> in
             with _stopped_by_signals(sink):
                 sink.run()
     except (AnotherLog, TableConflict, KafkaException, DeltaError, OSError) as error:
-        _log.error("audit sink: %s: %s", type(error).__name__, error)
+        _log.error(
+            "audit sink: %s: %s (table %s, Kafka %s)", type(error).__name__, error, settings.table, settings.bootstrap
+        )
         return EXIT_FAILED
     return EXIT_OK
 

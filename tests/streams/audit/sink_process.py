@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterable, Mapping
@@ -69,7 +70,10 @@ def main() -> int:
     parser.add_argument("--flush-rows", type=int, default=500)
     parser.add_argument("--session-timeout-s", type=float, default=6.0)
     parser.add_argument("--hit", nargs=3, metavar=("STEP", "COMMIT", "SIGNAL"))
+    parser.add_argument("--file-limit-bytes", type=int)
     given = parser.parse_args()
+    if given.file_limit_bytes:  # a larger file fails as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (given.file_limit_bytes, resource.RLIM_INFINITY))
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     table: AuditTable = DeltaAuditTable(given.table)
     if given.hit:

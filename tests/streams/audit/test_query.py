@@ -108,6 +108,39 @@ def test_a_question_that_does_not_hold_is_answered_with_what_is_wrong(tmp_path: 
         open_query(tmp_path).rows("SELEKT 1")
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY audit TO '{folder}/stolen.parquet'",
+        "-- SELECT\nCOPY audit TO '{folder}/stolen.parquet'",
+        "/* SELECT */ EXPLAIN ANALYZE COPY audit TO '{folder}/stolen.parquet'",
+        "CREATE EXTERNAL TABLE stolen STORED AS CSV LOCATION '/etc/hosts'",
+        "SELECT 1; COPY audit TO '{folder}/stolen.parquet'",
+        "DROP TABLE audit",
+        "",
+    ],
+)
+def test_a_question_can_only_read_the_table(tmp_path: Path, sql: str) -> None:
+    write(tmp_path, record(TOPICS.actions, b"{}"))
+    with pytest.raises(QueryFailed):
+        open_query(tmp_path).rows(sql.format(folder=tmp_path))
+    assert not (tmp_path / "stolen.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select 1 AS n",
+        "  -- one\n/* two */ SELECT 1 AS n",
+        "WITH one AS (SELECT 1 AS n) SELECT n FROM one",
+        "(SELECT 1 AS n)",
+    ],
+)
+def test_a_question_may_begin_as_sql_does(tmp_path: Path, sql: str) -> None:
+    write(tmp_path, record(TOPICS.actions, b"{}"))
+    assert open_query(tmp_path).rows(sql) == [{"n": 1}]
+
+
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(QueryFailed, match=f"audit table {tmp_path}: wanted a Delta table, came none there"):
         open_query(tmp_path).rows("SELECT 1")

@@ -1,6 +1,7 @@
 """The sink on the embedded broker: what it writes, where it begins, how it ends."""
 
 import logging
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from haltline.streams.audit.query import open_query, session_story
 from haltline.streams.audit.run import EXIT_FAILED, run_audit, running_audit
 from haltline.streams.broker import EmbeddedBroker
 from tests.mock_cluster import ApiKey, MockCluster
-from tests.streams.audit.log import Log, assert_each_once, rows_of, wait_for_rows
+from tests.streams.audit.log import Log, SinkProcess, assert_each_once, rows_of, wait_for_rows
 from tests.streams.audit.records import REASON, event
 from tests.waiting import wait_until
 
@@ -258,6 +259,21 @@ def test_a_broker_that_forbids_to_read_ends_it_with_a_message(
     cluster.fail_next(ApiKey.LIST_OFFSETS, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 200)
     assert run_audit(log.settings(tmp_path)) == EXIT_FAILED
     assert "TOPIC_AUTHORIZATION_FAILED" in caplog.text
+
+
+def test_a_disk_that_is_full_ends_it_with_a_message_and_nothing_is_lost(log: Log, tmp_path: Path) -> None:
+    table = tmp_path / "audit"
+    log.send_events(50)
+    with SinkProcess(log, table, tmp_path, "cramped", "--file-limit-bytes", "200000") as cramped:
+        wait_for_rows(table, 51)
+        log.send(log.topics.dead_letter, random.Random(1).randbytes(500_000))
+        log.send_events(50, first=50)
+        assert cramped.process.wait(60) == EXIT_FAILED
+        assert cramped.said("audit sink: OSError: ") or cramped.said("audit sink: DeltaError: ")
+        assert cramped.said("File too large")
+    with running_audit(log.settings(table, group="roomy")):
+        wait_for_rows(table, 103)
+    assert_each_once(table, log.positions())
 
 
 def test_a_memory_table_serves_tests_of_what_is_built_on_it(log: Log, tmp_path: Path) -> None:
