@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from pydantic_core import ArgsKwargs
 
 from haltline.detectors.base import Detector
+from haltline.detectors.budget import Budget
 from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
 from haltline.detectors.environment_gone import EnvironmentGone
@@ -15,9 +16,11 @@ from haltline.detectors.monologue import Monologue
 from haltline.detectors.resource_growth import ResourceGrowth
 from haltline.detectors.scope_creep import ScopeCreep
 from haltline.detectors.severe_destruction import SevereDestruction
+from haltline.detectors.spend_velocity import SpendVelocity
 from haltline.schemas.policy import Override, Policy
 
 ALL: tuple[type[Detector[Any]], ...] = (
+    Budget,
     DestructiveRepeat,
     DestructiveVolume,
     EnvironmentGone,
@@ -26,6 +29,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ResourceGrowth,
     ScopeCreep,
     SevereDestruction,
+    SpendVelocity,
 )
 """Every detector, in the order in which they look at an event. One that is not listed does not run."""
 

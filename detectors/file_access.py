@@ -68,8 +68,8 @@ def _named(act: Act) -> Iterator[str]:
     if act.runs or not act.event.args:
         return
     for name in _ARG_NAMES:
-        value = act.event.args.get(name)
-        for item in value if isinstance(value, list) else (value,):
+        said = act.event.args.get(name)
+        for item in said if isinstance(said, list) else (said,):
             if isinstance(item, str) and 0 < len(item) <= 512 and "://" not in item and "\n" not in item:
                 yield canonical(item)
 
@@ -82,9 +82,9 @@ def _of_program(invocation: Invocation) -> Iterator[tuple[str, bool]]:
     name, argv = invocation.name, invocation.argv[1:]
     if name == "dd":
         for argument in argv:
-            key, _, value = argument.partition("=")
-            if key in ("if", "of") and value:
-                yield invocation.path(value), key == "of"
+            key, _, file = argument.partition("=")
+            if key in ("if", "of") and file:
+                yield invocation.path(file), key == "of"
         return
     if name in _READS_NO_FILES or not argv:
         return

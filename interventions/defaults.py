@@ -59,6 +59,8 @@ _MESSAGES: Mapping[str, str] = {
     "critical_path": (
         "{target} holds secrets or settings that others rely on. Leave it as it is, unless the task asks for it."
     ),
+    "budget_warning": "Your budget is nearly used up. Finish what matters most, and report what is left.",
+    "spend_velocity": "You are spending faster than you may. Make fewer and smaller calls.",
     "resource_growth": (
         "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."
     ),

@@ -1,0 +1,128 @@
+"""The session has used up what it was given.
+
+Fires: `budget_warning` (low) when a total reaches `warn_at` of its limit; `budget_exceeded` (critical) when it is
+    more than the limit, and again with each further tenth of it. Limits are those of the settings and those that the
+    session declared for itself, whichever is less. Resources: tokens (with those read from a cache), cost_usd, calls,
+    duration_s (from the first event to the latest), file_ops.
+Quiet: without a limit, always: there is none by default.
+Misses: what is used but not told; the time after the last event; sums over several sessions of an agent; a limit
+    that was declared before an operator's reset.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, get_args
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+Resource = Literal["tokens", "cost_usd", "calls", "duration_s", "file_ops"]
+RESOURCES: tuple[Resource, ...] = get_args(Resource)
+
+_WARNED, _EXCEEDED = 1, 2
+_STEPS = 10
+"""An exceeded budget is told again with each further such part of it."""
+_MAX_STAGE = 1_000_000
+
+
+@dataclass(slots=True)
+class State:
+    """What was used, and the limits that the session declared."""
+
+    used: dict[Resource, float] = field(default_factory=dict)
+    limits: dict[Resource, float] = field(default_factory=dict)
+    told: dict[Resource, int] = field(default_factory=dict)
+    """By resource: 1 warned of, 2 exceeded, more for each further tenth."""
+    first_ms: int = 0
+    """Event time of the first event, epoch milliseconds."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Budget(Detector[State]):
+    """A total above its limit."""
+
+    id: ClassVar[str] = "budget"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
+
+    limits: dict[Resource, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """What a session may use in all."""
+    warn_at: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """Part of a limit."""
+
+    def start(self) -> State:
+        """Nothing used."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Whatever uses something."""
+        return act.event.usage is not None or act.is_attempt or act.event.kind is Kind.SESSION_STARTED
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Adds up, and looks at the totals that have a limit."""
+        event = act.event
+        if not state.first_ms:
+            state.first_ms = event.time
+        if event.kind is Kind.SESSION_STARTED and event.task is not None:
+            self._declare(state, event.task.limits)
+        limits = self._limits(state)
+        if not limits:
+            return None
+        used = state.used
+        used["duration_s"] = max(used.get("duration_s", 0.0), (event.time - state.first_ms) / 1000)
+        if act.is_attempt and not act.refused:
+            used["calls"] = used.get("calls", 0) + 1
+        usage = event.usage
+        if usage is not None:
+            tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
+            for name, amount in (("tokens", tokens), ("cost_usd", usage.cost_usd), ("file_ops", usage.file_ops)):
+                if amount:
+                    used[name] = used.get(name, 0) + amount  # type: ignore[index,call-overload]  # names are resources
+        worst: Finding | None = None
+        for resource, limit in limits.items():
+            found = self._look(state, act, resource, limit)
+            if found is not None and (worst is None or found.severity > worst.severity):
+                worst = found
+        return worst
+
+    def near(self, state: State) -> float:
+        """The part of a budget that is used; of the one that is nearest to its end."""
+        limits = self._limits(state)
+        return max((min(1.0, state.used.get(name, 0) / limit) for name, limit in limits.items()), default=0.0)
+
+    def _declare(self, state: State, declared: dict[str, float]) -> None:
+        said: dict[str, float] = dict(declared)
+        if "duration_ms" in said:
+            said["duration_s"] = min(said["duration_ms"] / 1000, said.get("duration_s", float("inf")))
+        for name in RESOURCES:
+            if said.get(name, 0) > 0:
+                state.limits[name] = min(said[name], state.limits.get(name, said[name]))
+
+    def _limits(self, state: State) -> dict[Resource, float]:
+        if not state.limits:
+            return self.limits
+        both = (*self.limits, *(name for name in state.limits if name not in self.limits))
+        return {name: min(limits[name] for limits in (self.limits, state.limits) if name in limits) for name in both}
+
+    def _look(self, state: State, act: Act, name: Resource, limit: float) -> Finding | None:
+        used = state.used.get(name, 0)
+        stage = 0
+        if used > limit:
+            stage = _EXCEEDED + min(_MAX_STAGE, int((used / limit - 1) * _STEPS + 1e-9))
+        elif used >= self.warn_at * limit:
+            stage = _WARNED
+        if stage <= state.told.get(name, 0):
+            return None
+        state.told[name] = stage
+        exceeded = stage >= _EXCEEDED
+        return self.finding(
+            "budget_exceeded" if exceeded else "budget_warning",
+            Severity.CRITICAL if exceeded else Severity.LOW,
+            f"{used:.6g} of {limit:.6g} {name} used, {used / limit:.0%}",
+            (act.evidence,),
+            values={"resource": name, "used": used, "share": round(used / limit, 3)},
+            thresholds={"limit": limit, "warn_at": self.warn_at},
+        )

@@ -1,0 +1,184 @@
+"""The session spends faster than it may.
+
+Fires: `spend_velocity` when what was spent within the last `window_s` comes to more than `cost_usd_per_min` or
+    `tokens_per_min` (medium), or to twice that (high); told again only when it has become half as fast again, or
+    after it had come down. The values say where it went: the tool, model and agent that spent the most.
+Quiet: a large total that was spent slowly; what stays below the limits, which are generous by default.
+Misses: what is spent but not told, or told long after; many sessions that are each slow enough; tools beyond the
+    first sixteen of a window, which are counted together.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.window import Entry
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+
+_BUCKETS = 12
+"""A window is moved on by this part of it."""
+_MAX_SOURCES = 16
+_OTHER = "other"
+_MODEL_NAMES = ("model", "gen_ai.response.model", "gen_ai.request.model")
+_COST, _TOKENS = 0, 1
+_KINDS = ("tool", "model", "agent")
+_HIGH = 2.0
+_AGAIN = 1.5
+
+
+@dataclass(slots=True)
+class Bucket:
+    """What was spent in one part of a window."""
+
+    number: int
+    spent: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """US dollars and tokens."""
+    sources: dict[str, list[float]] = field(default_factory=dict)
+    """The same by source, such as `tool=bash`."""
+    largest: Entry = field(default_factory=list)
+    """Event id, offset, dollars and tokens of the event that spent the most."""
+
+
+@dataclass(slots=True)
+class State:
+    """The parts of the window, the earliest first."""
+
+    buckets: list[Bucket] = field(default_factory=list)
+    told: dict[str, float] = field(default_factory=dict)
+    """By unit: the rate a minute of the last finding."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class SpendVelocity(Detector[State]):
+    """More than so much money or so many tokens a minute."""
+
+    id: ClassVar[str] = "spend_velocity"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
+
+    cost_usd_per_min: Annotated[float, Field(gt=0)] | None = 10.0
+    tokens_per_min: Annotated[float, Field(gt=0)] | None = 10_000_000.0
+    """With those read from a cache: an agent with a full context reads that much of it again at each call."""
+    window_s: Annotated[float, Field(ge=1, le=86_400)] = 60.0
+
+    def start(self) -> State:
+        """Nothing spent."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Whatever says what it cost."""
+        return act.event.usage is not None
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Adds to the window, and looks at what was spent in it."""
+        usage = act.event.usage
+        if usage is None:
+            return None
+        tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
+        if not (tokens or usage.cost_usd) or not self._add(state, act, usage.cost_usd, float(tokens)):
+            return None
+        worst: Finding | None = None
+        for unit, which, limit in self._limits():
+            found = self._look(state, act, unit, which, limit)
+            if found is not None and (worst is None or found.severity > worst.severity):
+                worst = found
+        return worst
+
+    def near(self, state: State) -> float:
+        """The rate, to the one that is a finding; of money or tokens, whichever is nearer."""
+        rates = (self._rate(state, which) / limit for _, which, limit in self._limits())
+        return min(1.0, max(rates, default=0.0))
+
+    def _limits(self) -> list[tuple[str, int, float]]:
+        both = (("cost_usd", _COST, self.cost_usd_per_min), ("tokens", _TOKENS, self.tokens_per_min))
+        return [(unit, which, limit) for unit, which, limit in both if limit is not None]
+
+    def _rate(self, state: State, which: int) -> float:
+        return sum(bucket.spent[which] for bucket in state.buckets) * 60 / self.window_s
+
+    def _add(self, state: State, act: Act, cost: float, tokens: float) -> bool:
+        """False: it is older than the window."""
+        number = int(act.time_ms // (self.window_s * 1000 / _BUCKETS))
+        buckets = state.buckets
+        newest = buckets[-1].number if buckets else number
+        if number <= newest - _BUCKETS:
+            return False
+        bucket = next((b for b in reversed(buckets) if b.number == number), None)
+        if bucket is None:
+            bucket = Bucket(number)
+            buckets.append(bucket)
+            buckets.sort(key=lambda b: b.number)
+            first = buckets[-1].number - _BUCKETS
+            while buckets[0].number <= first:
+                del buckets[0]
+        for spent in (bucket.spent, *(_source(bucket, name) for name in _sources(act))):
+            spent[_COST] += cost
+            spent[_TOKENS] += tokens
+        if not bucket.largest or (cost, tokens) > (bucket.largest[2], bucket.largest[3]):
+            bucket.largest = [act.event.event_id, act.offset, cost, tokens]
+        return True
+
+    def _look(self, state: State, act: Act, unit: str, which: int, limit: float) -> Finding | None:
+        rate = self._rate(state, which)
+        if rate <= limit:
+            state.told.pop(unit, None)
+            return None
+        if rate < _AGAIN * state.told.get(unit, 0.0):
+            return None
+        state.told[unit] = rate
+        values: dict[str, float | int | str] = {f"{unit}_per_min": round(rate, 4)}
+        told = []
+        for kind in _KINDS:
+            name, spent = _most(state, kind, which)
+            if name:
+                values[f"top_{kind}"], values[f"top_{kind}_{unit}"] = name, round(spent, 4)
+                told.append(f"{kind} {name} {spent:.4g}")
+        return self.finding(
+            "spend_velocity",
+            Severity.HIGH if rate >= _HIGH * limit else Severity.MEDIUM,
+            f"{rate:.4g} {unit} a minute over the last {self.window_s:g}s"
+            + (f"; the most by {', '.join(told)}" if told else ""),
+            self._evidence(state, act),
+            confidence=min(1.0, rate / (_HIGH * limit)),
+            values=values,
+            thresholds={f"{unit}_per_min": limit, "window_s": self.window_s},
+        )
+
+    def _evidence(self, state: State, act: Act) -> tuple[Evidence, ...]:
+        """The event of each part of the window that spent the most, and the one that came last."""
+        found = {str(b.largest[0]): int(b.largest[1]) for b in state.buckets if b.largest}
+        found.pop(act.event.event_id, None)
+        return (*(act.evidence_of(event_id, offset) for event_id, offset in found.items()), act.evidence)
+
+
+def _sources(act: Act) -> list[str]:
+    event = act.event
+    extra = event.model_extra or {}
+    model = next((extra[name] for name in _MODEL_NAMES if isinstance(extra.get(name), str)), "")
+    said = (("tool", act.action), ("model", model), ("agent", "" if event.agent_id == "unknown" else event.agent_id))
+    return [f"{kind}={name[:120]}" for kind, name in said if name]
+
+
+def _source(bucket: Bucket, name: str) -> list[float]:
+    """The sums of a source; of one too many, those of its kind's rest."""
+    known = bucket.sources.get(name)
+    if known is None:
+        kind = name.partition("=")[0]
+        if sum(other.startswith(f"{kind}=") for other in bucket.sources) >= _MAX_SOURCES:
+            name = f"{kind}={_OTHER}"
+        known = bucket.sources.setdefault(name, [0.0, 0.0])
+    return known
+
+
+def _most(state: State, kind: str, which: int) -> tuple[str, float]:
+    sums: dict[str, float] = {}
+    for bucket in state.buckets:
+        for name, spent in bucket.sources.items():
+            if name.startswith(f"{kind}="):
+                sums[name] = sums.get(name, 0.0) + spent[which]
+    name = max(sums, key=lambda source: (sums[source], source), default="")
+    return name.partition("=")[2], sums.get(name, 0.0)
