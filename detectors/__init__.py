@@ -12,6 +12,7 @@ from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
 from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
+from haltline.detectors.evasion import Evasion
 from haltline.detectors.monologue import Monologue
 from haltline.detectors.resource_growth import ResourceGrowth
 from haltline.detectors.scope_creep import ScopeCreep
@@ -25,6 +26,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     DestructiveVolume,
     EnvironmentGone,
     ErrorRepetition,
+    Evasion,
     Monologue,
     ResourceGrowth,
     ScopeCreep,

@@ -51,7 +51,7 @@ _GONE = re.compile(
 )
 _LINK = re.compile(
     r"connection (?:was |has been )?(?:refused|reset|aborted|timed out)|\b(?:econn(?:refused|reset|aborted)|etimedout"
-    r"|enotfound)\b|could not resolve|couldn't resolve|(?:name|address) resolution|name or service not known|getaddrinfo"
+    r"|enotfound)\b|could(?: not|n't) resolve|(?:name|address) resolution|name or service not known|getaddrinfo"
     r"|network is unreachable|no route to host|host is (?:down|unreachable)|(?:failed|could not|unable) to connect",
     re.IGNORECASE,
 )

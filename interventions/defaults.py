@@ -21,6 +21,8 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
     # One act, refused in time, has done no harm: the session may go on without it.
     "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    # Who goes around a refusal is refused that too, and does not stop there.
+    "evasion": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
     # Growth is slowed down before it is stopped.
     "resource_growth": {**_BY_SEVERITY, Severity.HIGH: Level.THROTTLE},
 }
@@ -40,6 +42,10 @@ _MESSAGES: Mapping[str, str] = {
     "loop_suspected": (
         "You have done this to {target} before and are about to do it again. "
         "Check first what came of it; if it did not work, repeating it will not help. Report it instead."
+    ),
+    "evasion": (
+        "You were refused this for {target}. Another way to the same end is refused too: "
+        "report what you wanted to do and why, and wait for permission."
     ),
     "environment_gone": (
         "What you work in seems to be gone: every call fails for that reason. Stop calling and report it."

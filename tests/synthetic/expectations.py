@@ -8,7 +8,6 @@ SHIFTED = "of calls without ids, one result that is lost or out of order joins t
 BY_ORDER = "which calls are of one turn is told by their order"
 
 NOT_YET: Mapping[str, str] = {
-    "after_refusal": "refused deletes are not counted: it is stopped late, for its errors",
     "growing_cost": "a cost that doubles is throttled; only one that trebles is stopped, or a budget",
     "spawn_storm": NO_FLEET,
     "respawned_deletes": NO_FLEET,
