@@ -104,8 +104,11 @@ class Core:
         self._default = self._watch(())
         self._watch_of = lru_cache(maxsize=_CACHED_SESSIONS)(self._look_up)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
-        for override in self.policy.overrides:
-            self._watch((override,))
+        for place, override in enumerate(self.policy.overrides):
+            try:
+                self._watch((override,))
+            except ValueError as error:  # it names a rule; which one of several is meant
+                raise ValueError(f"overrides.{place}.{error}") from None
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: Position | None = None) -> Outcome:
         """Takes in the session's next event. Changes `state` in place."""
