@@ -15,6 +15,7 @@ from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.evasion import Evasion
 from haltline.detectors.monologue import Monologue
 from haltline.detectors.resource_growth import ResourceGrowth
+from haltline.detectors.retry_storm import RetryStorm
 from haltline.detectors.scope_creep import ScopeCreep
 from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.detectors.spend_velocity import SpendVelocity
@@ -29,6 +30,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     Evasion,
     Monologue,
     ResourceGrowth,
+    RetryStorm,
     ScopeCreep,
     SevereDestruction,
     SpendVelocity,
