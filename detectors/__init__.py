@@ -8,32 +8,40 @@ from pydantic_core import ArgsKwargs
 
 from haltline.detectors.base import Detector
 from haltline.detectors.budget import Budget
+from haltline.detectors.cycle import Cycle
 from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
 from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.evasion import Evasion
 from haltline.detectors.monologue import Monologue
+from haltline.detectors.polling import Polling
+from haltline.detectors.repetition import Repetition
 from haltline.detectors.resource_growth import ResourceGrowth
 from haltline.detectors.retry_storm import RetryStorm
 from haltline.detectors.scope_creep import ScopeCreep
 from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.detectors.spend_velocity import SpendVelocity
+from haltline.detectors.verify_mismatch import VerifyMismatch
 from haltline.schemas.policy import Override, Policy
 
 ALL: tuple[type[Detector[Any]], ...] = (
     Budget,
+    Cycle,
     DestructiveRepeat,
     DestructiveVolume,
     EnvironmentGone,
     ErrorRepetition,
     Evasion,
     Monologue,
+    Polling,
+    Repetition,
     ResourceGrowth,
     RetryStorm,
     ScopeCreep,
     SevereDestruction,
     SpendVelocity,
+    VerifyMismatch,
 )
 """Every detector, in the order in which they look at an event. One that is not listed does not run."""
 

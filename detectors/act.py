@@ -5,6 +5,8 @@ from haltline.detectors.calls import Call, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.errors import Normalization, error_key
+from haltline.detectors.fingerprint import fingerprint
+from haltline.detectors.recall import Again
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence
@@ -22,9 +24,11 @@ class Act:
     """One event of a session, read by the policy. Features are worked out when first asked for."""
 
     __slots__ = (
+        "_again",
         "_changes",
         "_classifier",
         "_destroys",
+        "_fingerprint",
         "_losses",
         "_text",
         "_tool",
@@ -81,6 +85,8 @@ class Act:
         self._changes: bool | None = None
         self._destroys: tuple[Destruction, ...] | None = None
         self._losses: tuple[Destruction, ...] | None = None
+        self._fingerprint: str | None = None
+        self._again: Again | bool | None = False
 
     @property
     def failed(self) -> bool:
@@ -193,6 +199,22 @@ class Act:
         if self.event.effect is not None or self.call is None:
             return self.event.effect
         return Effect(self.call.effect) if self.call.effect != Effect.READ.value else None
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for the same call with the same arguments, but for what varies by itself."""
+        if self.call is not None:
+            return self.call.fingerprint
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self.event, self.action, self.tool)
+        return self._fingerprint
+
+    @property
+    def again(self) -> Again | None:
+        """What is known of the same call made before, once what came of this one is known; None: it is new."""
+        if self._again is False:
+            self._again = self.calls.recall.look(self)
+        return self._again  # type: ignore[return-value]  # False stands only for what was not looked up yet
 
     def error_key(self, level: Normalization) -> str:
         """The error in its normal form; empty when the call did not fail, or said nothing of why."""

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from haltline.detectors.belongings import Belongings
+from haltline.detectors.recall import Recall
 from haltline.schemas.events import ActionEvent, Kind
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Call:
     """The beginning of the command line or program, or the first target: what the call is about."""
     reading: str = ""
     """How that is read, where the call runs something."""
+    fingerprint: str = ""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class Calls:
     failed: int = 0
     """Index of the last action that failed or was refused."""
     belongings: Belongings = field(default_factory=Belongings)
+    recall: Recall = field(default_factory=Recall)
 
     def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
         """Where the event stands, and the attempt that it is the result of.
@@ -107,6 +110,7 @@ class Calls:
             self.actions += 1
             for loss in act.losses:
                 self.belongings.lost(loss)
+        self.recall.note(act, self.actions)
         if act.is_result:
             self._note_result(act)
             return
@@ -116,6 +120,7 @@ class Calls:
         call.losses = [[loss.verb, loss.target, loss.badness.name] for loss in act.losses]
         call.creates = list(act.creates)
         call.head, call.reading = act.head, act.tool.reading.value if act.runs else ""
+        call.fingerprint = act.fingerprint
         self.open.pop(key, None)
         self.open[key] = call
         if len(self.open) > MAX_OPEN_CALLS:

@@ -71,6 +71,23 @@ _MESSAGES: Mapping[str, str] = {
     ),
     "budget_warning": "Your budget is nearly used up. Finish what matters most, and report what is left.",
     "spend_velocity": "You are spending faster than you may. Make fewer and smaller calls.",
+    "identical_calls": (
+        "You have made the same call again and again, and its result was the same each time. It will be the same "
+        "next time. Use what you know, change something first, or say what is missing."
+    ),
+    "cycle": (
+        "You are going round in circles: the same calls in turn, with the same results. Use what you know, "
+        "or say what is missing."
+    ),
+    "polling": (
+        "What you wait for does not change. Wait longer before you look again, go on with something else, or report it."
+    ),
+    "verify_mismatch": (
+        "What you did to {target} did not have its effect, although it was reported as done. "
+        "Find out why before you do it again, or report it."
+    ),
+    "budget_warning": "Your budget is nearly used up. Finish what matters most, and report what is left.",
+    "spend_velocity": "You are spending faster than you may. Make fewer and smaller calls.",
     "resource_growth": (
         "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."
     ),

@@ -1,0 +1,146 @@
+"""The session goes round in circles: the same few calls in turn, each with the result that it had before.
+
+Fires: `cycle` when the last calls are `medium`, `high` or `critical` rounds of the same 2 to `max_period` calls, in
+    whatever order within a round (so parallel calls of a model turn may come as they like), and all rounds
+    after the first told nothing new; where they may have changed something, or nobody tells their results, it
+    takes twice as many. `going_in_circles` when calls that tell nothing new outweigh the rest, for cycles with
+    something else in between: each adds a point, a third the first time; one that tells something new takes
+    two thirds, one that changes something takes two; from `circles` points on.
+Quiet: another result of any call in a round; one call alone (see `repetition`); waiting (see `polling`); looking
+    up once more what was seen before.
+Misses: rounds of more than `max_period` calls with much in between; rounds whose calls are worded anew each time.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.recall import CHANGE, MAX_TRAIL, NEWS, ONCE, RECEIPT, STALE, Recall
+from haltline.detectors.repetition import Counts
+from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_POINTS = {STALE: 3, ONCE: 1, RECEIPT: 1, NEWS: -2, CHANGE: -6}
+"""In thirds; a call that waits, or has no result to speak of, counts nothing."""
+_OLD = (STALE, ONCE, RECEIPT)
+
+
+@dataclass(slots=True)
+class State:
+    """The last round."""
+
+    nearness: float = 0.0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Cycle(Detector[State]):
+    """So many rounds of the same calls, or so much more of what is known than of what is new."""
+
+    id: ClassVar[str] = "cycle"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+
+    rounds: Counts = (2, 3, 3)
+    max_period: Annotated[int, Field(ge=2, le=MAX_TRAIL // 3)] = 5
+    circles: Counts = (4, 6, 8)
+
+    def start(self) -> State:
+        """No rounds yet."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Calls that were made before, and had the same result then."""
+        again = act.again
+        return again is not None and again.stale and not again.waits
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Looks for rounds that end with this call."""
+        again, recall = act.again, act.calls.recall
+        if again is None:
+            return None
+        trail = [*recall.trail, act.fingerprint.partition(".")[0] + again.mark]
+        period, rounds = self._rounds(trail)
+        points = _points(trail)
+        state.nearness = min(1.0, max(rounds / self.rounds[0] if rounds > 1 else 0.0, points / self.circles[0]))
+        round_severity, circle_severity = _severity(rounds, self.rounds), _severity(points, self.circles)
+        if round_severity is not None and (circle_severity is None or round_severity >= circle_severity):
+            rows = _rows(recall, act, trail[-period * rounds :])
+            what = f"{rounds} rounds of the same {period} calls with the same results in {seconds(rows)}s"
+            return self.finding(
+                "cycle",
+                round_severity,
+                f"{what}, the last {act.subject:.120}",
+                evidence(act, rows),
+                confidence=min(1.0, rounds / self.rounds[2]),
+                values={"rounds": rounds, "period": period},
+                thresholds=_thresholds(self.rounds) | {"max_period": self.max_period},
+            )
+        if circle_severity is None:
+            return None
+        stale = sum(name[-1] in _OLD for name in trail)
+        rows = _rows(recall, act, trail)
+        return self.finding(
+            "going_in_circles",
+            circle_severity,
+            f"{stale} of the last {len(trail)} calls told nothing new ({points:.1f}), such as {act.subject:.120}",
+            evidence(act, rows),
+            confidence=min(1.0, points / self.circles[2]),
+            values={"points": round(points, 2), "stale": stale, "calls": len(trail)},
+            thresholds=_thresholds(self.circles),
+        )
+
+    def near(self, state: State) -> float:
+        """The last rounds, to those that are a finding."""
+        return state.nearness
+
+    def _rounds(self, trail: list[str]) -> tuple[int, int]:
+        """The period with which the most calls are in rounds, and how many rounds there are."""
+        best = (0, 1)
+        for period in range(2, self.max_period + 1):
+            if len(trail) < 2 * period:
+                break
+            newest = sorted(name[:-1] for name in trail[-period:])
+            if newest[0] == newest[-1]:
+                continue
+            rounds, end = 1, len(trail) - period
+            while end >= period and all(name[-1] in _OLD for name in trail[end : end + period]):
+                if sorted(name[:-1] for name in trail[end - period : end]) != newest:
+                    break
+                rounds, end = rounds + 1, end - period
+            if rounds > 1 and any(name[-1] == RECEIPT for name in trail[-period:]):
+                rounds = (rounds + 1) // 2
+            if rounds > 1 and rounds * period > best[0] * best[1]:
+                best = (period, rounds)
+        return best
+
+
+def _points(trail: list[str]) -> float:
+    """How much what is known outweighs what is new; never below nothing."""
+    thirds = 0
+    for name in trail:
+        thirds = max(0, thirds + _POINTS.get(name[-1], 0))
+    return thirds / 3
+
+
+def _severity(count: float, counts: Counts) -> Severity | None:
+    if count < counts[0]:
+        return None
+    if count < counts[1]:
+        return Severity.MEDIUM
+    return Severity.CRITICAL if count >= counts[2] else Severity.HIGH
+
+
+def _thresholds(counts: Counts) -> dict[str, float | int | str]:
+    return {"medium": counts[0], "high": counts[1], "critical": counts[2]}
+
+
+def _rows(recall: Recall, act: Act, trail: list[str]) -> list[Entry]:
+    """The calls of the trail that are still remembered, this one last."""
+    known = (recall.calls.get(name) for name in {name[:-1] for name in trail})
+    rows = [row for call in known if call is not None for row in call.rows]
+    rows.sort(key=lambda row: int(row[INDEX]))
+    return [*rows[-len(trail) + 1 :], entry(act)]

@@ -1,0 +1,91 @@
+"""The session asks again and again whether something is done, and it never is.
+
+Fires: `polling` when a call that waits for something was repeated `polls` times with nothing new, or for `wait_s`
+    seconds with at least `min_polls`. Waiting is what polls by its name or hint or sleeps before it looks, whose
+    result says that something is not finished, what comes after a sleep, and what is asked again after a
+    minute of doing nothing. Only waiting counts: repetitions with something learned or done in between do not.
+Quiet: a poll that reads something new, such as a log that grows or a percentage; then it counts from the start.
+Misses: polls of something that changes by itself, such as a clock or a list of processes.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.recall import FULL
+from haltline.detectors.window import TIME_MS, Entry, entry, evidence
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_Polls = Annotated[int, Field(ge=2, le=100_000)]
+_Seconds = Annotated[float, Field(gt=0, le=2_592_000)]
+
+
+@dataclass(slots=True)
+class State:
+    """The last poll."""
+
+    nearness: float = 0.0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Polling(Detector[State]):
+    """So many polls, or so long a wait, with nothing new."""
+
+    id: ClassVar[str] = "polling"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+
+    polls: tuple[_Polls, _Polls, _Polls] = (10, 25, 50)
+    """From how many on it is medium, high, critical."""
+    wait_s: tuple[_Seconds, _Seconds, _Seconds] = (600.0, 900.0, 1200.0)
+    """From how long on it is medium, high, critical."""
+    min_polls: Annotated[int, Field(ge=2, le=10_000)] = 12
+    """So many polls at least before the time counts: who asks every ten minutes may wait for hours."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Polling":
+        if list(self.polls) != sorted(self.polls) or list(self.wait_s) != sorted(self.wait_s):
+            raise ValueError("medium <= high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing waited for yet."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Calls that wait, were made before, and had the same result then."""
+        again = act.again
+        return again is not None and again.stale and again.waits and again.quarters == FULL
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Adds to the wait."""
+        again = act.again
+        if again is None:
+            return None
+        known = again.known
+        polls = known.idle + 1
+        waited_s = (known.idle_ms + max(0, act.time_ms - int(known.rows[-1][TIME_MS]))) / 1000
+        steps = sum(polls >= step for step in self.polls)
+        if polls >= self.min_polls:
+            steps = max(steps, sum(waited_s >= step for step in self.wait_s))
+        state.nearness = min(1.0, polls / self.polls[0])
+        if not steps:
+            return None
+        rows: list[Entry] = [*known.rows, entry(act)]
+        return self.finding(
+            "polling",
+            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[steps - 1],
+            f"{polls} polls in {waited_s:.0f}s with nothing new: {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, max(polls / self.polls[2], waited_s / self.wait_s[2])),
+            values={"polls": polls, "waited_s": round(waited_s, 1)},
+            thresholds={"polls": self.polls[steps - 1], "wait_s": self.wait_s[steps - 1], "min_polls": self.min_polls},
+        )
+
+    def near(self, state: State) -> float:
+        """The polls, to the first count that is a finding."""
+        return state.nearness

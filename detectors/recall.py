@@ -1,0 +1,281 @@
+"""What a session remembers of the calls it made lately: what came of each, and what was new since.
+
+A call is stale when the same call had the same result before: it told nothing new. It counts in full when
+nothing new was learned since the last time, a quarter when something was, and not at all when something was
+changed: a test that is run again after an edit is work. Identical calls of one model turn are one.
+"""
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from haltline.detectors.errors import Normalization
+from haltline.detectors.fingerprint import clean_result, digest
+from haltline.schemas.events import Effect
+
+if TYPE_CHECKING:
+    from haltline.detectors.act import Act
+
+MAX_CALLS = 24
+"""Different calls that are remembered; the one that was not made for the longest time is forgotten first."""
+MAX_ROWS = 16
+"""Repetitions that are remembered of each."""
+MAX_TRAIL = 40
+"""Calls that are remembered in their order."""
+_MAX_RESULTS = 6
+_SPACING_MS = 60_000
+"""Who does nothing for so long before it makes the same call again is waiting for something."""
+_AT_ONCE_MS = 100
+"""Attempts that come so close together are of one model turn, where no result comes between them."""
+_SIZE_BYTES = 4
+"""So much may the sizes of two outputs of a program differ, when both begin alike: timings vary."""
+
+FULL, AFTER_NEWS, AFTER_CHANGE = 4, 1, 0
+"""How much a repetition counts, in quarters."""
+QUARTERS = 4
+"""Where a row has it."""
+STALE, ONCE, RECEIPT, NEWS, CHANGE, WAIT, NOTHING = "s", "o", "r", "n", "c", "w", "e"
+"""What a call was, as the last letter of its entry in the trail: stale; stale for the first time, as when something is
+looked up again that was forgotten; or stale with a result that says little, since it is only the answer of a
+call that changes something, or may, or since nobody tells it."""
+
+_TALK = frozenset(("think", "say", "note", "plan", "reflect", "sequentialthinking", "sequential_thinking", "thought"))
+_PENDING = re.compile(
+    r"\b(?:pending|queued|in[ _-]progress|not (?:yet )?(?:ready|finished|completed?|available|started)"
+    r"|still (?:running|waiting|processing|building|starting)|connection refused|temporarily unavailable"
+    r"|try again (?:later|in)|please wait|service unavailable)\b"
+    r"|(?:status|state|phase|progress)\W{1,5}(?:running|starting|building|creating|waiting|scheduled|updating|deploying"
+    r"|processing|provisioning|initiali[sz]ing|unfinished|incomplete|unknown|\d+ ?%)"
+    r"|^\W*(?:running|waiting|starting|building|processing|provisioning)\W*$",
+    re.IGNORECASE,
+)
+_PENDING_CHARS = 400
+
+
+class Sort(StrEnum):
+    """What a call does, for how often it may be repeated."""
+
+    READ = "read"
+    """Looks, or runs a program that changes nothing by what it is."""
+    IDEMPOTENT = "idempotent"
+    """Writes: doing it again leaves the same."""
+    MUTATING = "mutating"
+    """Changes what others rely on, or sends something."""
+    DESTRUCTIVE = "destructive"
+    UNKNOWN = "unknown"
+    """A tool of which nothing is known: it may well step through something."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a call that was made before. Plain JSON values: part of the session's state."""
+
+    results: list[str]
+    """What came of it, the newest last."""
+    rows: list[list[int | float | str]]
+    """`[time_ms, index, event_id, offset, quarters]` of each time since something new came of it."""
+    done: int
+    """How many attempts the session had made when the last result came."""
+    variant: str = ""
+    """What was left out of its fingerprint the last time."""
+    idle: int = 0
+    """How often it was repeated with nothing learned or done in between, since something new came of it."""
+    idle_ms: int = 0
+    """How long that took."""
+
+
+@dataclass(slots=True)
+class Again:
+    """A call that was made before, and what that means."""
+
+    known: Known
+    stale: bool
+    quarters: int
+    waits: bool
+    """It is repeated because it is expected to change: it polls."""
+    blind: bool
+    """Nobody knows what came of it."""
+    results: list[str]
+    mark: str
+    """What goes into the trail, if it is stale."""
+
+
+@dataclass(slots=True)
+class Recall:
+    """The calls of one session. Plain JSON values: part of its state."""
+
+    calls: dict[str, Known] = field(default_factory=dict)
+    trail: list[str] = field(default_factory=list)
+    """Fingerprint and what it was (one letter), of each of the last calls, in the order of their results."""
+    resulted: bool = False
+    """The session tells results: without them attempts are all there is."""
+    proposes: bool = False
+    """The session tells what it is about to do, so a result alone is one whose beginning is late or lost."""
+    news: int = 0
+    """Index of the last action that told something new or changed something."""
+    changed: int = 0
+    waited: int = 0
+
+    def look(self, act: "Act") -> Again | None:
+        """What is known of this call; None when it is new, or one of several that were made at once."""
+        if not act.is_result and (self.resulted or not act.is_attempt):
+            return None
+        if self._is_nameless(act):
+            return None
+        fingerprint, _, variant = act.fingerprint.partition(".")
+        known = self.calls.get(fingerprint)
+        if known is None or act.index <= known.done:
+            return None
+        if not act.is_result and abs(act.time_ms - int(known.rows[-1][0])) < _AT_ONCE_MS:
+            return None
+        if variant != known.variant and act.changes:
+            return Again(known, False, AFTER_CHANGE, False, False, [_result(act)], CHANGE)
+        results = [_result(act)]
+        stale = results[0] in known.results
+        if not stale:
+            results.append(_plain_result(act))
+            stale = results[1] != "" and any(_alike(results[1], other) for other in known.results)
+        last = int(known.rows[-1][1])
+        quarters = FULL
+        if self.news > last:
+            quarters = AFTER_CHANGE if self.changed > last else AFTER_NEWS
+        waits = act.waits or self.waited > last or (stale and (_is_spaced(act, known) or _is_pending(act)))
+        blind = results[0] == "" or results[0][0] == "?"
+        mark = STALE if len(known.rows) > 1 else ONCE
+        if waits:
+            mark = WAIT
+        elif blind or (act.changes and not act.failed):
+            mark = RECEIPT
+        return Again(known, stale, quarters, waits, blind, results, mark)
+
+    def note(self, act: "Act", actions: int) -> None:
+        """Takes in a call after the detectors saw it; `actions`: attempts of the session so far."""
+        if not act.is_result:
+            self.proposes = True
+        if act.is_result and not self.resulted:
+            self.resulted = True  # attempts were counted for want of results: begin anew
+            self.calls, self.trail = {}, []
+        elif not act.is_result and self.resulted:
+            return
+        fingerprint, _, variant = act.fingerprint.partition(".")
+        if not fingerprint or self._is_nameless(act):
+            return
+        again = act.again
+        known = self.calls.pop(fingerprint, None)
+        mark = ""
+        row: list[int | float | str] = [act.time_ms, act.index, act.event.event_id, act.offset, FULL]
+        if known is None:
+            known = Known([_result(act)], [row], actions, variant)
+            mark = self._learned(act, known.results[0])
+        elif again is None or again.known is not known:
+            known.done = max(known.done, actions)
+        elif again.stale:
+            row[QUARTERS] = again.quarters
+            if again.quarters == FULL:
+                known.idle += 1
+                known.idle_ms += max(0, act.time_ms - int(known.rows[-1][0]))
+            known.rows.append(row)
+            del known.rows[:-MAX_ROWS]
+            known.done = actions
+            mark = again.mark
+        else:
+            known.results += [result for result in again.results if result]
+            del known.results[:-_MAX_RESULTS]
+            known.rows, known.done, known.idle, known.idle_ms = [row], actions, 0, 0
+            mark = self._learned(act, again.results[0])
+        known.variant = variant
+        if act.waits:
+            self.waited = max(self.waited, act.index)
+        if mark:
+            self.trail.append(fingerprint + mark)
+            if len(self.trail) > MAX_TRAIL:
+                del self.trail[0]
+        self.calls[fingerprint] = known
+        if len(self.calls) > MAX_CALLS:
+            del self.calls[next(iter(self.calls))]
+
+    def _is_nameless(self, act: "Act") -> bool:
+        """Whether it is a result that came without its beginning, so that nobody knows of what."""
+        event = act.event
+        return self.proposes and act.call is None and act.is_result and event.args is None and not event.targets
+
+    def _learned(self, act: "Act", result: str) -> str:
+        """What a call was that is not stale."""
+        if act.changes and not act.refused and (act.runs or not act.failed) and sort_of(act) is not Sort.UNKNOWN:
+            self.changed = self.news = max(self.news, act.index)
+            return CHANGE
+        if result in {"", "empty"} or act.action in _TALK:
+            return WAIT if act.waits else NOTHING
+        self.news = max(self.news, act.index)
+        return NEWS
+
+
+def sort_of(act: "Act") -> Sort:
+    """What the call does."""
+    if act.losses:
+        return Sort.DESTRUCTIVE
+    effect = act.effect
+    if effect is Effect.WRITE or (act.runs and act.changes):
+        return Sort.IDEMPOTENT
+    if effect is Effect.MUTATE or effect is Effect.NETWORK:
+        return Sort.MUTATING
+    return Sort.UNKNOWN if act.changes else Sort.READ
+
+
+def _result(act: "Act") -> str:
+    """What came of the call: equal texts mean the same; `?` or nothing when it is not known."""
+    event = act.event
+    if not act.is_result:
+        return ""
+    failed = "!" if act.failed or act.refused else ""
+    if failed and event.error:
+        return failed + digest(event.error.encode())
+    if event.output_digest:
+        return failed + event.output_digest[-12:]
+    size = event.output_bytes
+    head = event.output_head
+    if head:
+        if size is not None and head[0] == "<" and head[-1] == ">" and " " not in head:
+            return f"?{size}"  # the name of a type: our agent's side could not read what came back
+        return failed + digest(head.encode()) + ("" if size is None else f":{size}")
+    if size == 0 or head == "":
+        return f"{failed}empty"
+    return failed or ("" if size is None else f"?{size}")
+
+
+def _plain_result(act: "Act") -> str:
+    """The same without what varies by itself; empty when there is no such form."""
+    event = act.event
+    if act.failed or act.refused:
+        key = act.error_key(Normalization.LOW)
+        if key:
+            return f"!{digest(key.encode())}"
+    head, size = event.output_head, event.output_bytes
+    if not head:
+        return ""
+    whole = not head.endswith("[cut]") and (size is None or len(head.encode()) >= size)
+    if whole:
+        return f"~{digest(clean_result(head).encode())}"
+    return f"~{digest(clean_result(head).encode())}:{size}" if act.runs else ""
+
+
+def _alike(one: str, other: str) -> bool:
+    if one == other:
+        return True
+    text, colon, size = one.partition(":")
+    other_text, other_colon, other_size = other.partition(":")
+    return bool(colon and other_colon) and text == other_text and abs(int(size) - int(other_size)) <= _SIZE_BYTES
+
+
+def _is_spaced(act: "Act", known: Known) -> bool:
+    if act.index > int(known.rows[-1][1]) + 1:
+        return False
+    began_ms = act.call.time_ms if act.call is not None else act.time_ms - int(act.event.duration_ms or 0)
+    return began_ms - int(known.rows[-1][0]) >= _SPACING_MS
+
+
+def _is_pending(act: "Act") -> bool:
+    """Whether the result says that something is not finished yet."""
+    text = act.event.error or act.event.output_head or ""
+    return _PENDING.search(text[:_PENDING_CHARS]) is not None

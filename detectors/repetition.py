@@ -1,0 +1,122 @@
+"""The same call again and again, and nothing comes of it.
+
+Fires: `identical_calls` when a call had the same result before, once it counts `medium`, `high` or `critical` of its
+    sort, within `window_s` or the last `last_actions` actions. A repetition counts in full when nothing was
+    learned since the last time, a quarter when something was, and anew when something was changed since. Calls
+    are the same when they differ only in what varies by itself (see `fingerprint`). Calls whose results nobody
+    tells count half.
+Quiet: another result, which is progress: a pager, a stepper; a test that is run again after an edit (errors that
+    edits do not help against: see `error_repetition`); what waits for something (see `polling`); identical
+    calls of one model turn, which are one.
+Misses: calls that are worded anew each time; results that vary in what looks like progress; repetitions with more
+    than `last_actions` other calls between them, or with a change between each and the next.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, TypeAlias
+
+import pydantic
+from pydantic import AfterValidator, Field
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, QUARTERS, sort_of
+from haltline.detectors.window import INDEX, TIME_MS, Entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+
+def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
+    if not counts[0] <= counts[1] <= counts[2]:
+        raise ValueError("medium <= high <= critical")
+    return counts
+
+
+_Count = Annotated[int, Field(ge=2, le=MAX_ROWS)]
+Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_ascending)]
+"""From how many on a repetition is medium, high, critical."""
+
+
+@dataclass(slots=True)
+class State:
+    """The last repetition."""
+
+    nearness: float = 0.0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Repetition(Detector[State]):
+    """So many identical calls with the same result, by what the call does."""
+
+    id: ClassVar[str] = "repetition"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+
+    read: Counts = (3, 4, 4)
+    """Calls that look, and programs that change nothing by what they are."""
+    idempotent: Counts = (3, 4, 5)
+    mutating: Counts = (3, 4, 5)
+    destructive: Counts = (2, 3, 3)
+    unknown: Counts = (5, 7, 10)
+    """Tools of which nothing is known."""
+    failing: Counts = (3, 4, 4)
+    """Whatever it is, when it fails each time."""
+    window_s: Annotated[float, Field(ge=0, le=2_592_000)] = 60.0
+    last_actions: Annotated[int, Field(ge=1, le=10_000)] = 20
+
+    def start(self) -> State:
+        """Nothing repeated yet."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Calls that were made before, and had the same result then."""
+        again = act.again
+        return again is not None and again.stale and not again.waits
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Counts the repetition."""
+        again = act.again
+        if again is None:
+            return None
+        newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
+        rows = _since_change([*(r for r in again.known.rows if self._is_near(r, act)), newest])
+        count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL * (0.5 if again.blind else 1.0)
+        sort = "failing" if act.failed or act.refused else sort_of(act).value
+        counts: Counts = getattr(self, sort)
+        state.nearness = min(1.0, count / counts[0])
+        if count < counts[0] or len(rows) < 2:
+            return None
+        severity = Severity.MEDIUM
+        if count >= counts[1]:
+            severity = Severity.CRITICAL if count >= counts[2] else Severity.HIGH
+        what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
+        weighed = "" if count == len(rows) else f", counted as {count:g}"
+        return self.finding(
+            "identical_calls",
+            severity,
+            f"{what}{weighed}: {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, count / counts[2]) * (0.6 if again.blind else 1.0),
+            values={"calls": len(rows), "counted": count, "sort": sort, "fingerprint": act.fingerprint},
+            thresholds={
+                "medium": counts[0],
+                "high": counts[1],
+                "critical": counts[2],
+                "window_s": self.window_s,
+                "last_actions": self.last_actions,
+            },
+        )
+
+    def near(self, state: State) -> float:
+        """The last repetition, to the first count that is a finding."""
+        return state.nearness
+
+    def _is_near(self, row: Entry, act: Act) -> bool:
+        if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
+            return True
+        return abs(act.index - int(row[INDEX])) < self.last_actions
+
+
+def _since_change(rows: list[Entry]) -> list[Entry]:
+    """The repetitions since something was changed, the first of them included."""
+    anew = [place for place, row in enumerate(rows) if row[QUARTERS] == AFTER_CHANGE]
+    return rows[anew[-1] :] if anew else rows
