@@ -14,6 +14,7 @@ from haltline.detectors.destructive_volume import DestructiveVolume
 from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.evasion import Evasion
+from haltline.detectors.hallucination import Hallucination
 from haltline.detectors.monologue import Monologue
 from haltline.detectors.polling import Polling
 from haltline.detectors.repetition import Repetition
@@ -32,6 +33,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     DestructiveVolume,
     EnvironmentGone,
     ErrorRepetition,
+    Hallucination,
     Evasion,
     Monologue,
     Polling,

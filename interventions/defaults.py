@@ -88,6 +88,9 @@ _MESSAGES: Mapping[str, str] = {
     ),
     "budget_warning": "Your budget is nearly used up. Finish what matters most, and report what is left.",
     "spend_velocity": "You are spending faster than you may. Make fewer and smaller calls.",
+    "hallucination": (
+        "You refer to things that do not exist. List what there is before you use it, and do not guess names."
+    ),
     "resource_growth": (
         "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."
     ),
