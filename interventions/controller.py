@@ -15,6 +15,9 @@ from haltline.schemas.policy import Policy, Rule
 MAX_BATCHES = 16
 """Declared batches that a session can have at once, the oldest forgotten first."""
 
+MAX_STOPPED_EARLY = 4
+"""Stops that are remembered before their kill is known, the oldest forgotten first."""
+
 
 def digest(*parts: str) -> str:
     """An id made of what it is about, so that a redelivery and a replay make the same one."""
@@ -61,6 +64,9 @@ class Standing:
     batches: list[DeclaredBatch] = field(default_factory=list)
     after_kill: int = 0
     """Attempts that were seen after the kill."""
+    stopped_early: dict[str, int] = field(default_factory=dict)
+    """By decision id: when the agent's side stopped for a kill that is not known here yet. In mode
+    `local` it decides by itself, and its answer, on another topic, can overtake the event."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> Batch | None:
         """The declared batch that covers this action on all of these targets now; the largest of several."""
@@ -101,7 +107,9 @@ class Controller:
         if chosen is not None and self._is_news(standing, chosen):
             standing.given[chosen.detector] = Given(level=_meant(chosen).value, time_ms=event.time)
             if chosen.level is Level.KILL:
-                standing.killed = Kill(chosen.decision_id, chosen.code, chosen.reason, "haltline", event.time)
+                standing.killed = kill = Kill(chosen.decision_id, chosen.code, chosen.reason, "haltline", event.time)
+                kill.stopped_at_ms = standing.stopped_early.pop(kill.decision_id, None)
+                kill.time_to_stop_ms = None if kill.stopped_at_ms is None else 0
             return chosen
         return self._verdict(event) if event.await_verdict else None
 
@@ -136,7 +144,14 @@ class Controller:
     def acknowledge(standing: Standing, feedback: Feedback) -> bool:
         """Takes in what the agent's side answers; True when a kill is now known to be carried out."""
         kill = standing.killed
-        if kill is None or feedback.stage is not Stage.STOPPED or feedback.decision_id != kill.decision_id:
+        if feedback.stage is not Stage.STOPPED:
+            return False
+        if kill is None:
+            standing.stopped_early[feedback.decision_id] = feedback.time
+            if len(standing.stopped_early) > MAX_STOPPED_EARLY:
+                del standing.stopped_early[next(iter(standing.stopped_early))]
+            return False
+        if feedback.decision_id != kill.decision_id:
             return False
         if kill.stopped_at_ms is not None:
             return False

@@ -203,6 +203,18 @@ def test_a_kill_is_done_when_its_stop_is_acknowledged(stage: Stage, known: bool,
     assert standing.killed.time_to_stop_ms == (40 if done else None)
 
 
+def test_a_stop_that_comes_before_its_kill_is_not_forgotten() -> None:
+    standing, twin = Standing(), Standing()
+    decide(finding(Severity.CRITICAL), standing=twin)
+    assert twin.killed is not None
+    for decision_id in ("x1", "x2", "x3", "x4", twin.killed.decision_id):
+        assert not Controller.acknowledge(standing, feedback(Stage.STOPPED, decision_id))
+    assert list(standing.stopped_early) == ["x2", "x3", "x4", twin.killed.decision_id]
+    decide(finding(Severity.CRITICAL), standing=standing)
+    assert standing.killed is not None
+    assert (standing.killed.stopped_at_ms, standing.killed.time_to_stop_ms) == (T0_MS + 40, 0)
+
+
 def test_a_second_acknowledgement_changes_nothing() -> None:
     standing = Standing()
     decide(finding(Severity.CRITICAL), standing=standing)

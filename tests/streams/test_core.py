@@ -230,6 +230,25 @@ def test_the_stop_is_known_once_the_agents_side_said_so() -> None:
     assert (followed.control.stopped_at, followed.control.time_to_stop_ms) == (at(12) + 70, 70)
 
 
+def test_a_stop_that_overtook_its_event_is_in_the_kills_first_record() -> None:
+    twin, session = Session(), Session()
+    twin.deletes(0, 6, 12)
+    assert twin.state is not None
+    assert twin.state.standing.killed is not None
+    session.deletes(0, 6)
+    answer = Feedback(
+        feedback_id="f1",
+        decision_id=twin.state.standing.killed.decision_id,
+        session_id="s1",
+        stage=Stage.STOPPED,
+        time=at(12),
+    )
+    session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    control = session(attempt(12)).control
+    assert control is not None
+    assert (control.stopped_at, control.time_to_stop_ms) == (at(12), 0)
+
+
 def test_every_decision_carries_its_evidence_by_offset() -> None:
     session = Session()
     followed = [session(attempt(s)) for s in (0.0, 6.0, 12.0)]
