@@ -8,6 +8,7 @@ from pydantic_core import ArgsKwargs
 
 from haltline.detectors.base import Detector
 from haltline.detectors.budget import Budget
+from haltline.detectors.context_thrash import ContextThrash
 from haltline.detectors.cycle import Cycle
 from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
@@ -28,13 +29,14 @@ from haltline.schemas.policy import Override, Policy
 
 ALL: tuple[type[Detector[Any]], ...] = (
     Budget,
+    ContextThrash,
     Cycle,
     DestructiveRepeat,
     DestructiveVolume,
     EnvironmentGone,
     ErrorRepetition,
-    Hallucination,
     Evasion,
+    Hallucination,
     Monologue,
     Polling,
     Repetition,
