@@ -43,6 +43,10 @@ _MESSAGES: Mapping[str, str] = {
         "You have done this to {target} before and are about to do it again. "
         "Check first what came of it; if it did not work, repeating it will not help. Report it instead."
     ),
+    "context_thrash": (
+        "Your context fills up again as soon as it is shortened. Read less at once, note what you found, "
+        "and drop what you do not need."
+    ),
     "retry_storm": (
         "Hardly anything that you call succeeds. Stop, look at what the failures have in common, "
         "and make one call that can work; if there is none, report it."

@@ -1,0 +1,137 @@
+"""The model's context is condensed again and again, and fills up again at once.
+
+Fires: `context_thrash` when the context fell `medium`, `high` or `critical` times within the last `last_turns` turns.
+    It falls when a turn reads at most `falls_to` of what the turn before it read, after it had only grown, for two
+    turns or more, to at least `min_tokens` and to about what it was at the fall before.
+Quiet: a session that is condensed now and then; a small call in between, after which the context is what it was;
+    contexts of parts of the work that have nothing to do with each other; turns that read more or less each time.
+Misses: sessions whose turns tell no usage; a context that is full again one turn after it was condensed.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.window import Entry, entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_TURN, _FROM, _TO = range(4, 7)
+"""Where an entry has the number of the turn, and the tokens before and after the fall."""
+
+_MAX_FALLS = 64
+_MIN_RISES = 2
+_AS_BEFORE = 0.9
+"""A context that is so close to what it was before a fall, one turn later, did not fall."""
+_ALIKE = 0.8
+"""At the next fall a context is at least so full as at the one before, if it is a limit that it comes up against."""
+_WOBBLE = 0.98
+"""Growth may go back by this."""
+
+_Count = Annotated[int, Field(ge=2, le=_MAX_FALLS)]
+
+
+@dataclass(slots=True)
+class State:
+    """The last turn's context, and the falls before it."""
+
+    turns: int = 0
+    tokens: int = 0
+    rises: int = 0
+    """In a row."""
+    falling: Entry | None = None
+    """A fall of which it is not known yet whether the context is what it was in the next turn."""
+    falls: list[Entry] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class ContextThrash(Detector[State]):
+    """So many falls of the context within so many turns."""
+
+    id: ClassVar[str] = "context_thrash"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.COMPLETED})
+
+    medium: _Count = 3
+    high: _Count = 5
+    critical: _Count = 7
+    last_turns: Annotated[int, Field(ge=4, le=10_000)] = 30
+    falls_to: Annotated[float, Field(gt=0, lt=1)] = 0.6
+    min_tokens: Annotated[int, Field(ge=1, le=2**53)] = 20_000
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "ContextThrash":
+        if not self.medium <= self.high <= self.critical:
+            raise ValueError("medium <= high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing read yet."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """What tells how much the model read."""
+        usage = act.event.usage
+        return usage is not None and usage.input_tokens + usage.cache_read_tokens > 0
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Compares what the model read with the turn before."""
+        usage = act.event.usage
+        if usage is None:
+            return None
+        tokens, last = usage.input_tokens + usage.cache_read_tokens, state.tokens
+        state.turns += 1
+        falling, state.falling = state.falling, None
+        state.tokens = tokens
+        if falling is not None and tokens >= _AS_BEFORE * int(falling[_FROM]):
+            return None  # only a small call in between
+        if tokens <= self.falls_to * last and last >= self.min_tokens and state.rises >= _MIN_RISES:
+            state.falling = entry(act, state.turns, last, tokens)
+            return None
+        if tokens < _WOBBLE * last:
+            state.rises, state.falls = 0, []  # up and down without a pattern
+            return None
+        if falling is not None:
+            state.rises = int(tokens > last)
+            return self._fell(state, act, falling)
+        state.rises += tokens > last
+        if state.falls and last < self.falls_to * tokens and tokens >= _AS_BEFORE * int(state.falls[-1][_FROM]):
+            del state.falls[-1]  # part of the work had a context of its own, and is done
+        return None
+
+    def _fell(self, state: State, act: Act, fall: Entry) -> Finding | None:
+        """Counts a fall, now that the context is smaller indeed."""
+        if state.falls:
+            before, now = int(state.falls[-1][_FROM]), int(fall[_FROM])
+            if min(before, now) < _ALIKE * max(before, now):
+                state.falls = []  # not the same limit
+        state.falls.append(fall)
+        state.falls = [f for f in state.falls[-_MAX_FALLS:] if state.turns - int(f[_TURN]) < self.last_turns]
+        count = len(state.falls)
+        reached = sum(count >= step for step in (self.medium, self.high, self.critical))
+        if not reached:
+            return None
+        return self.finding(
+            "context_thrash",
+            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            f"the context fell {count} times in {state.turns - int(state.falls[0][_TURN]) + 1} turns and "
+            f"{seconds([*state.falls, entry(act)])}s, the last time from {fall[_FROM]} to {fall[_TO]} tokens",
+            evidence(act, [*state.falls, entry(act)]),
+            confidence=min(1.0, count / self.critical),
+            values={"falls": count, "from_tokens": int(fall[_FROM]), "to_tokens": int(fall[_TO])},
+            thresholds={
+                "medium": self.medium,
+                "high": self.high,
+                "critical": self.critical,
+                "last_turns": self.last_turns,
+                "falls_to": self.falls_to,
+                "min_tokens": self.min_tokens,
+            },
+        )
+
+    def near(self, state: State) -> float:
+        """The falls, to the first count that is a finding."""
+        return min(1.0, len(state.falls) / self.medium)
