@@ -3,10 +3,12 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from benchmarks import processes
 from benchmarks.cluster import PARTITIONS, Cluster, Group
 from benchmarks.load import Load, generate
+from haltline.detectors import ALL
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
 from haltline.streams.children import Child, Children
@@ -25,11 +27,15 @@ class Engine:
     module: str
     variant: str | None = None
     """None: our worker."""
+    rules: tuple[str, ...] = ()
+    """For our worker: only these rules; none named: every default."""
 
     def start(self, children: Children, cluster: Cluster, topics: Topics, group: str) -> Child:
         """Starts it on a topic of actions, with its changelog topic made."""
         if self.variant is None:
             arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
+            if self.rules:
+                arguments += ["--policy", str(_policy_of(self.rules))]
         else:
             arguments = ["--bootstrap", cluster.bootstrap, "--prefix", topics.prefix, "--group", group]
             arguments += ["--variant", self.variant]
@@ -43,11 +49,26 @@ BARE = "benchmarks.engines.bare_loop"
 
 OURS = Engine(name="haltline worker", what="every default detector, durable state", module=processes.WORKER)
 PEERS = (
+    Engine(
+        name="haltline worker, core rules",
+        what="destruction, repeated errors, growth; durable state",
+        module=processes.WORKER,
+        rules=("destructive_repeat", "destructive_volume", "error_repetition", "resource_growth"),
+    ),
     Engine(name="stock Faust, detect", what="the same core, state to a table", module=FAUST, variant="detect"),
     Engine(name="stock Faust, count", what="JSON, a count per session in a table", module=FAUST, variant="count"),
     Engine(name="bare loop, detect", what="confluent-kafka and the same core", module=BARE, variant="detect"),
     Engine(name="bare loop, count", what="confluent-kafka, orjson, a dictionary", module=BARE, variant="count"),
 )
+
+
+def _policy_of(rules: tuple[str, ...]) -> Path:
+    """A policy document in which only these rules are enabled."""
+    file = Path("build") / "bench-policy.yaml"
+    file.parent.mkdir(exist_ok=True)
+    off = "".join(f"  {detector.id}: {{enabled: false}}\n" for detector in ALL if detector.id not in rules)
+    file.write_text(f"name: bench\nrules:\n{off}")
+    return file
 
 
 def changelog_of(engine: Engine, group: str) -> str:
@@ -91,7 +112,8 @@ def measure(
     at_most_s: float,
 ) -> Throughput:
     """Run one engine until it has committed everything, or for so long after its first commit."""
-    group = f"{topics.prefix}{engine.variant or 'worker'}-{engine.module.rpartition('.')[2]}".replace(".", "-")
+    ours = "core" if engine.rules else "worker"
+    group = f"{topics.prefix}{engine.variant or ours}-{engine.module.rpartition('.')[2]}".replace(".", "-")
     changelog = changelog_of(engine, group)
     if engine.variant is None:
         cluster.make_topics(topics, changelog)
