@@ -50,7 +50,8 @@ def test_json_has_one_object_for_each_session(recorded: Path) -> None:
 
 def test_another_policy_shows_what_fares_differently(recorded: Path, tmp_path: Path) -> None:
     quiet = tmp_path / "quiet.yaml"
-    quiet.write_text("rules: {destructive_repeat: {mode: shadow}, destructive_volume: {mode: shadow}}")
+    rules = ("destructive_repeat", "destructive_volume", "repetition")
+    quiet.write_text("\n".join(["rules:", *(f"  {rule}: {{mode: shadow}}" for rule in rules)]))
     code, output = run("--policy", quiet, "--against", tmp_path / "none.yaml", recorded)
     assert (code, "none.yaml" in output) == (2, True)
     (tmp_path / "none.yaml").write_text("name: default")

@@ -40,7 +40,8 @@ def test_the_second_delete_is_warned_of() -> None:
 
 
 def test_the_policy_that_is_given_decides() -> None:
-    policy = Policy(rules={"destructive_repeat": Rule(enabled=False), "destructive_volume": Rule(enabled=False)})
+    rules = ("destructive_repeat", "destructive_volume", "repetition", "verify_mismatch")
+    policy = Policy(rules=dict.fromkeys(rules, Rule(enabled=False)))
     guard = Guard(mode="local", policy=policy)
     assert attempts(guard, 10) == ["executed"] * 10
 
