@@ -15,6 +15,7 @@ from haltline.detectors.destructive_volume import DestructiveVolume
 from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.evasion import Evasion
+from haltline.detectors.exploration_wandering import ExplorationWandering
 from haltline.detectors.hallucination import Hallucination
 from haltline.detectors.monologue import Monologue
 from haltline.detectors.polling import Polling
@@ -36,6 +37,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     EnvironmentGone,
     ErrorRepetition,
     Evasion,
+    ExplorationWandering,
     Hallucination,
     Monologue,
     Polling,

@@ -90,8 +90,10 @@ _MESSAGES: Mapping[str, str] = {
         "What you did to {target} did not have its effect, although it was reported as done. "
         "Find out why before you do it again, or report it."
     ),
-    "budget_warning": "Your budget is nearly used up. Finish what matters most, and report what is left.",
-    "spend_velocity": "You are spending faster than you may. Make fewer and smaller calls.",
+    "exploration_wandering": (
+        "You have been looking around for long without doing anything. Say what you are looking for, "
+        "or begin with what you know."
+    ),
     "hallucination": (
         "You refer to things that do not exist. List what there is before you use it, and do not guess names."
     ),
