@@ -108,6 +108,7 @@ def test_sinks_that_are_killed_stopped_and_started_under_load_write_each_record_
                 sinks[victim].process.wait(60)
                 sinks[victim] = stack.enter_context(SinkProcess(log, table, tmp_path, f"sink-{victim}-turn-{turn}"))
         wait_for_rows(table, sent * 51 // 50)
+        wait_until(lambda: all(sink.said("audit sink: reads") for sink in sinks), "the newest has begun", deadline_s=60)
         assert [sink.stop() for sink in sinks] == [EXIT_OK, EXIT_OK]
     assert_each_once(table, log.positions())
     assert log.committed("haltline-audit") == {
