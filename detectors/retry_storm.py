@@ -21,7 +21,7 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _ERROR = 4
-"""Where an entry has the kind of its error."""
+"""Where an entry has its error."""
 _MAX_STEPS = 200
 _OK, _FAILED = ".", "f"
 
@@ -77,7 +77,7 @@ class RetryStorm(Detector[State]):
         failed = act.failed or act.refused
         if failed and act.waits:
             return None
-        error = act.error_key(Normalization.HIGH) if failed else ""
+        error = act.error_key(Normalization.MEDIUM) if failed else ""
         if act.index <= state.step:
             if not error and state.steps[-1:] == _FAILED:  # some of its parallel calls succeeded
                 state.steps = state.steps[:-1] + _OK
@@ -104,14 +104,14 @@ class RetryStorm(Detector[State]):
             (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[max(reached, reached_fast) - 1],
             f"{len(fast)} steps failed in {seconds(fast)}s"
             if by_rate
-            else f"{of_last} of the last {len(state.steps)} steps failed, with {kinds} kinds of error",
+            else f"{of_last} of the last {len(state.steps)} steps failed, with {kinds} different errors",
             evidence(act, rows),
             confidence=min(1.0, max(of_last / self.critical, len(fast) / self.fast_critical)),
             values={
                 "failed": of_last,
                 "steps": len(state.steps),
                 "failed_in_window": len(fast),
-                "kinds_of_error": kinds,
+                "errors": kinds,
             },
             thresholds={
                 "medium": self.medium,

@@ -87,9 +87,9 @@ def test_the_finding_names_its_evidence() -> None:
     events = [*successes(3), *failures(15, 1000)]
     ((_, finding),) = findings(DETECTOR, events)
     assert (finding.code, finding.severity, finding.confidence) == ("retry_storm", Severity.MEDIUM, 15 / 23)
-    assert finding.reason == "15 of the last 18 steps failed, with 7 kinds of error"
+    assert finding.reason == "15 of the last 18 steps failed, with 7 different errors"
     assert [e.event_id for e in finding.evidence] == [e.event_id for e in events[3:]]
-    assert finding.values == {"failed": 15, "steps": 18, "failed_in_window": 3, "kinds_of_error": 7}
+    assert finding.values == {"failed": 15, "steps": 18, "failed_in_window": 3, "errors": 7}
 
 
 def test_it_says_how_close_it_is() -> None:
