@@ -25,6 +25,7 @@ from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, mis
 
 _PARTS = ("throughput", "latency", "recovery", "profile")
 _OURS_AT_MOST_S = 900.0
+_WIDTH = 120  # also where there is no terminal
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _Run(asked, Cluster(kafka), children, results, console).all_parts()
         finally:  # what was measured before a failure is worth having
             results.load_average.append(os.getloadavg()[0])
-            show(results, Console())
+            show(results, Console(width=_WIDTH))
             if asked.json is not None:
                 asked.json.write_bytes(orjson.dumps(results.as_json(), option=orjson.OPT_INDENT_2))
                 console.print(f"Written: {asked.json}")
