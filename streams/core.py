@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import combinations
 from typing import Any
 
 from haltline.detectors import build
@@ -15,14 +16,18 @@ from haltline.detectors.act import Act, Calls
 from haltline.detectors.base import Detector
 from haltline.detectors.classify import Classifier
 from haltline.interventions.controller import Controller, Standing, control_record, digest
+from haltline.interventions.defaults import default_mode
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
-from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.policy import Override, Policy, Rule
 
 MAX_SEEN = 64
 """Event ids that are remembered, to know an event that its producer sent twice."""
+
+ALL_MEETINGS_UP_TO = 8
+"""Overrides of one rule of which every combination is checked when the policy is loaded; of more, every pair."""
 
 _CACHED_SESSIONS = 65_536
 
@@ -104,11 +109,7 @@ class Core:
         self._default = self._watch(())
         self._watch_of = lru_cache(maxsize=_CACHED_SESSIONS)(self._look_up)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
-        for place, override in enumerate(self.policy.overrides):
-            try:
-                self._watch((override,))
-            except ValueError as error:  # it names a rule; which one of several is meant
-                raise ValueError(f"overrides.{place}.{error}") from None
+        self._check_overrides()
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: Position | None = None) -> Outcome:
         """Takes in the session's next event. Changes `state` in place."""
@@ -211,6 +212,22 @@ class Core:
             policy_version=self.policy.version,
         )
 
+    def _check_overrides(self) -> None:
+        """Overrides can be right one by one and wrong together: the ways in which they can meet are tried.
+
+        Raises ValueError naming the last override of the first way that is wrong.
+        """
+        for detector_id in dict.fromkeys(name for override in self.policy.overrides for name in override.rules):
+            touching = [(n, o) for n, o in enumerate(self.policy.overrides) if detector_id in o.rules]
+            largest = len(touching) if len(touching) <= ALL_MEETINGS_UP_TO else 2
+            for count in range(1, largest + 1):
+                for meeting in combinations(touching, count):
+                    rule = self.policy.rule(detector_id, tuple(override for _, override in meeting))
+                    try:
+                        build(Policy(rules={detector_id: rule}))
+                    except ValueError as error:
+                        raise ValueError(f"overrides.{meeting[-1][0]}.{error}") from None
+
     def _look_up(self, agent_id: str, session_id: str) -> _Watch:
         return self._watch(self.policy.overrides_for(agent_id, session_id))
 
@@ -218,8 +235,13 @@ class Core:
         detectors = build(self.policy, tuple(overrides))
         return _Watch(
             by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
-            rules={d.id: self.policy.rule(d.id, tuple(overrides)) for d in detectors},
+            rules={d.id: self._rule(d.id, tuple(overrides)) for d in detectors},
         )
+
+    def _rule(self, detector_id: str, overrides: tuple[Override, ...]) -> Rule:
+        """The rule as the policy sets it; a mode that it does not say is the detector's default."""
+        rule = self.policy.rule(detector_id, overrides)
+        return rule if "mode" in rule.model_fields_set else rule.model_copy(update={"mode": default_mode(detector_id)})
 
 
 def _is_new(state: SessionState, at: Position | None) -> bool:

@@ -31,7 +31,11 @@ def query(
 ) -> None:
     """Ask the audit table in SQL; works while the sink writes.
 
+    "offset" is a word of SQL: it wants its quotes.
+
     Example: haltline audit query "SELECT session_id, summary FROM audit WHERE level = 'KILL'"
+
+    Example: haltline audit query 'SELECT topic, partition, max("offset") FROM audit GROUP BY topic, partition'
     """
     from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
 

@@ -27,6 +27,7 @@ from haltline.streams.cli.common import (
     Timeout,
     ago,
     duration,
+    group_of,
     print_json,
     say,
     say_error,
@@ -175,7 +176,9 @@ def label(
 
 
 def _operator(bootstrap: str, prefix: str, client: Client, timeout_s: float, group: str = DEFAULT_GROUP) -> Operator:
-    return Operator(bootstrap, topics=Topics(prefix), group=group, answer_within_s=timeout_s, client=client)
+    return Operator(
+        bootstrap, topics=Topics(prefix), group=group or group_of(prefix), answer_within_s=timeout_s, client=client
+    )
 
 
 def _id(scope: ScopeKind, scope_id: str) -> str:

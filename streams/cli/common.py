@@ -46,7 +46,13 @@ Bootstrap = Annotated[
     ),
 ]
 Prefix = Annotated[
-    str, typer.Option(envvar="HALTLINE_PREFIX", help="What the names of haltline's topics begin with.", metavar="TEXT")
+    str,
+    typer.Option(
+        envvar="HALTLINE_PREFIX",
+        help="What the names of haltline's topics begin with.",
+        metavar="TEXT",
+        is_eager=True,  # the group's default is made of it
+    ),
 ]
 
 
@@ -84,7 +90,27 @@ ClientConfig = Annotated[
     ),
 ]
 NO_CLIENT_CONFIG = Client()
-Group = Annotated[str, typer.Option(envvar="HALTLINE_GROUP", help="The workers' consumer group.", metavar="NAME")]
+
+
+def group_of(prefix: str) -> str:
+    """The workers' consumer group of the topics with this prefix: two prefixes on one cluster share no state."""
+    return prefix.strip(".") or "haltline"
+
+
+def _group(ctx: typer.Context, value: str) -> str:
+    return value or group_of(ctx.params.get("prefix", DEFAULT_PREFIX))
+
+
+Group = Annotated[
+    str,
+    typer.Option(
+        envvar="HALTLINE_GROUP",
+        help="The workers' consumer group; left out: the prefix without its dot.",
+        metavar="NAME",
+        callback=_group,
+        show_default=False,
+    ),
+]
 By = Annotated[
     str,
     typer.Option(
@@ -102,7 +128,7 @@ PolicyFile = Annotated[
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 DEFAULT_PREFIX = Topics().prefix
-DEFAULT_GROUP = "haltline"
+DEFAULT_GROUP = ""
 
 
 class Commands(TyperGroup):

@@ -24,6 +24,7 @@ from haltline.streams.cli.common import (
     PolicyFile,
     Prefix,
     fail,
+    group_of,
 )
 from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafkaError, run_foreground
 from haltline.streams.log_reader import open_consumer, partitions_of
@@ -104,7 +105,10 @@ def audit(
     adopt: Annotated[
         bool, typer.Option("--adopt", help="Go on in a table that was filled from another cluster.")
     ] = False,
-    group: Annotated[str, typer.Option(help="The sinks' consumer group.", metavar="NAME")] = "haltline-audit",
+    group: Annotated[
+        str,
+        typer.Option(help="The sinks' consumer group; left out: the workers', and -audit.", metavar="NAME"),
+    ] = "",
     instance_id: Annotated[
         str | None, typer.Option(help="Name within the group that outlives a restart, unique in it.")
     ] = None,
@@ -135,7 +139,7 @@ def audit(
             storage_options=options_of(storage_option),
             sink=sink,
             adopt=adopt,
-            group=group,
+            group=group or f"{group_of(prefix)}-audit",
             instance_id=instance_id,
             flush_s=flush,
             fetch_wait_ms=fetch_wait_ms,

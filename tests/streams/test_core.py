@@ -272,6 +272,15 @@ def test_two_runs_of_the_same_events_decide_the_same() -> None:
     assert runs[0] == runs[1]
 
 
+def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
+    by_agent = Override(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
+    by_session = Override(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
+    for alone in (by_agent, by_session):
+        Core(Policy(overrides=(alone,)))
+    with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
+        Core(Policy(overrides=(by_agent, by_session)))
+
+
 def test_a_rule_that_is_not_known_is_refused() -> None:
     with pytest.raises(ValueError, match="destructive_repeat"):
         Core(Policy(rules={"destructive_repaet": Rule()}))
