@@ -16,6 +16,7 @@ from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.evasion import Evasion
 from haltline.detectors.exploration_wandering import ExplorationWandering
+from haltline.detectors.goal_drift import GoalDrift
 from haltline.detectors.hallucination import Hallucination
 from haltline.detectors.monologue import Monologue
 from haltline.detectors.polling import Polling
@@ -38,6 +39,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ErrorRepetition,
     Evasion,
     ExplorationWandering,
+    GoalDrift,
     Hallucination,
     Monologue,
     Polling,

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 
-from haltline.schemas.decisions import Level
+from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Finding, Severity
 
 LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
 """The rules that make up the loop guard: their kill is answered with one code."""
+
+_SHADOWED = frozenset({"goal_drift"})
+"""Rules that fire in sound sessions as often as in others: they are only recorded until a policy trusts them."""
 
 _BY_SEVERITY: Mapping[Severity, Level] = {
     Severity.LOW: Level.NUDGE,
@@ -31,6 +34,11 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
 def default_level(detector: str, severity: Severity) -> Level:
     """The level that a finding leads to without a word from the policy."""
     return _BY_RULE.get(detector, _BY_SEVERITY)[severity]
+
+
+def default_mode(detector: str) -> Mode:
+    """The mode of a rule without a word from the policy."""
+    return Mode.SHADOW if detector in _SHADOWED else Mode.ENFORCE
 
 
 def kill_code(detector: str) -> str:
@@ -90,6 +98,7 @@ _MESSAGES: Mapping[str, str] = {
         "What you did to {target} did not have its effect, although it was reported as done. "
         "Find out why before you do it again, or report it."
     ),
+    "goal_drift": "What you do has less and less to do with the task. Read the task again and go back to it.",
     "exploration_wandering": (
         "You have been looking around for long without doing anything. Say what you are looking for, "
         "or begin with what you know."

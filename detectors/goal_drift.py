@@ -1,0 +1,163 @@
+"""The session's actions have less and less to do with its goal.
+
+Fires: `goal_drift` (medium), once until it recovers, when over the last `window` actions (at least `min_actions`) the
+    mean alignment is below `mean` and the alignment has changed by less than `change` (a negative number): the slope of
+    the line through the alignments, times their number less one. The slope alone, as the rule was first published,
+    cannot be below -0.3 for five values or more. The alignment of an action is the greatest over the goal's paragraphs
+    of the similarity of words: `jaccard` (common words to all words), or `overlap` (to those of the shorter side).
+Quiet: without a goal; actions that say nothing (no words); work that was never close to the words of its goal.
+Misses: drift that keeps the goal's words; goals in another language than the work; a sudden change within the last few
+    actions. It compares words and not meaning, and sound work too goes from the goal's words to its own: of 357
+    recorded sessions that were resolved, `jaccard` finds 2 % and `overlap` 38 %, of 124 that were not 2 % and 47 %.
+    So nothing follows from it unless a policy says so: its mode is shadow by default.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.window import Entry, entry, evidence
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_ALIGNMENT = 4
+"""Where an entry has how well the action fits the goal."""
+_MAX_GOAL_CHARS = 8192
+_MAX_GOALS = 16
+_MAX_WORDS = 256
+"""Of one paragraph of a goal."""
+_MAX_TEXT_CHARS = 1024
+"""Of an action, what is read."""
+_MIN_WORDS = 3
+"""A paragraph, or an action, of fewer words says too little to be compared."""
+_WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{3,}|\d{3,}|[^\W\d_a-zA-Z]{2,}")
+_COMMON = frozenset((
+    "the", "and", "for", "with", "that", "this", "from", "are", "was", "not", "you", "your", "have", "has", "can",
+    "will", "should", "would", "when", "which", "what", "into", "but", "all", "any", "its", "our", "please", "there",
+    "then", "python", "python3", "bash", "cat", "grep", "sed", "echo", "import", "print", "def", "return", "self",
+    "none", "true", "false", "testbed", "eof", "dev", "null", "tmp", "usr", "bin", "to", "of", "in", "is", "it",
+    "on", "as", "be", "or", "an", "at", "by", "if", "we", "do", "my", "me", "py",
+))  # fmt: skip
+
+
+@dataclass(slots=True)
+class State:
+    """The goal's words, and how well the last actions fit them."""
+
+    goals: list[list[str]] = field(default_factory=list)
+    """By paragraph: its words."""
+    actions: list[Entry] = field(default_factory=list)
+    told: bool = False
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class GoalDrift(Detector[State]):
+    """A mean alignment below `mean` that has fallen by more than -`change` over the window."""
+
+    id: ClassVar[str] = "goal_drift"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
+
+    mean: Annotated[float, Field(gt=0, le=1)] = 0.5
+    change: Annotated[float, Field(ge=-2, lt=0)] = -0.3
+    window: Annotated[int, Field(ge=3, le=200)] = 20
+    min_actions: Annotated[int, Field(ge=3, le=200)] = 10
+    measure: Literal["overlap", "jaccard"] = "jaccard"
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "GoalDrift":
+        if self.min_actions > self.window:
+            raise ValueError("min_actions <= window")
+        return self
+
+    def start(self) -> State:
+        """No goal yet."""
+        return State()
+
+    def concerns(self, act: Act) -> bool:
+        """Attempts, and the goal."""
+        if act.event.kind is Kind.SESSION_STARTED:
+            return act.event.task is not None and act.event.task.goal != ""
+        return act.is_attempt and not act.refused
+
+    def observe(self, state: State, act: Act) -> Finding | None:
+        """Notes the goal, or how well an action fits it."""
+        if act.event.kind is Kind.SESSION_STARTED:
+            if act.event.task is not None:
+                state.goals = _goals(act.event.task.goal)
+                state.actions, state.told = [], False
+            return None
+        if not state.goals:
+            return None
+        words = _words(" ".join((act.action, *act.event.targets, _said(act.event.args)))[:_MAX_TEXT_CHARS])
+        if len(words) < _MIN_WORDS:
+            return None
+        alignment = round(max(self._alike(words, goal) for goal in state.goals), 6)
+        state.actions.append(entry(act, alignment))
+        del state.actions[: -self.window]
+        return self._look(state, act)
+
+    def near(self, state: State) -> float:
+        """How much the alignment has fallen, to what is a finding."""
+        if len(state.actions) < self.min_actions:
+            return 0.0
+        mean, change = _trend([float(e[_ALIGNMENT]) for e in state.actions])
+        return min(1.0, max(0.0, change / self.change)) if mean < self.mean else 0.0
+
+    def _look(self, state: State, act: Act) -> Finding | None:
+        if len(state.actions) < self.min_actions:
+            return None
+        mean, change = _trend([float(e[_ALIGNMENT]) for e in state.actions])
+        if mean >= self.mean or change >= self.change:
+            state.told = False
+            return None
+        if state.told:
+            return None
+        state.told = True
+        return self.finding(
+            "goal_drift",
+            Severity.MEDIUM,
+            f"the last {len(state.actions)} actions have {mean:.0%} of their words in common with the goal, and fewer"
+            f" and fewer ({change:+.2f})",
+            evidence(act, state.actions),
+            confidence=1 - mean,
+            values={"mean": round(mean, 3), "change": round(change, 3), "actions": len(state.actions)},
+            thresholds={"mean": self.mean, "change": self.change, "window": self.window},
+        )
+
+    def _alike(self, words: frozenset[str], goal: list[str]) -> float:
+        common = sum(word in words for word in goal)
+        if self.measure == "jaccard":
+            return common / (len(words) + len(goal) - common)
+        return common / min(len(words), len(goal))
+
+
+def _trend(values: list[float]) -> tuple[float, float]:
+    """Mean, and the change along the least-squares line from the first value to the last."""
+    n = len(values)
+    mean, middle = sum(values) / n, (n - 1) / 2
+    slope = sum((i - middle) * value for i, value in enumerate(values)) / sum((i - middle) ** 2 for i in range(n))
+    return round(mean, 9), round(slope * (n - 1), 9)
+
+
+def _goals(goal: str) -> list[list[str]]:
+    """The words of each paragraph, in order; of all, when no paragraph has enough."""
+    goal = goal[:_MAX_GOAL_CHARS]
+    parts = [
+        sorted(words)[:_MAX_WORDS] for part in re.split(r"\n\s*\n", goal) if len(words := _words(part)) >= _MIN_WORDS
+    ]
+    return parts[:_MAX_GOALS] or ([sorted(words)] if (words := _words(goal)) else [])
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word for found in _WORD.findall(text) if (word := found.lower()) not in _COMMON)
+
+
+def _said(args: dict[str, Any] | None) -> str:
+    if not args:
+        return ""
+    return " ".join(str(value)[:_MAX_TEXT_CHARS] for value in args.values() if isinstance(value, (str, int, list)))

@@ -1,0 +1,42 @@
+import pytest
+
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import Kind
+from haltline.schemas.policy import Override, Policy, Rule
+from haltline.streams.core import Core, SessionState
+from tests.builders import event
+
+DRIFTING = [
+    event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": "Repair invoice export rounding"}),
+    *(event(s, "edit", args={"what": "repair rounding invoice export"}) for s in range(1, 5)),
+    *(event(s, "edit", args={"what": f"beautiful holiday pictures {s}"}) for s in range(5, 15)),
+]
+
+
+@pytest.mark.parametrize(
+    ("policy", "mode", "level"),
+    [
+        pytest.param(Policy(), Mode.SHADOW, Level.ALLOW, id="without a word"),
+        pytest.param(
+            Policy(rules={"goal_drift": Rule(settings={"mean": 0.6})}), Mode.SHADOW, Level.ALLOW, id="other settings"
+        ),
+        pytest.param(
+            Policy(rules={"goal_drift": Rule(mode=Mode.ENFORCE)}), Mode.ENFORCE, Level.NUDGE, id="trusted by the policy"
+        ),
+        pytest.param(
+            Policy(overrides=(Override(session="s*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)),
+            Mode.ENFORCE,
+            Level.NUDGE,
+            id="trusted for some sessions",
+        ),
+    ],
+)
+def test_a_rule_that_cannot_be_trusted_is_shadowed(policy: Policy, mode: Mode, level: Level) -> None:
+    core, state = Core(policy), SessionState(session_id="s1")
+    outcomes = [core.on_event(state, e) for e in DRIFTING]
+    ((detection, decision),) = [
+        (d, o.decision) for o in outcomes for d in o.detections if d.finding.detector == "goal_drift"
+    ]
+    assert detection.mode == mode.value
+    assert decision is not None
+    assert (decision.mode, decision.level) == (mode, level)
