@@ -152,6 +152,7 @@ class Checkpointer:
     async def _write(self, changes: Sequence[Change], owned: dict[int, Slice]) -> int:
         breath = _Breath()
         state_bytes = 0
+        headers = {partition: ((EPOCH_HEADER, part.epoch.encode()),) for partition, part in owned.items()}
         for partition, key, value in changes:
             part = owned.get(partition)
             if part is None:
@@ -164,7 +165,7 @@ class Checkpointer:
                 self._changelog,
                 key=key,
                 value=value,
-                headers=((EPOCH_HEADER, part.epoch.encode()),),
+                headers=headers[partition],
                 partition=partition,
                 on_offset=part.wrote,
             )

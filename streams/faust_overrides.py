@@ -32,6 +32,15 @@ NO_GENERATION: Final = -1
 """aiokafka's generation when the group no longer knows this member."""
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """An event loop of the fastest kind that this system has."""
+    try:
+        import uvloop  # noqa: PLC0415  # not to be had on every system
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 class Batch(NamedTuple):
     """Records of one partition in the shape of one record, as far as Faust reads it."""
 
@@ -305,7 +314,7 @@ class BatchConsumer(Consumer):
         self._highest: dict[TP, int] = {}
 
     def _new_consumer_thread(self) -> _Thread:
-        return _Thread(self, loop=self.loop, beacon=self.beacon)
+        return _Thread(self, loop=self.loop, beacon=self.beacon, thread_loop=new_loop())
 
     def _new_offset(self, tp: TP) -> int | None:
         """The highest acknowledged offset + 1: batches of a partition are acknowledged in order.

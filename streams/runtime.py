@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, cast
 
 import faust
@@ -25,7 +25,15 @@ from faust.types import TP, StreamT
 
 from haltline.streams.changelog import ForeignWrite, Slice
 from haltline.streams.checkpoint import Checkpointer, Written
-from haltline.streams.faust_overrides import BatchConsumer, BatchScheduler, Hooks, SliceStore, StateTable, WorkerApp
+from haltline.streams.faust_overrides import (
+    BatchConsumer,
+    BatchScheduler,
+    Hooks,
+    SliceStore,
+    StateTable,
+    WorkerApp,
+    new_loop,
+)
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics
@@ -56,7 +64,7 @@ def run_worker(settings: WorkerSettings, factory: PipelineFactory, metrics: Metr
     keeps its own metrics in `metrics`, which the pipeline may share.
     """
     logging.getLogger("aiokafka").setLevel(logging.WARNING)  # it builds debug records otherwise
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         try:
             runner.run(_run(settings, factory, metrics or Metrics()))
         except Exception as failure:
@@ -378,11 +386,3 @@ def _stood_still(seconds: float) -> NoReturn:
             "another may have its partitions"
         )
     )
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop  # noqa: PLC0415  # not to be had on every system
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
