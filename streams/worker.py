@@ -1,5 +1,7 @@
 """The worker: sessions on the runtime."""
 
+import gc
+
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.core import Core
@@ -19,6 +21,9 @@ def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
         ValueError: the policy cannot be used.
 
     """
+    # Events hold no cycles and are freed by their reference counts; the states of many sessions live long, and
+    # each full collection walks all of them.
+    gc.set_threshold(50_000, 20, 100)
     core = Core(policy)
     metrics = Metrics()
 
