@@ -19,14 +19,12 @@ from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.recall import CHANGE, MAX_TRAIL, NEWS, ONCE, RECEIPT, STALE, Recall
+from haltline.detectors.recall import MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, Recall
 from haltline.detectors.repetition import Counts
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_POINTS = {STALE: 3, ONCE: 1, RECEIPT: 1, NEWS: -2, CHANGE: -6}
-"""In thirds; a call that waits, or has no result to speak of, counts nothing."""
 _OLD = (STALE, ONCE, RECEIPT)
 
 
@@ -64,7 +62,7 @@ class Cycle(Detector[State]):
             return None
         trail = [*recall.trail, act.fingerprint.partition(".")[0] + again.mark]
         period, rounds = self._rounds(trail)
-        points = _points(trail)
+        points = max(0, recall.points + POINTS.get(again.mark, 0)) / 3
         state.nearness = min(1.0, max(rounds / self.rounds[0] if rounds > 1 else 0.0, points / self.circles[0]))
         round_severity, circle_severity = _severity(rounds, self.rounds), _severity(points, self.circles)
         if round_severity is not None and (circle_severity is None or round_severity >= circle_severity):
@@ -118,14 +116,6 @@ class Cycle(Detector[State]):
         return best
 
 
-def _points(trail: list[str]) -> float:
-    """How much what is known outweighs what is new; never below nothing."""
-    thirds = 0
-    for name in trail:
-        thirds = max(0, thirds + _POINTS.get(name[-1], 0))
-    return thirds / 3
-
-
 def _severity(count: float, counts: Counts) -> Severity | None:
     if count < counts[0]:
         return None
@@ -140,7 +130,6 @@ def _thresholds(counts: Counts) -> dict[str, float | int | str]:
 
 def _rows(recall: Recall, act: Act, trail: list[str]) -> list[Entry]:
     """The calls of the trail that are still remembered, this one last."""
-    known = (recall.calls.get(name) for name in {name[:-1] for name in trail})
-    rows = [row for call in known if call is not None for row in call.rows]
+    rows = [row for name in {name[:-1] for name in trail} for row in recall.rows(name)]
     rows.sort(key=lambda row: int(row[INDEX]))
     return [*rows[-len(trail) + 1 :], entry(act)]

@@ -17,12 +17,15 @@ from haltline.schemas.events import Effect
 if TYPE_CHECKING:
     from haltline.detectors.act import Act
 
-MAX_CALLS = 24
-"""Different calls that are remembered; the one that was not made for the longest time is forgotten first."""
+MAX_ONCE = 16
+"""Different calls made once that are remembered; the oldest are forgotten first."""
+MAX_CALLS = 12
+"""Different calls made again that are remembered; the one not made for the longest time is forgotten first."""
 MAX_ROWS = 16
 """Repetitions that are remembered of each."""
-MAX_TRAIL = 40
+MAX_TRAIL = 20
 """Calls that are remembered in their order."""
+MAX_POINTS = 96
 _MAX_RESULTS = 6
 _SPACING_MS = 60_000
 """Who does nothing for so long before it makes the same call again is waiting for something."""
@@ -39,6 +42,8 @@ STALE, ONCE, RECEIPT, NEWS, CHANGE, WAIT, NOTHING = "s", "o", "r", "n", "c", "w"
 """What a call was, as the last letter of its entry in the trail: stale; stale for the first time, as when something is
 looked up again that was forgotten; or stale with a result that says little, since it is only the answer of a
 call that changes something, or may, or since nobody tells it."""
+POINTS = {STALE: 3, ONCE: 1, RECEIPT: 1, NEWS: -2, CHANGE: -6}
+"""What each adds to the points of a session that goes in circles, in thirds; the others add nothing."""
 
 _TALK = frozenset(("think", "say", "note", "plan", "reflect", "sequentialthinking", "sequential_thinking", "thought"))
 _PENDING = re.compile(
@@ -105,7 +110,10 @@ class Again:
 class Recall:
     """The calls of one session. Plain JSON values: part of its state."""
 
+    once: dict[str, list[int | str]] = field(default_factory=dict)
+    """`[result, done, time_ms, index, event_id, offset, variant]` by fingerprint, of calls made once: of most."""
     calls: dict[str, Known] = field(default_factory=dict)
+    """By fingerprint, of calls made again."""
     trail: list[str] = field(default_factory=list)
     """Fingerprint and what it was (one letter), of each of the last calls, in the order of their results."""
     resulted: bool = False
@@ -116,6 +124,8 @@ class Recall:
     """Index of the last action that told something new or changed something."""
     changed: int = 0
     waited: int = 0
+    points: int = 0
+    """How much what was known outweighs what was new, in thirds; never below nothing."""
 
     def look(self, act: "Act") -> Again | None:
         """What is known of this call; None when it is new, or one of several that were made at once."""
@@ -125,7 +135,12 @@ class Recall:
             return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self.calls.get(fingerprint)
-        if known is None or act.index <= known.done:
+        if known is None:
+            once = self.once.get(fingerprint)
+            if once is None:
+                return None
+            known = Known([str(once[0])], [[*once[2:6], FULL]], int(once[1]), str(once[6]))
+        if act.index <= known.done:
             return None
         if not act.is_result and abs(act.time_ms - int(known.rows[-1][0])) < _AT_ONCE_MS:
             return None
@@ -149,51 +164,77 @@ class Recall:
             mark = RECEIPT
         return Again(known, stale, quarters, waits, blind, results, mark)
 
+    def rows(self, fingerprint: str) -> list[list[int | float | str]]:
+        """The times that a call was made since something new came of it, as far as they are remembered."""
+        known = self.calls.get(fingerprint)
+        if known is not None:
+            return known.rows
+        once = self.once.get(fingerprint)
+        return [] if once is None else [[*once[2:6], FULL]]
+
     def note(self, act: "Act", actions: int) -> None:
         """Takes in a call after the detectors saw it; `actions`: attempts of the session so far."""
         if not act.is_result:
             self.proposes = True
-        if act.is_result and not self.resulted:
+            if self.resulted:
+                return
+        elif not self.resulted:
             self.resulted = True  # attempts were counted for want of results: begin anew
-            self.calls, self.trail = {}, []
-        elif not act.is_result and self.resulted:
-            return
+            self.once, self.calls, self.trail, self.points = {}, {}, [], 0
         fingerprint, _, variant = act.fingerprint.partition(".")
         if not fingerprint or self._is_nameless(act):
             return
         again = act.again
-        known = self.calls.pop(fingerprint, None)
-        mark = ""
-        row: list[int | float | str] = [act.time_ms, act.index, act.event.event_id, act.offset, FULL]
-        if known is None:
-            known = Known([_result(act)], [row], actions, variant)
-            mark = self._learned(act, known.results[0])
-        elif again is None or again.known is not known:
-            known.done = max(known.done, actions)
-        elif again.stale:
-            row[QUARTERS] = again.quarters
-            if again.quarters == FULL:
-                known.idle += 1
-                known.idle_ms += max(0, act.time_ms - int(known.rows[-1][0]))
-            known.rows.append(row)
-            del known.rows[:-MAX_ROWS]
-            known.done = actions
-            mark = again.mark
+        if again is not None:
+            mark = self._again(act, again, actions)
+            again.known.variant = variant
+            self.once.pop(fingerprint, None)
+            self.calls.pop(fingerprint, None)
+            self.calls[fingerprint] = again.known
+            if len(self.calls) > MAX_CALLS:
+                del self.calls[next(iter(self.calls))]
+        elif fingerprint in self.calls or fingerprint in self.once:
+            self._at_once(fingerprint, actions)
+            return
         else:
-            known.results += [result for result in again.results if result]
-            del known.results[:-_MAX_RESULTS]
-            known.rows, known.done, known.idle, known.idle_ms = [row], actions, 0, 0
-            mark = self._learned(act, again.results[0])
-        known.variant = variant
+            result = _result(act)
+            self.once[fingerprint] = [result, actions, act.time_ms, act.index, act.event.event_id, act.offset, variant]
+            if len(self.once) > MAX_ONCE:
+                del self.once[next(iter(self.once))]
+            mark = self._learned(act, result)
         if act.waits:
             self.waited = max(self.waited, act.index)
-        if mark:
-            self.trail.append(fingerprint + mark)
-            if len(self.trail) > MAX_TRAIL:
-                del self.trail[0]
-        self.calls[fingerprint] = known
-        if len(self.calls) > MAX_CALLS:
-            del self.calls[next(iter(self.calls))]
+        self.points = min(MAX_POINTS, max(0, self.points + POINTS.get(mark, 0)))
+        self.trail.append(fingerprint + mark)
+        if len(self.trail) > MAX_TRAIL:
+            del self.trail[0]
+
+    def _again(self, act: "Act", again: Again, actions: int) -> str:
+        """Notes a call that was made before; what it was."""
+        known = again.known
+        row: list[int | float | str] = [act.time_ms, act.index, act.event.event_id, act.offset, FULL]
+        known.done = actions
+        if not again.stale:
+            known.results += [result for result in again.results if result]
+            del known.results[:-_MAX_RESULTS]
+            known.rows, known.idle, known.idle_ms = [row], 0, 0
+            return self._learned(act, again.results[0])
+        row[QUARTERS] = again.quarters
+        if again.quarters == FULL:
+            known.idle += 1
+            known.idle_ms += max(0, act.time_ms - int(known.rows[-1][0]))
+        known.rows.append(row)
+        del known.rows[:-MAX_ROWS]
+        return again.mark
+
+    def _at_once(self, fingerprint: str, actions: int) -> None:
+        """Notes one more of several identical calls that were made at once."""
+        known = self.calls.get(fingerprint)
+        if known is not None:
+            known.done = max(known.done, actions)
+        else:
+            once = self.once[fingerprint]
+            once[1] = max(int(once[1]), actions)
 
     def _is_nameless(self, act: "Act") -> bool:
         """Whether it is a result that came without its beginning, so that nobody knows of what."""
@@ -231,16 +272,15 @@ def _result(act: "Act") -> str:
     failed = "!" if act.failed or act.refused else ""
     if failed and event.error:
         return failed + digest(event.error.encode())
+    size, head = event.output_bytes, event.output_head
+    if size == 0 or head == "":
+        return f"{failed}empty"
     if event.output_digest:
         return failed + event.output_digest[-12:]
-    size = event.output_bytes
-    head = event.output_head
     if head:
         if size is not None and head[0] == "<" and head[-1] == ">" and " " not in head:
             return f"?{size}"  # the name of a type: our agent's side could not read what came back
         return failed + digest(head.encode()) + ("" if size is None else f":{size}")
-    if size == 0 or head == "":
-        return f"{failed}empty"
     return failed or ("" if size is None else f"?{size}")
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from haltline.detectors.act import Act, Calls, Phase
 from haltline.detectors.classify import Classifier
-from haltline.detectors.recall import MAX_CALLS, MAX_ROWS, MAX_TRAIL, Sort, sort_of
+from haltline.detectors.recall import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL, Sort, sort_of
 from haltline.detectors.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy
@@ -89,6 +89,7 @@ def test_what_is_remembered_is_bounded() -> None:
         watched(e)
     recall = watched.calls.recall
     assert len(recall.calls) <= MAX_CALLS
+    assert len(recall.once) <= MAX_ONCE
     assert len(recall.trail) <= MAX_TRAIL
     assert all(len(known.rows) <= MAX_ROWS for known in recall.calls.values())
     assert len(orjson.dumps(recall)) < 16_384
@@ -99,9 +100,9 @@ def test_the_first_result_ends_the_counting_of_attempts() -> None:
     watched = Watched(Repetition())
     for proposed, _ in pairs:
         watched(proposed)
-    assert len(watched.calls.recall.calls) == 4
+    assert len(watched.calls.recall.once) == 4
     watched(pairs[0][1])
-    assert len(watched.calls.recall.calls) == 1
+    assert len(watched.calls.recall.once) == 1
     assert watched.calls.recall.resulted
 
 
