@@ -22,6 +22,7 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from faust.transport.utils import DefaultSchedulingStrategy
 from faust.types import TP, EventT
 from faust.types.transports import TransportT
+from mode.threads import ServiceThread, WorkerThread
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 from haltline.streams.changelog import RawRecord, Slice
@@ -41,6 +42,15 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+class Fetched(list[RawRecord]):
+    """What one fetch handed out of a partition, and the last offset that was handed out before it."""
+
+    def __init__(self, records: Iterable[RawRecord], follows: int | None) -> None:
+        super().__init__(records)
+        self.follows = follows
+        """None for the first of an assignment."""
+
+
 class Batch(NamedTuple):
     """Records of one partition in the shape of one record, as far as Faust reads it."""
 
@@ -51,16 +61,16 @@ class Batch(NamedTuple):
     timestamp_type: int
     headers: tuple[()]
     key: None
-    value: list[RawRecord]
+    value: Fetched
     checksum: None
     serialized_key_size: int
     serialized_value_size: int
 
     @classmethod
-    def of(cls, records: Sequence[RawRecord]) -> "Batch":
+    def of(cls, records: Fetched) -> "Batch":
         """Fold records of one partition; the last one's offset stands for all."""
         last = records[-1]
-        return cls(last.topic, last.partition, last.offset, last.timestamp, 0, (), None, list(records), None, -1, -1)
+        return cls(last.topic, last.partition, last.offset, last.timestamp, 0, (), None, records, None, -1, -1)
 
 
 class BatchScheduler(DefaultSchedulingStrategy):
@@ -74,7 +84,7 @@ class BatchScheduler(DefaultSchedulingStrategy):
         """The scheduler that folds these topics; records of others go through one by one."""
         return type(cls.__name__, (cls,), {"order": {topic: place for place, topic in enumerate(topics)}})
 
-    def iterate(self, records: Mapping[TP, list[Any]]) -> Iterator[tuple[TP, Any]]:
+    def iterate(self, records: Mapping[TP, Any]) -> Iterator[tuple[TP, Any]]:
         """Yield what Faust is to see of one fetch."""
         ours = [tp for tp, fetched in records.items() if tp.topic in self.order and fetched]
         for tp in sorted(ours, key=lambda tp: self.order[tp.topic]):
@@ -199,7 +209,16 @@ class WorkerApp(faust.App):
         """Nothing is kept on disk."""
 
 
+class _Daemon(WorkerThread):
+    """Ends with the process: one that is told to stop while it starts can miss it, and would keep the process."""
+
+    def __init__(self, service: ServiceThread, **kwargs: Any) -> None:
+        super().__init__(service, **kwargs)
+        self.daemon = True
+
+
 class _Thread(AIOKafkaConsumerThread):
+    Worker = _Daemon
     consumer: "BatchConsumer"
 
     def __post_init__(self) -> None:
@@ -258,11 +277,12 @@ class _Thread(AIOKafkaConsumerThread):
             records |= await super()._fetch_records(consumer, rest, timeout=wait_s, max_records=room)
         allowed = self._handed_out(records.keys())  # it may have changed while we waited
         self._passed_over |= len(allowed) < len(records)
-        records = {tp: fetched for tp, fetched in records.items() if tp in allowed}
-        for tp, fetched in records.items():
-            if fetched:
-                self.fetched[tp] = (self.fetched.get(tp, (fetched[0].offset, 0))[0], fetched[-1].offset)
-        return records
+        return {tp: self._noted(tp, fetched) for tp, fetched in records.items() if fetched and tp in allowed}
+
+    def _noted(self, tp: TP, records: list[RawRecord]) -> Fetched:
+        first, last = self.fetched.get(tp, (records[0].offset, None))
+        self.fetched[tp] = (first, records[-1].offset)
+        return Fetched(records, follows=last)
 
     def _handed_out(self, tps: Collection[TP]) -> frozenset[TP]:
         """Those whose records may be handed out now."""
