@@ -22,6 +22,12 @@ COMMANDS = (
 )
 ERRORS = ("not found: /a/1", "not found: /b/22", "permission denied", "exit code 1", "", None)
 
+TASKS = (
+    None,
+    {"goal": "delete asset a and read /srv/x", "expected_paths": ["src/**"], "limits": {"calls": 3, "cost_usd": 1.0}},
+    {"goal": "", "expected_paths": [], "limits": {}},
+)
+
 
 @st.composite
 def events(draw: st.DrawFn, session: str = "s1") -> ActionEvent:
@@ -44,6 +50,7 @@ def events(draw: st.DrawFn, session: str = "s1") -> ActionEvent:
         ),
         "output_bytes": draw(st.sampled_from((None, 0, 10, 10**5, 10**7))),
         "duration_ms": draw(st.sampled_from((None, 0.0, 5.5, 60_000.0))),
+        "task": draw(st.sampled_from(TASKS)),
         "usage": draw(
             st.none()
             | st.builds(
