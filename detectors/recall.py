@@ -131,16 +131,14 @@ class Recall:
         """What is known of this call; None when it is new, or one of several that were made at once."""
         if not act.is_result and (self.resulted or not act.is_attempt):
             return None
-        if self._is_nameless(act):
-            return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self.calls.get(fingerprint)
         if known is None:
             once = self.once.get(fingerprint)
-            if once is None:
+            if once is None or self._is_nameless(act):
                 return None
             known = Known([str(once[0])], [[*once[2:6], FULL]], int(once[1]), str(once[6]))
-        if act.index <= known.done:
+        if act.index <= known.done or self._is_nameless(act):
             return None
         if not act.is_result and abs(act.time_ms - int(known.rows[-1][0])) < _AT_ONCE_MS:
             return None
@@ -243,7 +241,7 @@ class Recall:
 
     def _learned(self, act: "Act", result: str) -> str:
         """What a call was that is not stale."""
-        if act.changes and not act.refused and (act.runs or not act.failed) and sort_of(act) is not Sort.UNKNOWN:
+        if act.changes and _is_change(act):
             self.changed = self.news = max(self.news, act.index)
             return CHANGE
         if result in {"", "empty"} or act.action in _TALK:
@@ -262,6 +260,16 @@ def sort_of(act: "Act") -> Sort:
     if effect is Effect.MUTATE or effect is Effect.NETWORK:
         return Sort.MUTATING
     return Sort.UNKNOWN if act.changes else Sort.READ
+
+
+def _is_change(act: "Act") -> bool:
+    """Whether what changes something, or may, is known to do so and was carried out."""
+    if act.runs:
+        return not act.refused  # a program that failed in the end may have done something before
+    if act.failed or act.refused:
+        return False
+    hint = act.event.effect is not None or (act.call is not None and act.call.effect != Effect.READ.value)
+    return hint or act.tool.effect is not None
 
 
 def _result(act: "Act") -> str:
