@@ -4,7 +4,8 @@ Fires: `identical_calls` when a call had the same result before, once it counts 
     sort, within `window_s` or the last `last_actions` actions. A repetition counts in full when nothing was
     learned since the last time, a quarter when something was, and anew when something was changed since. Calls
     are the same when they differ only in what varies by itself (see `fingerprint`). Calls whose results nobody
-    tells count half.
+    tells count half. `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long
+    results begin alike: the click that leads nowhere.
 Quiet: another result, which is progress: a pager, a stepper; a test that is run again after an edit (errors that
     edits do not help against: see `error_repetition`); what waits for something (see `polling`); identical
     calls of one model turn, which are one.
@@ -12,7 +13,8 @@ Misses: calls that are worded anew each time; results that vary in what looks li
     than `last_actions` other calls between them, or with a change between each and the next.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypeAlias
 
 import pydantic
@@ -20,8 +22,9 @@ from pydantic import AfterValidator, Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, QUARTERS, sort_of
-from haltline.detectors.window import INDEX, TIME_MS, Entry, evidence, seconds
+from haltline.detectors.fingerprint import clean_result, digest
+from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, QUARTERS, Again, Sort, sort_of
+from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -37,11 +40,21 @@ Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_asc
 """From how many on a repetition is medium, high, critical."""
 
 
+_STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
+"""Tools that are called again and again to get on."""
+_MIN_HEAD_CHARS = 80
+"""A shorter beginning says nothing of what came back."""
+
+
 @dataclass(slots=True)
 class State:
     """The last repetition."""
 
     nearness: float = 0.0
+    shown: str = ""
+    """How the result of the last call began that was made before."""
+    unseen: list[Entry] = field(default_factory=list)
+    """That call, and the ones just before it that are the same and whose results began in the same way."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
@@ -60,6 +73,8 @@ class Repetition(Detector[State]):
     """Tools of which nothing is known."""
     failing: Counts = (3, 4, 4)
     """Whatever it is, when it fails each time."""
+    unseen: Counts = (4, 6, 10)
+    """Calls in a row of which nothing is seen in the beginning of their results."""
     window_s: Annotated[float, Field(ge=0, le=2_592_000)] = 60.0
     last_actions: Annotated[int, Field(ge=1, le=10_000)] = 20
 
@@ -68,15 +83,17 @@ class Repetition(Detector[State]):
         return State()
 
     def concerns(self, act: Act) -> bool:
-        """Calls that were made before, and had the same result then."""
+        """Calls that were made before, and had the same result then, or may have had."""
         again = act.again
-        return again is not None and again.stale and not again.waits
+        return again is not None and not again.waits and (again.stale or not act.runs)
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts the repetition."""
         again = act.again
         if again is None:
             return None
+        if not again.stale:
+            return self._unseen(state, act, again)
         newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
         rows = _since_change([*(r for r in again.known.rows if self._is_near(r, act)), newest])
         count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL * (0.5 if again.blind else 1.0)
@@ -85,14 +102,11 @@ class Repetition(Detector[State]):
         state.nearness = min(1.0, count / counts[0])
         if count < counts[0] or len(rows) < 2:
             return None
-        severity = Severity.MEDIUM
-        if count >= counts[1]:
-            severity = Severity.CRITICAL if count >= counts[2] else Severity.HIGH
         what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
         weighed = "" if count == len(rows) else f", counted as {count:g}"
         return self.finding(
             "identical_calls",
-            severity,
+            _severity(count, counts),
             f"{what}{weighed}: {act.subject:.200}",
             evidence(act, rows),
             confidence=min(1.0, count / counts[2]) * (0.6 if again.blind else 1.0),
@@ -106,6 +120,37 @@ class Repetition(Detector[State]):
             },
         )
 
+    def _unseen(self, state: State, act: Act, again: Again) -> Finding | None:
+        """A call that may have changed something, just after the same call, and nothing of it is seen."""
+        head, size = act.event.output_head or "", act.event.output_bytes or 0
+        last = again.known.rows[-1]
+        alike = (
+            sort_of(act) is not Sort.READ
+            and len(head) >= _MIN_HEAD_CHARS
+            and size > len(head)
+            and act.index == int(last[INDEX]) + 1
+        )
+        if not alike or act.failed or act.refused or _STEPS.search(act.action):
+            state.unseen = []
+            return None
+        shown = f"{act.fingerprint} {digest(clean_result(head).encode())}"
+        if shown != state.shown or not state.unseen or state.unseen[-1][INDEX] != last[INDEX]:
+            state.shown, state.unseen = shown, [last[: QUARTERS + 1]]
+        state.unseen.append(entry(act, FULL))
+        del state.unseen[:-MAX_ROWS]
+        calls = len(state.unseen)
+        if calls < self.unseen[0]:
+            return None
+        return self.finding(
+            "no_visible_effect",
+            _severity(calls, self.unseen),
+            f"{calls} times the same call in a row, and what came back begins alike: {act.subject:.200}",
+            evidence(act, state.unseen),
+            confidence=0.5,
+            values={"calls": calls, "fingerprint": act.fingerprint},
+            thresholds={"medium": self.unseen[0], "high": self.unseen[1], "critical": self.unseen[2]},
+        )
+
     def near(self, state: State) -> float:
         """The last repetition, to the first count that is a finding."""
         return state.nearness
@@ -114,6 +159,12 @@ class Repetition(Detector[State]):
         if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
             return True
         return abs(act.index - int(row[INDEX])) < self.last_actions
+
+
+def _severity(count: float, counts: Counts) -> Severity:
+    if count < counts[1]:
+        return Severity.MEDIUM
+    return Severity.CRITICAL if count >= counts[2] else Severity.HIGH
 
 
 def _since_change(rows: list[Entry]) -> list[Entry]:

@@ -87,6 +87,10 @@ _MESSAGES: Mapping[str, str] = {
         "You have made the same call again and again, and its result was the same each time. It will be the same "
         "next time. Use what you know, change something first, or say what is missing."
     ),
+    "no_visible_effect": (
+        "You have made the same call again and again, and nothing of what it should do is seen. Check whether it has "
+        "any effect, and try another way."
+    ),
     "cycle": (
         "You are going round in circles: the same calls in turn, with the same results. Use what you know, "
         "or say what is missing."

@@ -270,6 +270,33 @@ def test_identical_calls_of_one_model_turn_are_one() -> None:
     assert severities(list(chain.from_iterable(turn))) == "mccc"
 
 
+PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."
+
+
+def click(second: float, action: str = "click", page: str = PAGE, size: int = 900) -> ActionEvent:
+    """What came back is longer than what is published of it, and differs somewhere behind that."""
+    digest = f"{round(second):016x}"
+    return event(
+        second, action, args={"on": "Month"}, output_head=page, output_bytes=size + round(second), output_digest=digest
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(times(3, click), "", id="three clicks"),
+        pytest.param(times(11, click), "mmhhhhcc", id="a click that leads nowhere"),
+        pytest.param(times(11, click, action="scroll_down"), "", id="scrolling is meant to be repeated"),
+        pytest.param(times(11, click, action="get_page"), "", id="a look that may have changed"),
+        pytest.param(times(11, click, page="ok"), "", id="a beginning that says nothing"),
+        pytest.param([click(s, page=f"{s:04d} {PAGE}") for s in range(11)], "", id="another page each time"),
+        pytest.param(rounds(9, click, lambda s: click(s, "tap")), "", id="two in turn"),
+    ],
+)
+def test_clicks_of_which_nothing_is_seen(events: Calls, found: str) -> None:
+    assert severities(events) == found
+
+
 @pytest.mark.parametrize(
     "make",
     [
