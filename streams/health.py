@@ -155,7 +155,10 @@ class HealthServer:
                 "/metrics": lambda: (HTTPStatus.OK, METRICS_TYPE, exposition()),
             }
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        try:
+            self._server = ThreadingHTTPServer((host, port), Handler)
+        except OSError as refused:
+            raise OSError(f"health: wanted to serve on {host} port {port}, came {refused}") from refused
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)

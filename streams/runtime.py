@@ -17,23 +17,15 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, cast
 
-import faust
 from faust.streams import Stream
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
 from faust.types import TP, StreamT
 
 from haltline.streams.changelog import ForeignWrite, Slice
-from haltline.streams.checkpoint import Checkpointer, Written
-from haltline.streams.faust_overrides import (
-    BatchConsumer,
-    BatchScheduler,
-    Hooks,
-    SliceStore,
-    StateTable,
-    WorkerApp,
-    new_loop,
-)
+from haltline.streams.checkpoint import Checkpointer
+from haltline.streams.faust_app import make_app, source_topic
+from haltline.streams.faust_overrides import BatchConsumer, Fetched, Hooks, new_loop
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics
@@ -41,7 +33,7 @@ from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Load, Pipeline, PipelineFactory, RawRecord
 from haltline.streams.pulse import Pulse
 from haltline.streams.recovery_watch import RecoveryWatch
-from haltline.streams.security import faust_credentials
+from haltline.streams.runtime_metrics import RuntimeMetrics
 from haltline.streams.settings import WorkerSettings
 
 __all__ = ["EXIT_FAILED", "Load", "Outbox", "Pipeline", "PipelineFactory", "RawRecord", "WorkerSettings", "run_worker"]
@@ -50,7 +42,6 @@ EXIT_FAILED: Final = 1
 
 _HOUSEKEEPING_EVERY_S = 0.05
 _LOOK_AT_RECOVERY_EVERY_S = 1.0
-_RECOVERY_BATCHES = 4
 _STOP_WITHIN_S = 20.0
 
 log = logging.getLogger(__name__)
@@ -93,7 +84,7 @@ class _Worker:
     def __init__(self, settings: WorkerSettings, factory: PipelineFactory, metrics: Metrics) -> None:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
-        self.gauges = _Gauges(metrics)
+        self.gauges = RuntimeMetrics(metrics)
         connection = {"bootstrap.servers": settings.bootstrap, **settings.client}
         self.outbox = Outbox(
             settings.bootstrap,
@@ -101,9 +92,9 @@ class _Worker:
             settings={**settings.client, **settings.producer},
         )
         _same_partitions(self.outbox, (*settings.sources, settings.changelog))
-        self.app, self.store = _app(settings, Hooks(on_giving_up=self.on_giving_up, on_assigned=self.on_assigned))
+        self.app, self.store = make_app(settings, Hooks(on_giving_up=self.on_giving_up, on_assigned=self.on_assigned))
         self.store.on_recovered = self.on_recovered
-        self.app.agent(self.app.topic(*settings.sources, **_RAW), name="batches")(self.consume)
+        self.app.agent(source_topic(self.app, settings), name="batches")(self.consume)
         self.pulse = Pulse(settings.stood_still_s or settings.session_timeout_s, _stood_still)
         self.checkpointer = Checkpointer(
             factory,
@@ -174,14 +165,28 @@ class _Worker:
         async for event in cast("Stream[Any]", stream).noack().events():
             if self.holding:
                 continue
-            records: Sequence[RawRecord] = event.message.value
+            records: Fetched = event.message.value
             try:
+                self.check_order(event.message.tp, records)
                 self.checkpointer.process(records, event.ack)
             except Exception as failure:
                 end_process(failure)  # Faust would start the agent again, without what it held
             last = records[-1]
             self.done[event.message.tp] = (last.offset, last.timestamp)
             self.gauges.events[last.topic,].inc(len(records))
+            records.clear()  # the event is held until its checkpoint, and a slow broker may hold that up
+
+    def check_order(self, tp: TP, records: Fetched) -> None:
+        """No batch may be missing before this one: a state that is ahead passes over what comes later.
+
+        Raises RuntimeError. The next start reads from the committed offset, and misses nothing.
+        """
+        processed = self.done[tp][0] if tp in self.done else None
+        if processed != records.follows:
+            raise RuntimeError(
+                f"{tp.topic} partition {tp.partition}: wanted the batch after offset {processed}, "
+                f"came the one after {records.follows}, from {records[0].offset}: what is between got lost in Faust"
+            )
 
     async def commit(self) -> None:
         """Commit what is acknowledged."""
@@ -192,7 +197,7 @@ class _Worker:
         while True:
             await asyncio.sleep(self.settings.checkpoint_interval_s)
             if self.ours and not self.holding:
-                self.gauges.checkpointed(await self.checkpointer.checkpoint(), self.ours.values())
+                self.gauges.checkpointed(await self.checkpointer.checkpoint())
 
     async def housekeeping(self) -> None:
         """See failed deliveries and a crashed Faust at once."""
@@ -211,7 +216,7 @@ class _Worker:
         while True:
             await asyncio.sleep(_LOOK_AT_RECOVERY_EVERY_S)
             recovery = self.recovery()
-            self.gauges.recovery(self.recovered(), len(self.sources), recovery.active_remaining_total())
+            self.gauges.recovery(self.ours.values(), len(self.sources), recovery.active_remaining_total())
             if self.recovered() or not self.sources:
                 watch.rest()
             else:
@@ -251,6 +256,10 @@ class _Worker:
             part = self.store.slice(tp.partition)
             part.claim(self.generation, time.time_ns() // 1_000_000, last_offsets[tp])
             self.ours[tp.partition] = part
+            if part.late:
+                log.warning("changelog partition %d: %d keys are written anew", tp.partition, len(part.late))
+            if part.skipped:
+                log.error("changelog partition %d: %d records have no key, and are nothing", tp.partition, part.skipped)
 
     def recovery(self) -> Recovery:
         """Faust's recovery service."""
@@ -304,72 +313,6 @@ class _Worker:
                     part.ends_at(end)
                 except ForeignWrite as failure:
                     end_process(failure)
-
-
-class _Gauges:
-    """The runtime's own metrics, bound once."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self.events = metrics.children("events_processed_total")
-        self.rebalances = metrics.counter("rebalances_total")
-        self._seconds = metrics.histogram("checkpoint_duration_seconds")
-        self._state_bytes = metrics.counter("state_bytes_total")
-        self._states = metrics.counter("states_written_total")
-        self._sessions = metrics.gauge("sessions")
-        self._ready = metrics.gauge("ready")
-        self._assigned = metrics.gauge("assigned_partitions")
-        self._remaining = metrics.gauge("recovery_remaining_records")
-
-    def checkpointed(self, written: Written, slices: Iterable[Slice]) -> None:
-        """After a checkpoint."""
-        self._seconds.observe(written.seconds)
-        self._state_bytes.inc(written.state_bytes)
-        self._states.inc(written.states)
-        self._sessions.set(sum(len(part.values) for part in slices))
-
-    def recovery(self, recovered: bool, assigned: int, remaining: int) -> None:
-        """Now and then."""
-        self._ready.set(recovered)
-        self._assigned.set(assigned)
-        self._remaining.set(0 if recovered else remaining)
-
-
-_RAW: Final[dict[str, Any]] = {"key_serializer": "raw", "value_serializer": "raw", "value_type": bytes}
-
-
-def _app(settings: WorkerSettings, hooks: Hooks) -> tuple[faust.App, SliceStore]:
-    app = WorkerApp(
-        settings.group,
-        buffered_changelog_batches=settings.buffered_batches,
-        broker=";".join(f"aiokafka://{address}" for address in settings.bootstrap.split(",")),
-        ConsumerScheduler=BatchScheduler.folding((*settings.sources, settings.changelog)),
-        Table=StateTable,
-        store="memory://",
-        web_enabled=False,
-        topic_allow_declare=False,
-        topic_disable_leader=True,
-        stream_wait_empty=False,
-        stream_buffer_maxsize=settings.buffered_batches,
-        consumer_auto_offset_reset="earliest",
-        consumer_group_instance_id=settings.instance_id,
-        consumer_max_fetch_size=settings.fetch_max_bytes,
-        broker_max_poll_records=settings.max_poll_records,
-        broker_credentials=faust_credentials(settings.client),
-        broker_request_timeout=max(90.0, settings.session_timeout_s),
-        broker_session_timeout=settings.session_timeout_s,
-        broker_heartbeat_interval=settings.session_timeout_s / 3,
-        broker_rebalance_timeout=settings.rebalance_timeout_s,
-        broker_commit_interval=settings.checkpoint_interval_s,
-        table_standby_replicas=settings.standby_replicas,
-    )
-    app.transport.Consumer = BatchConsumer.made(  # type: ignore[misc]  # read from the object
-        hooks,
-        fetch_wait_ms=settings.fetch_wait_ms,
-        max_poll_records=settings.max_poll_records,
-        first_topics=settings.sources[:-1],
-    )
-    table = app.Table(settings.table, key_type=bytes, value_type=bytes, recovery_buffer_size=_RECOVERY_BATCHES)
-    return app, cast(SliceStore, table.data)
 
 
 def _same_partitions(outbox: Outbox, topics: Sequence[str]) -> None:
