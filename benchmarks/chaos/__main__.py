@@ -113,12 +113,12 @@ class Run:
         return [verify.check_lag(committed, end), verify.check_ends(codes), *self.compare(traffic)]
 
     def start_all(self) -> None:
-        base = processes.worker_arguments(self.kafka.bootstrap, self.topics.prefix, _GROUP)
+        base = ["worker", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--group", _GROUP]
         for number, name in enumerate(self.workers):
             static = ["--instance-id", name] if number % 2 == 0 else []
             self.fleet.add(name, [*base, "--session-timeout", f"{self.session_timeout_s:g}", *static])
         audit = ["audit", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix]
-        self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1", "--metrics-port", "0"])
+        self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1"])
 
     def conduct(self, traffic: Traffic, plan: Sequence[Step]) -> None:
         """Follow the plan while the load runs, and go on until both have ended."""
@@ -172,13 +172,13 @@ class Run:
         return False
 
     def settle(self) -> tuple[int, int]:
-        """Wait until everything is committed; what is committed, and what there is."""
+        """Wait until everyone is back and everything is committed; what is committed, and what there is."""
         watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
         deadline = time.monotonic() + _SETTLE_WITHIN_S
         while True:
             self.fleet.supervise()
             committed, end = watched.committed(), watched.end()
-            if committed == end or time.monotonic() > deadline:
+            if (committed == end and self.fleet.all_ready()) or time.monotonic() > deadline:
                 watched.close()
                 self.fleet.note("all", f"committed {committed:,} of {end:,}")
                 return committed, end

@@ -3,14 +3,18 @@
 import os
 import random
 import signal
+import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.request import urlopen
 
 from benchmarks import processes
 from haltline.streams.children import Child, Children
 
 _RESTART_AFTER_S = (0.2, 2.0)
+_ANSWER_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Member:
 
     name: str
     arguments: Sequence[str]
+    port: int
+    """Where it says that it is ready."""
     child: Child
     lives: int = 1
     struck: str | None = None
@@ -50,7 +56,9 @@ class Fleet:
 
     def add(self, name: str, arguments: Sequence[str]) -> None:
         """Starts a process and keeps it running from now on."""
-        self.members[name] = Member(name, arguments, self._start(name, 1, arguments))
+        port = _free_port()
+        arguments = [*arguments, "--metrics-port", str(port)]
+        self.members[name] = Member(name, arguments, port, self._start(name, 1, arguments))
 
     def note(self, whom: str, what: str) -> None:
         """Adds to the story."""
@@ -106,6 +114,10 @@ class Fleet:
                 member.restart_at = member.struck = None
                 self.note(member.name, f"started again, life {member.lives}")
 
+    def all_ready(self) -> bool:
+        """Whether each of them runs, and says that it has what it needs."""
+        return all(member.child.exit_code is None and _is_ready(member.port) for member in self.members.values())
+
     def end(self, name: str) -> int:
         """Ends a process for good, in order; returns its exit status."""
         member = self.members.pop(name)
@@ -124,6 +136,20 @@ class Fleet:
 
     def _start(self, name: str, life: int, arguments: Sequence[str]) -> Child:
         return self.children.start_module(f"{name}.{life}", self.module, arguments, must_run=False)
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=_ANSWER_WITHIN_S) as answer:
+            return bool(answer.status == HTTPStatus.OK)
+    except OSError:  # nobody listens yet, or it says no
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _last_line(child: Child) -> str:
