@@ -20,7 +20,7 @@ from haltline.detectors.window import Entry
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 
-_BUCKETS = 12
+_BUCKETS = 6
 """A window is moved on by this part of it."""
 _MAX_SOURCES = 16
 _OTHER = "other"
@@ -81,6 +81,14 @@ class SpendVelocity(Detector[State]):
         tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
         if not (tokens or usage.cost_usd) or not self._add(state, act, usage.cost_usd, float(tokens)):
             return None
+        cost, tokens_in_all = _sums(state)
+        per_min = 60 / self.window_s
+        if (
+            not state.told
+            and (self.cost_usd_per_min is None or cost * per_min <= self.cost_usd_per_min)
+            and (self.tokens_per_min is None or tokens_in_all * per_min <= self.tokens_per_min)
+        ):
+            return None
         worst: Finding | None = None
         for unit, which, limit in self._limits():
             found = self._look(state, act, unit, which, limit)
@@ -98,7 +106,7 @@ class SpendVelocity(Detector[State]):
         return [(unit, which, limit) for unit, which, limit in both if limit is not None]
 
     def _rate(self, state: State, which: int) -> float:
-        return sum(bucket.spent[which] for bucket in state.buckets) * 60 / self.window_s
+        return _sums(state)[which] * (60 / self.window_s)
 
     def _add(self, state: State, act: Act, cost: float, tokens: float) -> bool:
         """False: it is older than the window."""
@@ -107,7 +115,9 @@ class SpendVelocity(Detector[State]):
         newest = buckets[-1].number if buckets else number
         if number <= newest - _BUCKETS:
             return False
-        bucket = next((b for b in reversed(buckets) if b.number == number), None)
+        bucket = buckets[-1] if buckets and newest == number else None
+        if bucket is None:
+            bucket = next((b for b in buckets if b.number == number), None)
         if bucket is None:
             bucket = Bucket(number)
             buckets.append(bucket)
@@ -153,6 +163,15 @@ class SpendVelocity(Detector[State]):
         found = {str(b.largest[0]): int(b.largest[1]) for b in state.buckets if b.largest}
         found.pop(act.event.event_id, None)
         return (*(act.evidence_of(event_id, offset) for event_id, offset in found.items()), act.evidence)
+
+
+def _sums(state: State) -> tuple[float, float]:
+    """US dollars and tokens within the window."""
+    cost = tokens = 0.0
+    for bucket in state.buckets:
+        cost += bucket.spent[_COST]
+        tokens += bucket.spent[_TOKENS]
+    return cost, tokens
 
 
 def _sources(act: Act) -> list[str]:

@@ -51,8 +51,8 @@ def test_fires(settings: dict[str, Any], events: Sequence[ActionEvent], fires: l
 def test_it_says_where_the_money_went() -> None:
     events = [
         paid(1, 3, agent_id="main"),
-        paid(7, 2, tool="web_search", agent_id="scout"),
-        paid(13, 6, tool="", agent_id="main", kind=Kind.MODEL_TURN, model="big-one"),
+        paid(11, 2, tool="web_search", agent_id="scout"),
+        paid(21, 6, tool="", agent_id="main", kind=Kind.MODEL_TURN, model="big-one"),
     ]
     ((_, finding),) = findings(SpendVelocity(), events)
     assert finding.values == {
@@ -80,5 +80,5 @@ def test_only_so_many_sources_are_remembered() -> None:
     watched = Watched(SpendVelocity())
     for second in range(1000):
         watched(paid(second / 10, 1, tool=f"tool_{second}", agent_id=f"agent {second}"))
-    assert len(watched.state.buckets) == 12
+    assert len(watched.state.buckets) == 6
     assert max(len(bucket.sources) for bucket in watched.state.buckets) == 34
