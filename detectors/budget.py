@@ -74,13 +74,13 @@ class Budget(Detector[State]):
         used = state.used
         used["duration_s"] = max(used.get("duration_s", 0.0), (event.time - state.first_ms) / 1000)
         if act.is_attempt and not act.refused:
-            used["calls"] = used.get("calls", 0) + 1
+            used["calls"] = used.get("calls", 0.0) + 1
         usage = event.usage
         if usage is not None:
             tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
             for name, amount in (("tokens", tokens), ("cost_usd", usage.cost_usd), ("file_ops", usage.file_ops)):
                 if amount:
-                    used[name] = used.get(name, 0) + amount  # type: ignore[index,call-overload]  # names are resources
+                    used[name] = used.get(name, 0.0) + amount  # type: ignore[index,call-overload]  # names are resources
         worst: Finding | None = None
         for resource, limit in limits.items():
             found = self._look(state, act, resource, limit)

@@ -37,6 +37,12 @@ _HINTS = (".env", "secret", ".git/", "/etc", ".ssh", "authorized_keys", "id_", "
           ".npmrc", ".pypirc", ".pgpass", ".azure", "gcloud", ".docker/", "vault-token", "service", ".pem", ".p12",
           ".pfx")  # fmt: skip
 _SYSTEM = re.compile(r"^/(?:usr|bin|sbin|lib\w*|opt|proc|sys|dev|nix|snap|System|Library)(?:/|$)")
+_PROJECT = re.compile(
+    r"(?:^|/)(?:README|CHANGELOG|CONTRIBUTING|LICENSE|AGENTS|CLAUDE)(?:\.\w+)?$|(?:^|/)(?:pyproject\.toml|setup\.(?:cfg|py)"
+    r"|tox\.ini|pytest\.ini|conftest\.py|requirements[\w-]*\.txt|package\.json|tsconfig\.json|Makefile|Cargo\.toml|go\.mod"
+    r"|mix\.exs|pom\.xml|build\.gradle|\.gitignore|\.editorconfig)$"
+)
+"""What is looked at to find one's way in a project."""
 _DEPENDENCIES = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|deps|vendor)(?:/|$)")
 
 
@@ -61,10 +67,10 @@ def critical(path: str, *, changes: bool) -> Critical:
 
 
 def is_incidental(path: str, *, changes: bool) -> bool:
-    """Whether a task touches it whatever it is about: scratch, and programs and libraries that are only looked at."""
+    """Whether any task touches it: scratch; to look at, programs, libraries and a project's description."""
     if badness(path, everything=False) is Badness.SCRATCH or path in ("", ".", "/", "~") or path.startswith("/dev/"):
         return True
-    return not changes and (_SYSTEM.search(path) or _DEPENDENCIES.search(path)) is not None
+    return not changes and any(known.search(path) is not None for known in (_SYSTEM, _DEPENDENCIES, _PROJECT))
 
 
 def in_scope(path: str, globs: tuple[str, ...], *, changes: bool) -> bool:

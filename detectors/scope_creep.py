@@ -8,10 +8,12 @@ Fires: `scope_creep` (high) on each further path outside of the declared scope w
     schedules under /etc). Critical are `.env`, `config/secret*`, `secrets/`, keys, credentials, and, to change,
     `.git/` and `/etc/`.
     The scope: `expected_paths` of the task and of the settings, and the paths that the task's goal names.
-Quiet: without a declared scope, everything but changes of critical paths; scratch; what the session itself made;
-    looking at programs and libraries, and at folders on the way to the scope; templates (`.env.example`).
-Misses: files that programs open on their own (`pip`, a test run, code); links; paths in results; a scope that was
-    declared to another worker's state before a reset; `git` commands that change `.git` by themselves.
+Quiet: without a declared scope, everything but changes of critical paths; scratch; what the session itself makes, such
+    as the helper scripts that every sound agent writes beside its work; looking at programs, libraries, a project's own
+    description (`pyproject.toml`) and folders on the way to the scope; templates (`.env.example`).
+Misses: new files outside of the scope, and files there that are written anew without having been looked at; files
+    that programs open on their own (`pip`, a test run, code); links; paths in results; a scope that was declared
+    before an operator's reset; `git` commands that change `.git` by themselves.
 """
 
 import re
@@ -33,6 +35,8 @@ _MAX_PATHS = 256
 _MAX_PATH_CHARS = 240
 _MAX_EXPECTED = 128
 _MAX_EVIDENCE = 16
+_EDITS = re.compile(r"edit|replace|insert|patch|append|update", re.IGNORECASE)
+"""Names of tools that write to what is there."""
 _WORD = re.compile(r"[\w.~@+/*-]+")
 
 _OUTSIDE = 4
@@ -95,13 +99,17 @@ class ScopeCreep(Detector[State]):
         crept = False
         for whole, changes in accesses(act):
             path = whole[:_MAX_PATH_CHARS]
-            if own.get(f"path={path}") or scope.is_incidental(path, changes=changes):
+            if scope.is_incidental(path, changes=changes):
                 continue
             covered = scope.in_scope(path, globs, changes=changes)
             if not covered:
+                if _is_own(own, path):
+                    continue
                 found = self._critical(state, act, path, changes=changes, declared=declared)
                 if found is not None and (worst is None or found.severity > worst.severity):
                     worst = found
+                if found is None and changes and _is_new(act, path):
+                    continue
             if declared:
                 crept = _note(state, act, path, outside=not covered) or crept
         if worst is not None or not crept:
@@ -171,6 +179,26 @@ def _note(state: State, act: Act, path: str, *, outside: bool) -> bool:
     if len(state.paths) > _MAX_PATHS:
         del state.paths[next(iter(state.paths))]
     return outside
+
+
+def _is_own(own: dict[str, bool], path: str) -> bool:
+    """Whether the session made it: by its whole path, or by the end of it where one of them is relative."""
+    if own.get(f"path={path}"):
+        return True
+    absolute = path.startswith("/")
+    for target, ours in own.items():
+        other = target[5:]
+        if ours and target.startswith("path=") and other.startswith("/") is not absolute:
+            longer, shorter = (path, other) if absolute else (other, path)
+            if longer.endswith(f"/{shorter}"):
+                return True
+    return False
+
+
+def _is_new(act: Act, path: str) -> bool:
+    """Whether the action makes the file: helper scripts beside the work are what every sound agent writes."""
+    edits = not act.runs and _EDITS.search(act.action) is not None
+    return not edits and f"path={path}" in act.creates
 
 
 def _paths_in(goal: str) -> list[str]:

@@ -6,6 +6,7 @@ import signal
 import uuid
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -16,6 +17,11 @@ from haltline.streams.topics import create_topics
 from tests.mock_cluster import MockCluster
 
 PARTITIONS = 4
+
+# A desk looks for new examples with every run; CI tells whether a change broke the known ones, the same each time.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI") == "true":
+    hypothesis.settings.load_profile("ci")
 
 # A runner started in the background of a shell ignores Ctrl-C, and what it starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -70,6 +70,7 @@ def test_critical(path: str, changed: str, read: str) -> None:
         (".", True, True),
         ("/usr/lib/python3/os.py", False, True),
         ("lib/site-packages/django/db.py", False, True),
+        ("pyproject.toml", False, True),
         ("src/main.py", False, False),
     ],
 )

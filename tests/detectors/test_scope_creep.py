@@ -72,10 +72,27 @@ def write(second: float, path: str) -> ActionEvent:
             [started("src/**"), *(write(s, f"/tmp/{s}.py") for s in range(1, 9))], [], id="scratch"
         ),
         pytest.param(
+            [started("src/**"), *(event(s, "create_file", f"path=helper{s}.py") for s in range(1, 9))],
+            [],
+            id="new files beside the work",
+        ),
+        pytest.param(
+            [started("src/**"), *(event(s, "edit_file", f"path=other/{s}.py") for s in range(1, 5))],
+            [(4, *CREEP)],
+            id="edits of what is there",
+        ),
+        pytest.param(
+            [started("src/**"), bash(1, "cat > a.py <<'E'\nx\nE"),
+             *(bash(s, "cd /w && python a.py") for s in range(2, 9)),
+             *(read(s, f"/w/src/{s}.py") for s in range(9, 13)), read(13, "/w/o/a.txt"), read(14, "/w/a.py")],
+            [],
+            id="its own file by its whole path",
+        ),
+        pytest.param(
             [started("src/**"), *(bash(s, f"cat > out{s}.py\npython out{s}.py") for s in range(1, 4)),
              *(bash(s, f"cat out{s - 3}.py") for s in range(4, 7))],
             [],
-            id="what the session itself made counts once",
+            id="what the session itself made",
         ),
         pytest.param(
             [started("src/**"), *(bash(s, f"sed -n 1,9p /usr/lib/python3/m{s}.py") for s in range(1, 9))],
