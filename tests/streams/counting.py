@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -101,18 +102,14 @@ T = TypeVar("T")
 
 def answered(ask: Callable[[], T]) -> T:
     """What the broker answers, asked again while it moves, starts, or has only just made the topic."""
-    answers: list[T] = []
-
-    def once() -> bool:
+    deadline = time.monotonic() + 60
+    while True:
         try:
-            answers.append(ask())
+            return ask()
         except KafkaException as failed:
-            if failed.args[0].code() not in _COMES_BACK:
+            if failed.args[0].code() not in _COMES_BACK or time.monotonic() > deadline:
                 raise
-        return bool(answers)
-
-    wait_until(once, "the broker answers", deadline_s=60)
-    return answers[0]
+        time.sleep(0.05)
 
 
 _COMES_BACK = {

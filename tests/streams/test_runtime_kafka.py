@@ -158,7 +158,8 @@ def test_partitions_move_between_workers_under_load_and_each_record_counts_once(
 
 def members(site: Site) -> int:
     def ask() -> ConsumerGroupDescription:
-        description: ConsumerGroupDescription = site.admin.describe_consumer_groups([site.group])[site.group].result()
+        asked = site.admin.describe_consumer_groups([site.group], request_timeout=5)
+        description: ConsumerGroupDescription = asked[site.group].result()
         return description
 
     described = answered(ask)
