@@ -19,13 +19,14 @@ from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.recall import MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, Recall
+from haltline.detectors.recall import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, Recall
 from haltline.detectors.repetition import Counts
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_OLD = (STALE, ONCE, RECEIPT)
+_OLD = (STALE, ONCE, RECEIPT, BLIND)
+_WEAK = (RECEIPT, BLIND)
 
 
 @dataclass(slots=True)
@@ -109,7 +110,7 @@ class Cycle(Detector[State]):
                 if sorted(name[:-1] for name in trail[end - period : end]) != newest:
                     break
                 rounds, end = rounds + 1, end - period
-            if rounds > 1 and any(name[-1] == RECEIPT for name in trail[-period:]):
+            if rounds > 1 and any(name[-1] in _WEAK for name in trail[-period:]):
                 rounds = (rounds + 1) // 2
             if rounds > 1 and rounds * period > best[0] * best[1]:
                 best = (period, rounds)

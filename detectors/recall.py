@@ -26,7 +26,9 @@ MAX_ROWS = 16
 MAX_TRAIL = 20
 """Calls that are remembered in their order."""
 MAX_POINTS = 96
-_MAX_RESULTS = 6
+_MAX_RESULTS = 4
+MIN_ANSWER_CHARS = 80
+"""A longer result is more than a receipt."""
 _SPACING_MS = 60_000
 """Who does nothing for so long before it makes the same call again is waiting for something."""
 _AT_ONCE_MS = 100
@@ -38,16 +40,16 @@ FULL, AFTER_NEWS, AFTER_CHANGE = 4, 1, 0
 """How much a repetition counts, in quarters."""
 QUARTERS = 4
 """Where a row has it."""
-STALE, ONCE, RECEIPT, NEWS, CHANGE, WAIT, NOTHING = "s", "o", "r", "n", "c", "w", "e"
+STALE, ONCE, RECEIPT, BLIND, NEWS, CHANGE, WAIT, NOTHING = "s", "o", "r", "b", "n", "c", "w", "e"
 """What a call was, as the last letter of its entry in the trail: stale; stale for the first time, as when something is
-looked up again that was forgotten; or stale with a result that says little, since it is only the answer of a
-call that changes something, or may, or since nobody tells it."""
-POINTS = {STALE: 3, ONCE: 1, RECEIPT: 1, NEWS: -2, CHANGE: -6}
+looked up again that was forgotten; stale with a result that says little, since it is only the answer of a call
+that changes something, or may; repeated, and nobody tells with what result."""
+POINTS = {STALE: 3, ONCE: 1, NEWS: -2, CHANGE: -6}
 """What each adds to the points of a session that goes in circles, in thirds; the others add nothing."""
 
 _TALK = frozenset(("think", "say", "note", "plan", "reflect", "sequentialthinking", "sequential_thinking", "thought"))
 _PENDING = re.compile(
-    r"\b(?:pending|queued|in[ _-]progress|not (?:yet )?(?:ready|finished|completed?|available|started)"
+    r"\b(?:pending|queued|in[ _-]progress|not (?:yet )?(?:ready|finished|completed?|started)|not yet available"
     r"|still (?:running|waiting|processing|building|starting)|connection refused|temporarily unavailable"
     r"|try again (?:later|in)|please wait|service unavailable)\b"
     r"|(?:status|state|phase|progress)\W{1,5}(?:running|starting|building|creating|waiting|scheduled|updating|deploying"
@@ -62,7 +64,7 @@ class Sort(StrEnum):
     """What a call does, for how often it may be repeated."""
 
     READ = "read"
-    """Looks, or runs a program that changes nothing by what it is."""
+    """Looks, or runs a program that changes nothing by what it is; or is not known, and answers at length."""
     IDEMPOTENT = "idempotent"
     """Writes: doing it again leaves the same."""
     MUTATING = "mutating"
@@ -85,7 +87,7 @@ class Known:
     variant: str = ""
     """What was left out of its fingerprint the last time."""
     idle: int = 0
-    """How often it was repeated with nothing learned or done in between, since something new came of it."""
+    """How often it was repeated with nothing learned in between, since something new came of it or was changed."""
     idle_ms: int = 0
     """How long that took."""
 
@@ -158,7 +160,9 @@ class Recall:
         mark = STALE if len(known.rows) > 1 else ONCE
         if waits:
             mark = WAIT
-        elif blind or (act.changes and not act.failed):
+        elif blind:
+            mark = BLIND
+        elif act.changes and not act.failed and sort_of(act) is not Sort.READ:
             mark = RECEIPT
         return Again(known, stale, quarters, waits, blind, results, mark)
 
@@ -221,6 +225,8 @@ class Recall:
         if again.quarters == FULL:
             known.idle += 1
             known.idle_ms += max(0, act.time_ms - int(known.rows[-1][0]))
+        elif again.quarters == AFTER_CHANGE:
+            known.idle = known.idle_ms = 0
         known.rows.append(row)
         del known.rows[:-MAX_ROWS]
         return again.mark
@@ -244,7 +250,7 @@ class Recall:
         if act.changes and _is_change(act):
             self.changed = self.news = max(self.news, act.index)
             return CHANGE
-        if result in {"", "empty"} or act.action in _TALK:
+        if result == "empty" or act.action in _TALK:
             return WAIT if act.waits else NOTHING
         self.news = max(self.news, act.index)
         return NEWS
@@ -259,7 +265,9 @@ def sort_of(act: "Act") -> Sort:
         return Sort.IDEMPOTENT
     if effect is Effect.MUTATE or effect is Effect.NETWORK:
         return Sort.MUTATING
-    return Sort.UNKNOWN if act.changes else Sort.READ
+    if not act.changes or len(act.event.output_head or "") >= MIN_ANSWER_CHARS:
+        return Sort.READ
+    return Sort.UNKNOWN
 
 
 def _is_change(act: "Act") -> bool:

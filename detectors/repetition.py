@@ -23,7 +23,7 @@ from pydantic import AfterValidator, Field
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.fingerprint import clean_result, digest
-from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, QUARTERS, Again, Sort, sort_of
+from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, MIN_ANSWER_CHARS, QUARTERS, Again, Sort, sort_of
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -38,12 +38,12 @@ def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS)]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_ascending)]
 """From how many on a repetition is medium, high, critical."""
+_Many = Annotated[int, Field(ge=2, le=10_000)]
+ManyCounts: TypeAlias = Annotated[tuple[_Many, _Many, _Many], AfterValidator(_ascending)]
 
 
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called again and again to get on."""
-_MIN_HEAD_CHARS = 80
-"""A shorter beginning says nothing of what came back."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,9 @@ class Repetition(Detector[State]):
     mutating: Counts = (3, 4, 5)
     destructive: Counts = (2, 3, 3)
     unknown: Counts = (5, 7, 10)
-    """Tools of which nothing is known."""
+    """Tools of which nothing is known, and whose answers are short."""
+    stepping: ManyCounts = (10, 20, 40)
+    """Those among them that are named as if they were meant to be called again and again; in a row."""
     failing: Counts = (3, 4, 4)
     """Whatever it is, when it fails each time."""
     unseen: Counts = (4, 6, 10)
@@ -96,9 +98,12 @@ class Repetition(Detector[State]):
             return self._unseen(state, act, again)
         newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
         rows = _since_change([*(r for r in again.known.rows if self._is_near(r, act)), newest])
-        count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL * (0.5 if again.blind else 1.0)
-        sort = "failing" if act.failed or act.refused else sort_of(act).value
+        sort = self._sort(act)
         counts: Counts = getattr(self, sort)
+        count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL
+        if len(rows) > MAX_ROWS:  # more than are kept
+            count += max(0, again.known.idle + 2 - len(rows))
+        count *= 0.5 if again.blind else 1.0
         state.nearness = min(1.0, count / counts[0])
         if count < counts[0] or len(rows) < 2:
             return None
@@ -120,13 +125,20 @@ class Repetition(Detector[State]):
             },
         )
 
+    def _sort(self, act: Act) -> str:
+        """Which counts hold."""
+        if act.failed or act.refused:
+            return "failing"
+        sort = sort_of(act)
+        return "stepping" if sort is Sort.UNKNOWN and _STEPS.search(act.action) else sort.value
+
     def _unseen(self, state: State, act: Act, again: Again) -> Finding | None:
         """A call that may have changed something, just after the same call, and nothing of it is seen."""
         head, size = act.event.output_head or "", act.event.output_bytes or 0
         last = again.known.rows[-1]
         alike = (
-            sort_of(act) is not Sort.READ
-            and len(head) >= _MIN_HEAD_CHARS
+            (act.changes or sort_of(act) is Sort.MUTATING)
+            and len(head) >= MIN_ANSWER_CHARS
             and size > len(head)
             and act.index == int(last[INDEX]) + 1
         )

@@ -47,7 +47,7 @@ def look(second: float, result: str = "text") -> ActionEvent:
         ),
         pytest.param([event(s, "job_status", "j=1", output_head="on") for s in range(2)], "nw", id="a poll"),
         pytest.param([event(0, "update_x", "x=1", error="denied")], "n", id="a change that failed"),
-        pytest.param([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "er", id="results that nobody tells"),
+        pytest.param([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb", id="results that nobody tells"),
         pytest.param(
             [call(s, "read_file", "path=a", output_head="x") for s in range(2)], "no", id="proposed, completed"
         ),
@@ -56,7 +56,7 @@ def look(second: float, result: str = "text") -> ActionEvent:
                 look(0).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
                 look(1).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
             ],
-            "nr",
+            "nb",
             id="a value that could not be read",
         ),
     ],

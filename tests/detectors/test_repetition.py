@@ -60,6 +60,16 @@ def times(count: int, make: Any, **more: Any) -> list[Any]:
             "mmh",
             id="a tool of which nothing is known may go further",
         ),
+        pytest.param(
+            [event(s, "look_customer_up", "id=7", output_head="a customer " * 9) for s in range(5)],
+            "mcc",
+            id="but not one that answers at length",
+        ),
+        pytest.param(
+            [event(s, "press_key", "key=Tab", output_head="ok") for s in range(41)],
+            "m" * 10 + "h" * 20 + "cc",
+            id="a key that is pressed",
+        ),
         pytest.param([try_out(s) for s in range(4)], "mc", id="a test run again and again with nothing done"),
         pytest.param([look(s, str(s)) for s in range(30)], "", id="a pager: another result each time"),
         pytest.param([look(s, f"{s}%") for s in range(30)], "", id="a percentage that grows"),
@@ -141,6 +151,11 @@ def test_weighs_what_happened_in_between(events: Calls, found: str) -> None:
             [event(s, "create_order", args={"item": 1}, error="Error: user not found") for s in range(4)],
             "mc",
             id="four times the same failing call",
+        ),
+        pytest.param(
+            [event(s, "update_order", "id=1", error="Error: flight HAT030 not available") for s in range(4)],
+            "mc",
+            id="what is not available will not be either",
         ),
         pytest.param(
             [event(s, "submit", args={"x": 1}, error="denied") for s in range(4)], "mc", id="of an unknown tool too"
