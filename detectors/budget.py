@@ -17,6 +17,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -48,9 +49,9 @@ class Budget(Detector[State]):
     id: ClassVar[str] = "budget"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
 
-    limits: dict[Resource, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
     """What a session may use in all."""
-    warn_at: Annotated[float, Field(gt=0, le=1)] = 0.8
+    warn_at: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.8
     """Part of a limit."""
 
     def start(self) -> State:

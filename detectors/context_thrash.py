@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -32,7 +33,7 @@ _ALIKE = 0.8
 _WOBBLE = 0.98
 """Growth may go back by this."""
 
-_Count = Annotated[int, Field(ge=2, le=_MAX_FALLS)]
+_Count = Annotated[int, Field(ge=2, le=_MAX_FALLS), Stricter.LOWER]
 
 
 @dataclass(slots=True)
@@ -56,11 +57,17 @@ class ContextThrash(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.COMPLETED})
 
     medium: _Count = 3
+    """From how many on the finding is medium."""
     high: _Count = 5
+    """From how many on it is high."""
     critical: _Count = 7
-    last_turns: Annotated[int, Field(ge=4, le=10_000)] = 30
-    falls_to: Annotated[float, Field(gt=0, lt=1)] = 0.6
-    min_tokens: Annotated[int, Field(ge=1, le=2**53)] = 20_000
+    """From how many on it is critical."""
+    last_turns: Annotated[int, Field(ge=4, le=10_000), Stricter.HIGHER] = 30
+    """Model turns. Falls within so many of the last ones count together."""
+    falls_to: Annotated[float, Field(gt=0, lt=1), Stricter.HIGHER] = 0.6
+    """Part of the tokens of the turn before; a turn that reads no more than it is a fall."""
+    min_tokens: Annotated[int, Field(ge=1, le=2**53), Stricter.LOWER] = 20_000
+    """Tokens. A context that was smaller than this before is not full."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "ContextThrash":

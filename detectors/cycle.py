@@ -21,6 +21,7 @@ from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.recall import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, Recall
 from haltline.detectors.repetition import Counts
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -44,8 +45,11 @@ class Cycle(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
 
     rounds: Counts = (2, 3, 3)
-    max_period: Annotated[int, Field(ge=2, le=MAX_TRAIL // 3)] = 5
+    """Rounds of the same calls from which on it is medium, high, critical."""
+    max_period: Annotated[int, Field(ge=2, le=MAX_TRAIL // 3), Stricter.HIGHER] = 5
+    """Calls in a round, at the most."""
     circles: Counts = (4, 6, 8)
+    """As `rounds`, for calls that come in any order; so many times as many are known as are new."""
 
     def start(self) -> State:
         """No rounds yet."""

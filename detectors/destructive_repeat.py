@@ -20,6 +20,7 @@ from pydantic import Field
 from haltline.detectors.act import Act, Phase
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -43,10 +44,12 @@ class DestructiveRepeat(Detector[State]):
     id: ClassVar[str] = "destructive_repeat"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
 
-    same_target_prior: Annotated[int, Field(ge=1, le=1000)] = 1
+    same_target_prior: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 1
     """So many executed attempts on a target may lie before one more; a further one is a loop."""
-    window_s: Annotated[float, Field(gt=0, le=2_592_000)] = 600.0
-    last_actions: Annotated[int, Field(ge=1, le=10_000)] = 20
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
+    """Seconds. What happened within them counts together."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
 
     def start(self) -> State:
         """Nothing destroyed yet."""

@@ -22,6 +22,7 @@ from pydantic import Field
 from haltline.detectors.act import Act, Phase
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.commands.model import Destruction
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.control import Batch
 from haltline.schemas.events import Kind
@@ -47,12 +48,14 @@ class DestructiveVolume(Detector[State]):
     id: ClassVar[str] = "destructive_volume"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
 
-    max_deletes: Annotated[int, Field(ge=1, le=10_000)] = 3
+    max_deletes: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 3
     """As many as this within the window are a finding."""
-    window_s: Annotated[float, Field(gt=0, le=2_592_000)] = 60.0
-    max_deletes_in_actions: Annotated[int, Field(ge=1, le=10_000)] = 5
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
+    """Seconds. What happened within them counts together."""
+    max_deletes_in_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 5
     """As many as this within the last actions are a finding, however long these took."""
-    last_actions: Annotated[int, Field(ge=1, le=10_000)] = 20
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
 
     def start(self) -> State:
         """Nothing destroyed yet."""

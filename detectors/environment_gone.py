@@ -20,6 +20,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -81,11 +82,16 @@ class EnvironmentGone(Detector[State]):
     id: ClassVar[str] = "environment_gone"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
 
-    medium: Annotated[int, Field(ge=2, le=_MAX_ROWS)] = 3
-    high: Annotated[int, Field(ge=2, le=_MAX_ROWS)] = 5
-    critical: Annotated[int, Field(ge=2, le=_MAX_ROWS)] = 8
-    window_s: Annotated[float, Field(gt=0, le=2_592_000)] = 300.0
-    last_actions: Annotated[int, Field(ge=2, le=10_000)] = 20
+    medium: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 3
+    """From how many on the finding is medium."""
+    high: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 5
+    """From how many on it is high."""
+    critical: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 8
+    """From how many on it is critical."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 300.0
+    """Seconds. What happened within them counts together."""
+    last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "EnvironmentGone":

@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.errors import Normalization, failing
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -56,16 +57,22 @@ class ErrorRepetition(Detector[State]):
     id: ClassVar[str] = "error_repetition"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
 
-    medium: Annotated[int, Field(ge=2, le=1000)] = 3
-    high: Annotated[int, Field(ge=2, le=1000)] = 4
-    critical: Annotated[int, Field(ge=2, le=1000)] = 5
-    window: Annotated[int, Field(ge=2, le=1000)] = 10
+    medium: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 3
+    """From how many on the finding is medium."""
+    high: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 4
+    """From how many on it is high."""
+    critical: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 5
+    """From how many on it is critical."""
+    window: Annotated[int, Field(ge=2, le=1000), Stricter.HIGHER] = 10
     """Errors that are looked at, of whatever kind."""
-    window_s: Annotated[float, Field(gt=0, le=2_592_000)] = 60.0
-    last_actions: Annotated[int, Field(ge=2, le=10_000)] = 20
-    poll_wait_s: Annotated[float, Field(ge=0, le=86_400)] = 600.0
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
+    """Seconds. What happened within them counts together."""
+    last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
+    poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
     """So long may a call that waits for something fail."""
-    normalization: Normalization = Normalization.MEDIUM
+    normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
+    """How much is left out of an error before it is compared with others."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "ErrorRepetition":

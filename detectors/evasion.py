@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
@@ -69,10 +70,14 @@ class Evasion(Detector[State]):
     id: ClassVar[str] = "evasion"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
 
-    high: Annotated[float, Field(ge=1, le=100)] = 2
-    critical: Annotated[float, Field(ge=1, le=100)] = 3
-    window_s: Annotated[float, Field(gt=0, le=2_592_000)] = 600.0
-    last_actions: Annotated[int, Field(ge=1, le=10_000)] = 50
+    high: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 2
+    """From how many on it is high."""
+    critical: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 3
+    """From how many on it is critical."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
+    """Seconds after the refusal in which attempts count."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 50
+    """Actions after the refusal in which attempts count."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Evasion":

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
@@ -58,12 +59,13 @@ class ExplorationWandering(Detector[State]):
     id: ClassVar[str] = "exploration_wandering"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
 
-    threshold: Annotated[float, Field(gt=0, le=1)] = 0.7
-    window: Annotated[int, Field(ge=4, le=200)] = 24
+    threshold: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.7
+    """Score from 0 to 1; more is wandering."""
+    window: Annotated[int, Field(ge=4, le=200), Stricter.NEITHER] = 24
     """Looks that are judged together."""
-    max_folders: Annotated[int, Field(ge=1, le=1000)] = 20
+    max_folders: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 20
     """So many different folders, or more, count in full."""
-    max_depth_spread: Annotated[float, Field(gt=0, le=100)] = 2.0
+    max_depth_spread: Annotated[float, Field(gt=0, le=100), Stricter.LOWER] = 2.0
     """Folders of depth; a larger spread counts in full."""
 
     def start(self) -> State:

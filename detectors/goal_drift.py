@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -62,11 +63,16 @@ class GoalDrift(Detector[State]):
     id: ClassVar[str] = "goal_drift"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
 
-    mean: Annotated[float, Field(gt=0, le=1)] = 0.5
-    change: Annotated[float, Field(ge=-2, lt=0)] = -0.3
-    window: Annotated[int, Field(ge=3, le=200)] = 20
-    min_actions: Annotated[int, Field(ge=3, le=200)] = 10
-    measure: Literal["overlap", "jaccard"] = "jaccard"
+    mean: Annotated[float, Field(gt=0, le=1), Stricter.HIGHER] = 0.5
+    """Mean alignment from 0 to 1; a lower one may be drift."""
+    change: Annotated[float, Field(ge=-2, lt=0), Stricter.HIGHER] = -0.3
+    """Change of the alignment over the window, from -2 to 0; a deeper fall may be drift."""
+    window: Annotated[int, Field(ge=3, le=200), Stricter.NEITHER] = 20
+    """Actions that are looked at."""
+    min_actions: Annotated[int, Field(ge=3, le=200), Stricter.LOWER] = 10
+    """Actions that are needed before anything is said."""
+    measure: Annotated[Literal["overlap", "jaccard"], Stricter.NEITHER] = "jaccard"
+    """How likeness is measured: the words in both, to those of the shorter text or to those of both."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "GoalDrift":

@@ -22,6 +22,7 @@ from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
@@ -66,9 +67,12 @@ class Hallucination(Detector[State]):
     id: ClassVar[str] = "hallucination"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
 
-    min_occurrences: Annotated[int, Field(ge=1, le=100)] = 2
-    high: Annotated[int, Field(ge=1, le=100)] = 4
-    last_actions: Annotated[int, Field(ge=1, le=1000)] = 20
+    min_occurrences: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 2
+    """Different wrong references from which on it is medium."""
+    high: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
+    """From how many on it is high."""
+    last_actions: Annotated[int, Field(ge=1, le=1000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "Hallucination":

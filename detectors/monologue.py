@@ -26,6 +26,7 @@ from pydantic import AfterValidator, Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -74,8 +75,8 @@ def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
     return counts
 
 
-_Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES)]
-_Many = Annotated[int, Field(ge=2, le=10_000)]
+_Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
+_Many = Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_ascending)]
 ManyCounts: TypeAlias = Annotated[tuple[_Many, _Many, _Many], AfterValidator(_ascending)]
 
@@ -110,9 +111,10 @@ class Monologue(Detector[State]):
     """From how many messages of any kind on."""
     chants: _Many = 10
     """So often is a passage repeated in one message."""
-    likeness: Annotated[float, Field(ge=0.3, le=1)] = 0.8
+    likeness: Annotated[float, Field(ge=0.3, le=1), Stricter.LOWER] = 0.8
     """Share of the word pairs of two messages that are in both."""
-    pause_s: Annotated[float, Field(gt=0, le=86_400)] = 120.0
+    pause_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 120.0
+    """Seconds. After a longer pause between two messages somebody was asked, and it begins anew."""
 
     def start(self) -> State:
         """Nothing said yet."""

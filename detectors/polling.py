@@ -17,12 +17,13 @@ from pydantic import Field, model_validator
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.recall import FULL
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import TIME_MS, Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_Polls = Annotated[int, Field(ge=2, le=100_000)]
-_Seconds = Annotated[float, Field(gt=0, le=2_592_000)]
+_Polls = Annotated[int, Field(ge=2, le=100_000), Stricter.LOWER]
+_Seconds = Annotated[float, Field(gt=0, le=2_592_000), Stricter.LOWER]
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class Polling(Detector[State]):
     """From how many on it is medium, high, critical."""
     wait_s: tuple[_Seconds, _Seconds, _Seconds] = (600.0, 900.0, 1200.0)
     """From how long on it is medium, high, critical."""
-    min_polls: Annotated[int, Field(ge=2, le=10_000)] = 12
+    min_polls: Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER] = 12
     """So many polls at least before the time counts: who asks every ten minutes may wait for hours."""
 
     @model_validator(mode="after")

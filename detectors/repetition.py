@@ -24,6 +24,7 @@ from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.fingerprint import clean_result, digest
 from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, MIN_ANSWER_CHARS, QUARTERS, Again, Sort, sort_of
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -35,10 +36,10 @@ def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
     return counts
 
 
-_Count = Annotated[int, Field(ge=2, le=MAX_ROWS)]
+_Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_ascending)]
 """From how many on a repetition is medium, high, critical."""
-_Many = Annotated[int, Field(ge=2, le=10_000)]
+_Many = Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER]
 ManyCounts: TypeAlias = Annotated[tuple[_Many, _Many, _Many], AfterValidator(_ascending)]
 
 
@@ -67,8 +68,11 @@ class Repetition(Detector[State]):
     read: Counts = (3, 4, 4)
     """Calls that look, and programs that change nothing by what they are."""
     idempotent: Counts = (3, 4, 5)
+    """Calls that may be made twice without harm."""
     mutating: Counts = (3, 4, 5)
+    """Calls that change something."""
     destructive: Counts = (2, 3, 3)
+    """Calls that destroy something."""
     unknown: Counts = (5, 7, 10)
     """Tools of which nothing is known, and whose answers are short."""
     stepping: ManyCounts = (10, 20, 40)
@@ -77,8 +81,10 @@ class Repetition(Detector[State]):
     """Whatever it is, when it fails each time."""
     unseen: Counts = (4, 6, 10)
     """Calls in a row of which nothing is seen in the beginning of their results."""
-    window_s: Annotated[float, Field(ge=0, le=2_592_000)] = 60.0
-    last_actions: Annotated[int, Field(ge=1, le=10_000)] = 20
+    window_s: Annotated[float, Field(ge=0, le=2_592_000), Stricter.HIGHER] = 60.0
+    """Seconds. What happened within them counts together."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
 
     def start(self) -> State:
         """Nothing repeated yet."""

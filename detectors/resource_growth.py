@@ -23,6 +23,7 @@ from pydantic import Field, field_validator, model_validator
 
 from haltline.detectors.act import Act, Phase
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -72,17 +73,24 @@ class ResourceGrowth(Detector[State]):
     id: ClassVar[str] = "resource_growth"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
 
-    growth: Annotated[float, Field(gt=1, le=1000)] = 1.5
-    high: Annotated[float, Field(gt=1, le=1000)] = 2.0
-    critical: Annotated[float, Field(gt=1, le=1000)] = 3.0
-    min_points: Annotated[int, Field(ge=3, le=100)] = 4
-    window: Annotated[int, Field(ge=3, le=100)] = 5
+    growth: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 1.5
+    """Factor a step, on average, from which on it is medium."""
+    high: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 2.0
+    """Factor from which on it is high."""
+    critical: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 3.0
+    """Factor from which on it is critical."""
+    min_points: Annotated[int, Field(ge=3, le=100), Stricter.LOWER] = 4
+    """Steps that are needed before anything is said."""
+    window: Annotated[int, Field(ge=3, le=100), Stricter.NEITHER] = 5
     """Steps that are looked at."""
-    floors: dict[Resource, Annotated[float, Field(ge=0)]] = Field(default_factory=dict, validate_default=True)
+    floors: dict[Resource, Annotated[float, Field(ge=0), Stricter.LOWER]] = Field(
+        default_factory=dict, validate_default=True
+    )
     """Other floors than the built-in ones."""
-    limits: dict[Resource, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
     """Totals that a session must not exceed; of memory, the level."""
-    limit_steps: Annotated[int, Field(ge=0, le=1000)] = 3
+    limit_steps: Annotated[int, Field(ge=0, le=1000), Stricter.HIGHER] = 3
+    """Steps. A limit that would be reached within so many makes the finding high."""
 
     @field_validator("floors")
     @classmethod

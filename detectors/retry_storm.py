@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.errors import Normalization
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -25,7 +26,7 @@ _ERROR = 4
 _MAX_STEPS = 200
 _OK, _FAILED = ".", "f"
 
-_Count = Annotated[int, Field(ge=2, le=_MAX_STEPS)]
+_Count = Annotated[int, Field(ge=2, le=_MAX_STEPS), Stricter.LOWER]
 
 
 @dataclass(slots=True)
@@ -47,14 +48,22 @@ class RetryStorm(Detector[State]):
     id: ClassVar[str] = "retry_storm"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
 
-    last_actions: _Count = 25
+    last_actions: Annotated[int, Field(ge=2, le=_MAX_STEPS), Stricter.HIGHER] = 25
+    """Steps that are looked at."""
     medium: _Count = 15
+    """Failed steps of the last ones from which on it is medium."""
     high: _Count = 20
+    """From how many on it is high."""
     critical: _Count = 23
-    window_s: Annotated[float, Field(gt=0, le=86_400)] = 60.0
+    """From how many on it is critical."""
+    window_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 60.0
+    """Seconds in which failures are fast."""
     fast_medium: _Count = 20
+    """Failures in this time from which on it is medium."""
     fast_high: _Count = 30
+    """From how many on it is high."""
     fast_critical: _Count = 40
+    """From how many on it is critical."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "RetryStorm":

@@ -27,6 +27,7 @@ from haltline.detectors import scope
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.file_access import accesses, is_path
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -64,13 +65,15 @@ class ScopeCreep(Detector[State]):
     id: ClassVar[str] = "scope_creep"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
 
-    ratio: Annotated[float, Field(ge=0, lt=1)] = 0.3
+    ratio: Annotated[float, Field(ge=0, lt=1), Stricter.LOWER] = 0.3
     """Paths outside to all paths, each counted once; more than this is creeping."""
-    min_paths: Annotated[int, Field(ge=1, le=256)] = 4
-    min_outside: Annotated[int, Field(ge=1, le=256)] = 2
-    expected_paths: tuple[Annotated[str, Field(min_length=1, max_length=512)], ...] = ()
+    min_paths: Annotated[int, Field(ge=1, le=256), Stricter.LOWER] = 4
+    """Paths that are touched before the ratio says anything."""
+    min_outside: Annotated[int, Field(ge=1, le=256), Stricter.LOWER] = 2
+    """Paths outside before the ratio says anything."""
+    expected_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.NEITHER], ...] = ()
     """Globs, besides those of the task."""
-    critical_paths: tuple[Annotated[str, Field(min_length=1, max_length=512)], ...] = ()
+    critical_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.MORE], ...] = ()
     """Globs of further critical paths, to change and to look at."""
 
     def start(self) -> State:

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
@@ -60,10 +61,12 @@ class SpendVelocity(Detector[State]):
     id: ClassVar[str] = "spend_velocity"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
 
-    cost_usd_per_min: Annotated[float, Field(gt=0)] | None = 10.0
-    tokens_per_min: Annotated[float, Field(gt=0)] | None = 10_000_000.0
+    cost_usd_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10.0
+    """Dollars a minute; null: any."""
+    tokens_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10_000_000.0
     """With those read from a cache: an agent with a full context reads that much of it again at each call."""
-    window_s: Annotated[float, Field(ge=1, le=86_400)] = 60.0
+    window_s: Annotated[float, Field(ge=1, le=86_400), Stricter.NEITHER] = 60.0
+    """Seconds over which is averaged."""
 
     def start(self) -> State:
         """Nothing spent."""

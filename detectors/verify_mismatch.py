@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.errors import Normalization
+from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
@@ -65,10 +66,13 @@ class VerifyMismatch(Detector[State]):
     id: ClassVar[str] = "verify_mismatch"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
 
-    medium: Annotated[int, Field(ge=1, le=1000)] = 1
-    high: Annotated[int, Field(ge=1, le=1000)] = 2
-    critical: Annotated[int, Field(ge=1, le=1000)] = 3
-    last_actions: Annotated[int, Field(ge=1, le=10_000)] = 50
+    medium: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 1
+    """Mismatches of one target from which on it is medium."""
+    high: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 2
+    """From how many on it is high."""
+    critical: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 3
+    """From how many on it is critical."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 50
     """So long a claim is held against what is seen."""
 
     @model_validator(mode="after")
