@@ -30,6 +30,8 @@ class Detector(ABC, Generic[State]):
     version: ClassVar[int] = 1
     reads: ClassVar[frozenset[Kind]]
     """The kinds of event that it is called with."""
+    recalls: ClassVar[bool] = False
+    """It asks for `Act.again`: then what each call was and what came of it is remembered, which costs time."""
 
     @abstractmethod
     def start(self) -> State:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from haltline.detectors.belongings import Belongings
 from haltline.detectors.recall import Recall
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent, Effect, Kind
 
 if TYPE_CHECKING:
     from haltline.detectors.act import Act
 
 MAX_OPEN_CALLS = 64
 """Calls that are remembered until their result comes; the oldest are forgotten first."""
-MAX_DONE_CALLS = 32
+MAX_DONE_CALLS = 16
 """Results that are remembered, so that an attempt that comes after its result does not count again."""
 
 
@@ -40,7 +40,7 @@ class Call:
     event_id: str
     offset: int
     action: str
-    effect: str
+    effect: Effect
     losses: list[list[str]] = field(default_factory=list)
     """`[verb, target, badness]` of each of somebody's things that it would take away."""
     creates: list[str] = field(default_factory=list)
@@ -105,32 +105,48 @@ class Calls:
         """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
         if act.phase is Phase.NONE:
             return
-        self.proposes = self.proposes or act.phase is Phase.ATTEMPT
         if act.is_attempt:
             self.actions += 1
             for loss in act.losses:
                 self.belongings.lost(loss)
-        self.recall.note(act, self.actions)
+        if act.recalled:
+            self.recall.note(act, self.actions)
         if act.is_result:
             self._note_result(act)
-            return
-        call_id = act.event.call_id
-        key = call_id if call_id is not None else _anonymous(act.action, act.index)
-        call = Call(key, act.time_ms, act.index, act.event.event_id, act.offset, act.action, act.effect.value)
-        call.losses = [[loss.verb, loss.target, loss.badness.name] for loss in act.losses]
-        call.creates = list(act.creates)
-        call.head, call.reading = act.head, act.tool.reading.value if act.runs else ""
-        call.fingerprint = act.fingerprint
+        else:
+            self._note_attempt(act)
+
+    def _note_attempt(self, act: "Act") -> None:
+        self.proposes = True
+        event = act.event
+        key = event.call_id
+        if key is None:
+            key = _anonymous(act.action, act.index)
+        losses = act.losses
         self.open.pop(key, None)
-        self.open[key] = call
+        self.open[key] = Call(
+            key,
+            act.time_ms,
+            act.index,
+            event.event_id,
+            act.offset,
+            act.action,
+            act.effect,
+            [[loss.verb, loss.target, loss.badness.name] for loss in losses] if losses else [],
+            list(act.creates),
+            act.head,
+            act.tool.reading if act.runs else "",
+            act.fingerprint if act.recalled else "",
+        )
         if len(self.open) > MAX_OPEN_CALLS:
             del self.open[next(iter(self.open))]
 
     def _note_result(self, act: "Act") -> None:
-        call_id = act.event.call_id
-        if act.call is not None:
-            self.open.pop(act.call.key, None)
-        if call_id is not None and (act.call is not None or act.event.args is not None or act.event.targets):
+        call, event = act.call, act.event
+        call_id = event.call_id
+        if call is not None:
+            self.open.pop(call.key, None)
+        if call_id is not None and (call is not None or event.args is not None or event.targets):
             self.done.pop(call_id, None)
             self.done[call_id] = act.time_ms
             if len(self.done) > MAX_DONE_CALLS:

@@ -3,13 +3,16 @@
 import re
 import shlex
 from fnmatch import translate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from haltline.detectors import named, progress
 from haltline.detectors.commands import Badness, Destruction, creations, destructions, sql_destructions
 from haltline.detectors.commands.sql import sql_creations
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
+
+if TYPE_CHECKING:
+    from haltline.detectors.act import Act
 
 BUILT_IN: tuple[Tool, ...] = (
     *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SHELL) for name in (
@@ -57,6 +60,7 @@ UNKNOWN = "unknown"
 """The target of an event that does not say what it is about."""
 
 _QUALIFIED = ("database", "schema", "table")
+_QUALIFIED_NAMES = frozenset(_QUALIFIED)
 _PATH_ARGS = frozenset({"path", "file_path", "filename", "file"})
 _TEXT_ARGS = {
     Reading.SHELL: ("command", "cmd", "script", "input", "code"),
@@ -64,6 +68,7 @@ _TEXT_ARGS = {
     Reading.PLAIN: ("code", "script", "source", "command", "cmd", "input"),
 }
 _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
+_CWD_NAMES = frozenset(_CWD_ARGS)
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _MAX_ID_CHARS = 480
 _CACHED_NAMES = 4096
@@ -80,7 +85,8 @@ class Classifier:
 
     def __init__(self, policy: Policy) -> None:
         self._tools = [(re.compile(translate(t.match.lower())), t) for t in (*policy.tools, *BUILT_IN)]
-        self._target_args = (*policy.target_args, *TARGET_ARGS)
+        names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
+        self._target_ranks = {name: rank for rank, name in enumerate(names)}
         self._by_name: dict[str, Tool] = {}
 
     def tool(self, action: str) -> Tool:
@@ -102,7 +108,7 @@ class Classifier:
 
     def tool_of(self, event: ActionEvent, action: str) -> Tool:
         """What is known of the event's tool; one that is not known is guessed by its arguments."""
-        tool = self.tool(action)
+        tool = self._by_name.get(action) or self.tool(action)
         if tool.effect is None and event.args:
             for name, reading in _GUESSES:
                 if isinstance(event.args.get(name), str):
@@ -112,25 +118,29 @@ class Classifier:
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
         if event.targets:
-            return tuple(dict.fromkeys(event.targets))
-        args = event.args or {}
-        parts = [f"{name}={args[name]}" for name in _QUALIFIED if _is_id(args.get(name))]
-        if parts:
-            return (",".join(parts),)
-        for name in self._target_args:
-            value = args.get(name)
+            return tuple(event.targets) if len(event.targets) == 1 else tuple(dict.fromkeys(event.targets))
+        args = event.args
+        if not args:
+            return (UNKNOWN,)
+        if not _QUALIFIED_NAMES.isdisjoint(args):
+            parts = [f"{name}={args[name]}" for name in _QUALIFIED if _is_id(args.get(name))]
+            if parts:
+                return (",".join(parts),)
+        ranks = self._target_ranks
+        for name in sorted(ranks.keys() & args.keys(), key=ranks.__getitem__):
+            value = args[name]
             kind = "path" if name in _PATH_ARGS else name
             if _is_id(value):
-                return (named.target(kind, value, _cwd(event)),)
+                return (named.target(kind, value, cwd_of(event)),)
             if isinstance(value, list) and value and all(_is_id(item) for item in value):
-                return tuple(dict.fromkeys(named.target(kind, item, _cwd(event)) for item in value))
+                return tuple(dict.fromkeys(named.target(kind, item, cwd_of(event)) for item in value))
         return (UNKNOWN,)
 
 
 def text_of(event: ActionEvent, tool: Tool) -> str:
-    """The command line, statement or program that the action runs; empty when it runs none."""
+    """The command line, statement or program that an action of a tool that runs something runs; empty: none is told."""
     args = event.args
-    if tool.effect is not Effect.EXEC or not args:
+    if not args:
         return ""
     for name in _TEXT_ARGS[tool.reading]:
         value = args.get(name)
@@ -147,39 +157,41 @@ def effect_of(event: ActionEvent, tool: Tool) -> Effect:
     return event.effect if event.effect is not None and event.effect.rank > effect.rank else effect
 
 
-def destroys(classifier: Classifier, event: ActionEvent, tool: Tool, action: str, text: str) -> tuple[Destruction, ...]:
-    """What the action would take away: every target of a destructive tool, or what a command line says."""
+def destroys(act: "Act") -> tuple[Destruction, ...]:
+    """What an attempt would take away: every target of a destructive tool, or what a command line says."""
+    tool, hint = act.tool, act.event.effect
     if tool.effect is Effect.EXEC:
-        found = _read(event, tool, text) if text else ()
-        if found or event.effect is not Effect.DESTRUCTIVE:
+        found = _read(act, tool) if act.text else ()
+        if found or hint is not Effect.DESTRUCTIVE:
             return found
-    if tool.effect is Effect.DESTRUCTIVE or event.effect is Effect.DESTRUCTIVE:
-        verb = _short_name(action) or "destroy"
-        return tuple(Destruction(verb, what, named.badness(verb, what)) for what in classifier.targets(event))
-    args = event.args
+    if tool.effect is Effect.DESTRUCTIVE or hint is Effect.DESTRUCTIVE:
+        verb = _short_name(act.action) or "destroy"
+        return tuple(Destruction(verb, what, named.badness(verb, what)) for what in act.targets)
+    args = act.event.args
     if args and "method" in args and str(args["method"]).upper() == "DELETE" and _is_id(args.get("url")):
         return (Destruction("http_delete", f"url={args['url']}", Badness.PLAIN),)
     return ()
 
 
-def _read(event: ActionEvent, tool: Tool, text: str) -> tuple[Destruction, ...]:
+def _read(act: "Act", tool: Tool) -> tuple[Destruction, ...]:
     if tool.reading is Reading.SHELL:
-        return destructions(text, cwd=_cwd(event))
-    return sql_destructions(text) if tool.reading is Reading.SQL else ()
+        return destructions(act.text, cwd=cwd_of(act.event))
+    return sql_destructions(act.text) if tool.reading is Reading.SQL else ()
 
 
-def creates(classifier: Classifier, event: ActionEvent, tool: Tool, text: str) -> tuple[str, ...]:
-    """What the action makes, as targets: those of a tool that creates or writes, or what a command line says."""
+def creates(act: "Act") -> tuple[str, ...]:
+    """What an attempt makes, as targets: those of a tool that creates or writes, or what a command line says."""
+    tool, text = act.tool, act.text
     if tool.effect is Effect.WRITE:
-        return classifier.targets(event)
+        return act.targets
     if not text or tool.reading is Reading.PLAIN:
         return ()
     if tool.reading is Reading.SQL:
         return sql_creations(text)
     written = progress.written_file(text)
     if written:
-        return (named.target("path", written, _cwd(event)),)
-    return creations(text, cwd=_cwd(event)) if progress.may_create(text) else ()
+        return (named.target("path", written, cwd_of(act.event)),)
+    return creations(text, cwd=cwd_of(act.event)) if progress.may_create(text) else ()
 
 
 def changes(hint: Effect | None, tool: Tool, text: str) -> bool:
@@ -212,11 +224,13 @@ def _snake(action: str) -> str:
     return _CAMEL.sub("_", action).lower().replace("-", "_")
 
 
-def _cwd(event: ActionEvent) -> str | None:
+def cwd_of(event: ActionEvent) -> str | None:
     """The working directory, where the event says it."""
-    args = event.args or {}
+    args = event.args
+    if not args or _CWD_NAMES.isdisjoint(args):
+        return None
     for name in _CWD_ARGS:
-        if name in args and isinstance(args[name], str):
+        if isinstance(args.get(name), str):
             return args[name] or None
     return None
 

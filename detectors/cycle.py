@@ -43,6 +43,7 @@ class Cycle(Detector[State]):
 
     id: ClassVar[str] = "cycle"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    recalls: ClassVar[bool] = True
 
     rounds: Counts = (2, 3, 3)
     """Rounds of the same calls from which on it is medium, high, critical."""

@@ -90,7 +90,7 @@ class ErrorRepetition(Detector[State]):
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts an error, or notes what happened between errors."""
-        key = act.error_key(self.normalization)
+        key = act.error_key(self.normalization) if act.failed or act.refused else ""
         if not key:
             if not act.failed:
                 self._succeeded(state, act)
@@ -134,18 +134,20 @@ class ErrorRepetition(Detector[State]):
         return abs(index - int(error[INDEX])) < self.last_actions
 
     def _succeeded(self, state: State, act: Act) -> None:
-        if not state.errors and not state.polls:
+        errors, index = state.errors, act.index
+        if not errors and not state.polls:
             return
-        index = act.index
         state.succeeded = max(state.succeeded, index)
-        if (not state.errors or state.changed <= int(state.errors[-1][INDEX])) and act.changes:
+        if (not errors or state.changed <= int(errors[-1][INDEX])) and act.changes:
             state.changed = max(state.changed, index)
-        if state.errors and not self._is_near(state.errors[-1], act.time_ms, index):
-            state.errors.clear()  # all too old to count again
-        subject = act.subject
-        if any(e[_SUBJECT] == subject for e in state.errors):
-            state.errors = [e for e in state.errors if e[_SUBJECT] != subject]
-        state.polls.pop(subject, None)
+        if errors and not self._is_near(errors[-1], act.time_ms, index):
+            errors.clear()  # all too old to count again
+        for error in errors:  # only what is of the same tool can be about the same thing
+            if str(error[_SUBJECT]).startswith(act.action) and error[_SUBJECT] == act.subject:
+                state.errors = [e for e in errors if e[_SUBJECT] != act.subject]
+                break
+        if state.polls:
+            state.polls.pop(act.subject, None)
 
     def _may_wait(self, state: State, act: Act) -> bool:
         """Whether the call has been waiting for less than it may."""

@@ -48,21 +48,27 @@ _CATEGORIES = (
     ("exists", re.compile(r"already exists|still exists|conflict")),
 )
 
-_LOW: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?"), "<time>"),
-    (re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
-    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
-    (re.compile(r"\b0x[0-9a-f]+\b"), "<address>"),
-    (re.compile(r"\b(?:line|lineno|column|col|char|position|byte|offset|pid)(?:\s+|[=:]\s*)\d+"), "<place>"),
-    (re.compile(r":\d+(?::\d+)?(?=[:\s,)]|$)"), ":#"),
+# Each with characters of which one must be there: asking for them costs next to nothing, and most messages lack them.
+_LOW: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    ("-", re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?"), "<time>"),
+    (":", re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
+    ("-", re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
+    ("x", re.compile(r"0x(?<=\b0x)[0-9a-f]+\b"), "<address>"),
+    (
+        "0123456789",
+        re.compile(r"\b(?:line|lineno|column|col|char|position|byte|offset|pid)(?:\s+|[=:]\s*)\d+"),
+        "<place>",
+    ),
+    (":", re.compile(r":\d+(?::\d+)?(?=[:\s,)]|$)"), ":#"),
 )
-_MEDIUM: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+"), "<url>"),
-    (re.compile(r"(?=[\w.~@+/\\:-]*[a-z_~])(?:\b[a-z]:)?(?:[\w.~@+-]*[/\\])+[\w.@+-]*(?<![.])"), "<path>"),
-    (re.compile(r"\b[\w-]+\.(?:py|pyc|js|jsx|ts|tsx|json|ya?ml|toml|txt|md|csv|xlsx?|sql|sh|c|h|cc|cpp|go|rs|java|rb"
-                r"|php|html?|css|xml|ini|cfg|conf|lock|log|db|so|zip|gz|tar|png|jpe?g|pdf)(?!\w|\.\w)"), "<path>"),
-    (re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}[0-9a-f]\b"), "<id>"),
-    (re.compile(r"\d+(?:[.,:]\d+)*"), "#"),
+_MEDIUM: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    (":", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+"), "<url>"),
+    ("/\\", re.compile(r"(?=[\w.~@+/\\:-]*[a-z_~])(?:\b[a-z]:)?(?:[\w.~@+-]*[/\\])+[\w.@+-]*(?<![.])"), "<path>"),
+    (".", re.compile(r"\b[\w-]+\.(?:py|pyc|js|jsx|ts|tsx|json|ya?ml|toml|txt|md|csv|xlsx?|sql|sh|c|h|cc|cpp|go|rs|java"
+                     r"|rb|php|html?|css|xml|ini|cfg|conf|lock|log|db|so|zip|gz|tar|png"
+                     r"|jpe?g|pdf)(?!\w|\.\w)"), "<path>"),
+    ("0123456789", re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}[0-9a-f]\b"), "<id>"),
+    ("0123456789", re.compile(r"[0-9]+(?:[.,:]\d+)*"), "#"),
 )  # fmt: skip
 _ABSENT = re.compile(
     r"no such file|not found|does(?: not|n't) exist|cannot find|cannot access|cannot remove|unknown file"
@@ -84,16 +90,21 @@ def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
         return ""
     if level is Normalization.HIGH:
         return _kind(line)[:MAX_KEY_CHARS]
-    key = line.lower()
-    for pattern, placeholder in _LOW:
-        key = pattern.sub(placeholder, key)
+    key = _replace(_LOW, line.lower())
     if level is Normalization.MEDIUM:
         if _ABSENT.search(key):
             key = _BEFORE_ABSENT.sub("<name>", _QUOTED.sub("<name>", key))
-        for pattern, placeholder in _MEDIUM:
-            key = pattern.sub(placeholder, key)
+        key = _replace(_MEDIUM, key)
         key = key.replace("'<path>'", "<name>").replace("<path>", "<name>")
     return _SPACE.sub(" ", key).strip()[:MAX_KEY_CHARS]
+
+
+def _replace(patterns: tuple[tuple[str, re.Pattern[str], str], ...], key: str) -> str:
+    there = frozenset(key)
+    for signs, pattern, placeholder in patterns:
+        if not there.isdisjoint(signs):
+            key = pattern.sub(placeholder, key)
+    return key
 
 
 def failing(text: str) -> int:

@@ -39,6 +39,7 @@ class Polling(Detector[State]):
 
     id: ClassVar[str] = "polling"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    recalls: ClassVar[bool] = True
 
     polls: tuple[_Polls, _Polls, _Polls] = (10, 25, 50)
     """From how many on it is medium, high, critical."""

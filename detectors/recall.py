@@ -276,7 +276,7 @@ def _is_change(act: "Act") -> bool:
         return not act.refused  # a program that failed in the end may have done something before
     if act.failed or act.refused:
         return False
-    hint = act.event.effect is not None or (act.call is not None and act.call.effect != Effect.READ.value)
+    hint = act.event.effect is not None or (act.call is not None and act.call.effect is not Effect.READ)
     return hint or act.tool.effect is not None
 
 

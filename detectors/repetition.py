@@ -64,6 +64,7 @@ class Repetition(Detector[State]):
 
     id: ClassVar[str] = "repetition"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    recalls: ClassVar[bool] = True
 
     read: Counts = (3, 4, 4)
     """Calls that look, and programs that change nothing by what they are."""

@@ -14,9 +14,11 @@ Misses: growth slower than `growth`; growth with more than one pause in a window
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import pydantic
 from pydantic import Field, field_validator, model_validator
@@ -24,7 +26,7 @@ from pydantic import Field, field_validator, model_validator
 from haltline.detectors.act import Act, Phase
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
-from haltline.detectors.window import INDEX, Entry, evidence
+from haltline.detectors.window import EVENT_ID, INDEX, OFFSET, TIME_MS, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -41,29 +43,49 @@ FLOORS: dict[Resource, float] = {
 }
 """A step that uses less is no problem, whatever came before it."""
 
-_VALUE = 4
-"""Where an entry has the amount. Its index is the step."""
+RESOURCES: tuple[Resource, ...] = tuple(FLOORS)
+_FIRST = 4
+"""Where a row has the amount of the first resource; before it stand the fields of an entry, whose index is the step."""
+_CALLS, _TOKENS, _COST, _MEMORY, _OUTPUT, _DURATION, _FILES = (
+    _FIRST + RESOURCES.index(name)
+    for name in ("calls", "tokens", "cost_usd", "memory_bytes", "output_bytes", "duration_ms", "file_ops")
+)
+_LARGEST_OF_STEP = frozenset((_MEMORY, _DURATION))
+"""Of what runs at the same time the largest counts, not the sum."""
+_A_CALL = ((_CALLS, 1),)
+_NOTHING = (None,) * len(RESOURCES)
+_MORE_STEPS = 3
+"""So many steps more than `window` are remembered, since not every step tells of each resource."""
 _GROWING, _FALLING = 1.2, 0.8
 """A step counts as growing from the one ratio on, and as falling below the other; between them is noise."""
 _FLOOR_TO_LEAST = 8
 """An amount counts as at least this part of the floor."""
 
 
+Row: TypeAlias = list[Any]
+"""`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: nothing told of the resource."""
+
+
 @dataclass(slots=True)
 class State:
-    """The amounts of the last steps by resource; the newest step may still be open."""
+    """The amounts of the last steps; the newest step may still be open."""
 
     step: int = 0
     by_turn: bool = False
     """The session tells its model turns: each begins a step."""
     resulted: bool = False
     """A result of this step has come: the next attempt begins a new one."""
-    points: dict[Resource, list[Entry]] = field(default_factory=dict)
-    totals: dict[Resource, float] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    totals: list[float] = field(default_factory=lambda: [0.0] * len(RESOURCES))
+    """In the order of `RESOURCES`; of memory the level."""
     limits: dict[Resource, float] = field(default_factory=dict)
     """Limits that the session declared for itself."""
     found: dict[Resource, list[int]] = field(default_factory=dict)
     """By resource: step and severity of the last finding."""
+
+
+Point: TypeAlias = tuple[Row, float]
+"""The row of a step, and its amount of one resource."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
@@ -124,15 +146,18 @@ class ResourceGrowth(Detector[State]):
                 state.limits = {name: declared[name] for name in FLOORS if declared.get(name, 0) > 0}
             return None
         _step(state, act)
+        row, totals, floors = self._row(state, act), state.totals, self._floor_at
+        last = state.rows[-2] if len(state.rows) > 1 else None
         worst: Finding | None = None
-        for name, amount in _amounts(act):
-            points = self._add(state, act, name, amount)
-            if len(points) < self.min_points:
-                continue
-            now, before = points[-1][_VALUE], points[-2][_VALUE]
-            if now < self.floors[name] or now <= self.growth * before:  # type: ignore[operator]  # amounts are numbers
-                continue
-            finding = self._look(state, act, name, points)
+        for at, amount in _amounts(act):
+            now, before = amount, row[at]
+            if before is not None:
+                now = max(before, amount) if at in _LARGEST_OF_STEP else before + amount
+            row[at] = now
+            totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
+            if now < floors[at] or (last is not None and last[at] is not None and now <= self.growth * last[at]):
+                continue  # nearly always: the rest is worked out only where it can matter
+            finding = self._look(state, act, at)
             if finding is not None and (worst is None or finding.severity > worst.severity):
                 worst = finding
         return worst
@@ -140,35 +165,63 @@ class ResourceGrowth(Detector[State]):
     def near(self, state: State) -> float:
         """The growth of the last two steps, as a part of what is a finding; the highest of all resources."""
         near = 0.0
-        for name, points in state.points.items():
-            if len(points) >= self.min_points and float(points[-1][_VALUE]) >= self.floors[name]:
-                mean = _mean_growth(self._values(name, points[-self.min_points :]))
+        for at, floor in self._floor_at.items():
+            points = self._points(state, at)
+            if len(points) >= self.min_points and points[-1][1] >= floor:
+                mean = _mean_growth(self._values(at, points[-self.min_points :]))
                 near = max(near, min(1.0, (mean - 1) / (self.growth - 1)))
         return near
 
-    def _values(self, name: Resource, points: list[Entry]) -> list[float]:
-        """The amounts; growth from next to nothing to a little is no growth, so the smallest are raised."""
-        least = max(self.floors[name] / _FLOOR_TO_LEAST, 1e-9)
-        return [max(float(p[_VALUE]), least) for p in points]
+    @cached_property
+    def _floor_at(self) -> dict[int, float]:
+        """The floors by the place in a row."""
+        return {at: self.floors[name] for at, name in enumerate(RESOURCES, _FIRST)}
 
-    def _add(self, state: State, act: Act, name: Resource, amount: float) -> list[Entry]:
-        points = state.points.get(name)
-        if points is None:
-            points = state.points[name] = []
-        if not points or points[-1][INDEX] != state.step:
-            points.append([act.time_ms, state.step, act.event.event_id, act.offset, amount])
-            if len(points) > self.window:
-                del points[0]
-        else:
-            before = float(points[-1][_VALUE])
-            together = max(before, amount) if name in {"memory_bytes", "duration_ms"} else before + amount
-            points[-1] = [act.time_ms, state.step, act.event.event_id, act.offset, together]
-        state.totals[name] = amount if name == "memory_bytes" else state.totals.get(name, 0.0) + amount
+    def _row(self, state: State, act: Act) -> Row:
+        """The row of the step that the act is part of."""
+        rows = state.rows
+        if not rows or rows[-1][INDEX] != state.step:
+            row: Row = [act.time_ms, state.step, act.event.event_id, act.offset, *_NOTHING]
+            rows.append(row)
+            if len(rows) > self.window + _MORE_STEPS:
+                del rows[0]
+            return row
+        row = rows[-1]
+        row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
+        return row
+
+    def _points(self, state: State, at: int) -> list[Point]:
+        """The last steps that tell of a resource, with its amounts, from the last on that fell."""
+        least = self._least(at)
+        points: list[Point] = []
+        after = 0.0
+        for row in reversed(state.rows):
+            amount = row[at]
+            if amount is None:
+                continue
+            before = max(amount, least)
+            if len(points) == self.window or after < _FALLING * before * bool(points):
+                break
+            points.append((row, amount))
+            after = before
+        points.reverse()
         return points
 
-    def _look(self, state: State, act: Act, name: Resource, points: list[Entry]) -> Finding | None:
+    def _least(self, at: int) -> float:
+        return max(self._floor_at[at] / _FLOOR_TO_LEAST, 1e-9)
+
+    def _values(self, at: int, points: list[Point]) -> list[float]:
+        """The amounts; growth from next to nothing to a little is no growth, so the smallest are raised."""
+        least = self._least(at)
+        return [max(amount, least) for _, amount in points]
+
+    def _look(self, state: State, act: Act, at: int) -> Finding | None:
+        points = self._points(state, at)
+        if len(points) < self.min_points:
+            return None
+        name = RESOURCES[at - _FIRST]
         for length in range(len(points), self.min_points - 1, -1):
-            mean = self._sustained(self._values(name, points[-length:]))
+            mean = self._sustained(self._values(at, points[-length:]))
             if mean is None:
                 continue
             finding = self._found(state, act, name, points[-length:], mean)
@@ -191,11 +244,11 @@ class ResourceGrowth(Detector[State]):
             return None
         return mean if values[-1] - values[-2] > values[1] - values[0] else None
 
-    def _found(self, state: State, act: Act, name: Resource, points: list[Entry], mean: float) -> Finding:
+    def _found(self, state: State, act: Act, name: Resource, points: list[Point], mean: float) -> Finding:
         severity = Severity.MEDIUM
         if mean >= self.high:
             severity = Severity.CRITICAL if mean >= self.critical else Severity.HIGH
-        amounts = ", ".join(f"{float(p[_VALUE]):.4g}" for p in points)
+        amounts = ", ".join(f"{amount:.4g}" for _, amount in points)
         reason = f"{name} grew {mean:.2f} times a step over {len(points)} steps: {amounts}"
         values: dict[str, float | int | str] = {"resource": name, "mean_growth": round(mean, 3), "steps": len(points)}
         thresholds: dict[str, float | int | str] = {
@@ -207,7 +260,9 @@ class ResourceGrowth(Detector[State]):
         limits = [limits[name] for limits in (self.limits, state.limits) if name in limits]
         if limits:
             limit = min(limits)
-            steps = _steps_to(limit, state.totals[name], float(points[-1][_VALUE]), mean, level=name == "memory_bytes")
+            steps = _steps_to(
+                limit, state.totals[RESOURCES.index(name)], points[-1][1], mean, level=name == "memory_bytes"
+            )
             values["steps_to_limit"], thresholds["limit"] = steps, limit
             reason += f"; the limit of {limit:.4g} is reached in {steps} steps"
             if steps <= self.limit_steps:
@@ -216,7 +271,7 @@ class ResourceGrowth(Detector[State]):
             "resource_growth",
             severity,
             reason,
-            evidence(act, points),
+            evidence(act, [row[:_FIRST] for row, _ in points]),
             confidence=min(1.0, mean / self.critical),
             values=values,
             thresholds=thresholds,
@@ -225,35 +280,36 @@ class ResourceGrowth(Detector[State]):
 
 def _step(state: State, act: Act) -> None:
     """Begins a new step where one model turn ends and the next begins."""
-    if act.event.kind is Kind.MODEL_TURN:
+    if state.by_turn or act.event.kind is Kind.MODEL_TURN:
+        state.step += act.event.kind is Kind.MODEL_TURN
         state.by_turn = True
-        state.step += 1
-        return
-    if not state.by_turn and (act.phase is Phase.BOTH or (act.phase is Phase.ATTEMPT and state.resulted)):
+    elif act.is_attempt and (act.is_result or state.resulted):
         state.step += 1
     state.resulted = act.is_result
 
 
-def _amounts(act: Act) -> list[tuple[Resource, float]]:
-    """What the event says that was used; a usage of zero is not known, an output of zero bytes is."""
+def _amounts(act: Act) -> Sequence[tuple[int, float]]:
+    """What the event says that was used, by its place in a row; a usage of zero is not known, an output of zero is."""
     event = act.event
-    found: list[tuple[Resource, float]] = [("calls", 1)] if act.is_attempt else []
+    if not act.is_result and event.usage is None:
+        return _A_CALL if act.is_attempt else ()
+    found: list[tuple[int, float]] = list(_A_CALL) if act.is_attempt else []
     usage = event.usage
     if usage is not None:
         tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
         if tokens:
-            found.append(("tokens", tokens))
+            found.append((_TOKENS, tokens))
         if usage.cost_usd:
-            found.append(("cost_usd", usage.cost_usd))
+            found.append((_COST, usage.cost_usd))
         if usage.memory_bytes:
-            found.append(("memory_bytes", usage.memory_bytes))
+            found.append((_MEMORY, usage.memory_bytes))
         if usage.file_ops:
-            found.append(("file_ops", usage.file_ops))
+            found.append((_FILES, usage.file_ops))
     if act.is_result:
         if event.output_bytes is not None:
-            found.append(("output_bytes", event.output_bytes))
+            found.append((_OUTPUT, event.output_bytes))
         if event.duration_ms:
-            found.append(("duration_ms", event.duration_ms))
+            found.append((_DURATION, event.duration_ms))
     return found
 
 

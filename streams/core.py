@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from haltline.detectors import build
 from haltline.detectors.act import Act, Calls
@@ -29,11 +29,11 @@ MAX_SEEN = 64
 ALL_MEETINGS_UP_TO = 8
 """Overrides of one rule of which every combination is checked when the policy is loaded; of more, every pair."""
 
+_SHORT_CHARS = 12
 _CACHED_SESSIONS = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where an input stands in the log."""
 
     topic: str
@@ -50,8 +50,8 @@ class SessionState:
     agent_id: str = "unknown"
     offsets: dict[str, int] = field(default_factory=dict)
     """By topic: the last offset that this state includes."""
-    seen: list[int] = field(default_factory=list)
-    """Short hashes of the last event ids, the oldest first."""
+    seen: str = ""
+    """Short hashes of the last event ids one behind the other, the oldest first: one object to look at, not many."""
     clock_ms: int = 0
     """The latest event time."""
     events: int = 0
@@ -69,8 +69,7 @@ class Failure:
     error: BaseException
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What follows from one input."""
 
     state: SessionState
@@ -91,6 +90,8 @@ class _Watch:
 
     by_kind: Mapping[Kind, tuple[Detector[Any], ...]]
     rules: Mapping[str, Rule]
+    recalled: bool
+    """Some of them ask whether a call was made before."""
 
 
 class Core:
@@ -126,17 +127,20 @@ class Core:
             state.agent_id = event.agent_id
 
         watch = self._watch_of(event.agent_id, event.session_id) if self.policy.overrides else self._default
-        act = self._act(state, event, at)
-        findings: tuple[Finding, ...] = ()
-        failures: tuple[Failure, ...] = ()
-        if state.standing.killed is None:
+        act = self._act(state, event, at, watch)
+        standing = state.standing
+        was_killed = standing.killed
+        findings: Sequence[Finding] = ()
+        failures: Sequence[Failure] = ()
+        if was_killed is None:
             findings, failures = _observe(watch, state, act)
         state.calls.note(act)
-        was_killed = state.standing.killed
+        if not (findings or failures or was_killed or event.await_verdict):
+            return Outcome(state)
         decision = self._controller.decide(
-            state.standing, event, findings, watch.rules, lambda: _near(watch, state, event.kind)
+            standing, event, findings, watch.rules, lambda: _near(watch, state, event.kind)
         )
-        killed = state.standing.killed
+        killed = standing.killed
         return Outcome(
             state,
             detections=tuple(self._detection(event, finding, watch, decision) for finding in findings),
@@ -144,7 +148,7 @@ class Core:
             control=control_record(state.session_id, state.agent_id, killed)
             if killed is not None and was_killed is None
             else None,
-            failures=failures,
+            failures=tuple(failures),
         )
 
     def on_command(self, state: SessionState | None, command: Command, at: Position | None = None) -> Outcome:
@@ -180,17 +184,20 @@ class Core:
             return Outcome(state)
         return Outcome(state, control=control_record(state.session_id, state.agent_id, killed, feedback.decided_at))
 
-    def _act(self, state: SessionState, event: ActionEvent, at: Position | None) -> Act:
-        phase, call = state.calls.phase(event)
+    def _act(self, state: SessionState, event: ActionEvent, at: Position | None, watch: _Watch) -> Act:
+        calls = state.calls
+        phase, call = calls.phase(event)
+        topic, partition, offset = at or ("", 0, 0)
         act = Act(
             event,
             classifier=self._classifier,
             phase=phase,
             call=call,
-            calls=state.calls,
-            topic=at.topic if at else "",
-            partition=at.partition if at else 0,
-            offset=at.offset if at else 0,
+            calls=calls,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            recalled=watch.recalled,
         )
         if state.standing.batches and act.is_attempt and act.destroys:
             targets = [destroyed.target for destroyed in act.destroys]
@@ -236,6 +243,7 @@ class Core:
         return _Watch(
             by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
             rules={d.id: self._rule(d.id, tuple(overrides)) for d in detectors},
+            recalled=any(d.recalls for d in detectors),
         )
 
     def _rule(self, detector_id: str, overrides: tuple[Override, ...]) -> Rule:
@@ -256,32 +264,31 @@ def _is_new(state: SessionState, at: Position | None) -> bool:
 
 def _is_first(state: SessionState, event: ActionEvent) -> bool:
     """False when the event's id was seen lately: its producer sent it twice."""
-    short = int.from_bytes(blake2b(event.event_id.encode(), digest_size=6).digest(), "big")
+    short = blake2b(event.event_id.encode(), digest_size=_SHORT_CHARS // 2).hexdigest()
     if short in state.seen:
         return False
-    state.seen.append(short)
-    if len(state.seen) > MAX_SEEN:
-        del state.seen[0]
+    state.seen = state.seen[-(MAX_SEEN - 1) * _SHORT_CHARS :] + short
     return True
 
 
-def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[tuple[Finding, ...], tuple[Failure, ...]]:
+def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[Sequence[Finding], Sequence[Failure]]:
     findings: list[Finding] = []
     failures: list[Failure] = []
+    memories = state.detectors
     for detector in watch.by_kind[act.event.kind]:
         try:
             if not detector.concerns(act):
                 continue
-            memory = state.detectors.get(detector.id)
+            memory = memories.get(detector.id)
             if memory is None:
-                memory = state.detectors[detector.id] = detector.start()
+                memory = memories[detector.id] = detector.start()
             finding = detector.observe(memory, act)
         except Exception as error:
             failures.append(Failure(detector.id, error))
         else:
             if finding is not None:
                 findings.append(finding)
-    return tuple(findings), tuple(failures)
+    return findings, failures
 
 
 def _near(watch: _Watch, state: SessionState, kind: Kind) -> dict[str, float]:
