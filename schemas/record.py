@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 EARLIEST_MS = 946_684_800_000  # 2000-01-01: before it, a clock is not set
 LATEST_MS = 4_102_444_800_000  # 2100-01-01: beyond it, a time is a mistake and would close every window
@@ -33,7 +34,25 @@ def _epoch_ms(value: object) -> int:
     return time_ms
 
 
-EpochMs = Annotated[int, BeforeValidator(_epoch_ms, json_schema_input_type=int | str)]
+AS_EPOCH, AS_MOMENT = "epoch_ms", "moment"
+"""The ways in which a time is read: stand in the location of an error, after the field."""
+
+
+class _Moment:
+    """Whole milliseconds are checked without a call into Python, for that is half the cost of reading an event."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        whole = core_schema.int_schema(strict=True, ge=EARLIEST_MS, lt=LATEST_MS)
+        other = core_schema.no_info_plain_validator_function(_epoch_ms)
+        return core_schema.union_schema([(whole, AS_EPOCH), (other, AS_MOMENT)], mode="left_to_right")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(core_schema.union_schema([core_schema.int_schema(), core_schema.str_schema()]))
+
+
+EpochMs = Annotated[int, _Moment]
 """A moment in epoch milliseconds, UTC; RFC 3339 text is read too."""
 
 Id = Annotated[str, Field(min_length=1, max_length=256)]

@@ -13,6 +13,7 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
+from haltline.schemas.problems import problem_of
 from haltline.schemas.record import JsonObject, Record
 
 VERSION = 1
@@ -94,17 +95,13 @@ def _require_strict(value: bytes) -> None:
 
 def _located(error: ValidationError, value: bytes) -> InvalidRecord:
     """Says where in the record it was, what was wanted and what came; never the whole input."""
-    first, *others = error.errors(include_url=False, include_context=False)
-    if first["type"] == "json_invalid":
-        return InvalidRecord(BadRecord.NOT_JSON, first["msg"])
+    problem = problem_of(error)
+    if problem.kind == "json_invalid":
+        return InvalidRecord(BadRecord.NOT_JSON, problem.text.partition(", got ")[0])
     version = _claimed_version(value)
     if version is not None and version != VERSION:
         return InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version!r}")
-    place = ".".join(str(step) for step in first["loc"]) or "the record"
-    more = f" (and {len(others)} more)" if others else ""
-    if first["type"] == "value_error":  # raised by our own checks, which say what came
-        return InvalidRecord(BadRecord.INVALID, f"{place}: {first['msg'].removeprefix('Value error, ')}{more}")
-    return InvalidRecord(BadRecord.INVALID, f"{place}: {first['msg']}, got {first['input']!r:.120}{more}")
+    return InvalidRecord(BadRecord.INVALID, str(problem))
 
 
 def _claimed_version(value: bytes) -> object:

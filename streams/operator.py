@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from haltline.schemas import wire
 from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, control_key
 from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.problems import problem_of
 from haltline.schemas.topics import Topics
 from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.settings import ClientSetting
@@ -141,7 +142,7 @@ class Operator:
         try:
             batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
         except ValidationError as error:
-            raise NotAllowed(f"batch of {session_id}: {_said(error)}") from error
+            raise NotAllowed(f"batch of {session_id}: {problem_of(error)}") from error
         return self._tell(_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch))
 
     def label(self, decision_id: str, label: str, *, session_id: str | None = None, by: str, reason: str) -> Answer:
@@ -312,12 +313,7 @@ def _command(
             label=label,
         )
     except ValidationError as error:
-        raise NotAllowed(f"{kind}: {_said(error)}") from error
-
-
-def _said(error: ValidationError) -> str:
-    first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, came {first['input']!r:.120}"
+        raise NotAllowed(f"{kind}: {problem_of(error)}") from error
 
 
 def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:

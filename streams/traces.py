@@ -16,6 +16,7 @@ import orjson
 from pydantic import ValidationError
 
 from haltline.schemas.events import ActionEvent, Kind, Usage
+from haltline.schemas.problems import problem_of
 from haltline.streams.backtest import Recorded
 
 STEP_MS = 5_000
@@ -90,8 +91,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], label: 
 def _located(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    first = error.errors(include_url=False, include_context=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r:.80}"
+    return str(problem_of(error))
 
 
 def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEvent]:

@@ -174,7 +174,7 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
     for second in range(MAX_SEEN + 20):
         session(attempt(second, action="read_file", effect="read"))
     assert session.state is not None
-    assert len(session.state.seen) == MAX_SEEN
+    assert len(session.state.seen) == MAX_SEEN * 12
 
 
 @pytest.mark.parametrize(
