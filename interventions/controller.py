@@ -102,7 +102,7 @@ class Controller:
         The hardest of all that the findings ask for wins. A kill is noted in `standing`.
         """
         if standing.killed is not None:
-            return self._after_kill(standing, event, standing.killed)
+            return self._after_kill(standing, event, standing.killed, findings)
         chosen = self._hardest(event, findings, rules, near)
         if chosen is not None and self._is_news(standing, chosen):
             standing.given[chosen.detector] = Given(level=_meant(chosen).value, time_ms=event.time)
@@ -217,11 +217,14 @@ class Controller:
             return True
         return decision.time - last.time_ms >= self._policy.cooldown_s * 1000
 
-    def _after_kill(self, standing: Standing, event: ActionEvent, kill: Kill) -> Decision | None:
-        """Whatever a killed session proposes is refused; what it had begun may report its end."""
-        if event.kind is not Kind.PROPOSED and not event.await_verdict:
+    def _after_kill(
+        self, standing: Standing, event: ActionEvent, kill: Kill, findings: Sequence[Finding]
+    ) -> Decision | None:
+        """What a killed session proposes is refused; what it had begun may report its end, what it begins is told."""
+        if event.kind is not Kind.PROPOSED and not event.await_verdict and not findings:
             return None
         standing.after_kill += 1
+        told = findings[0] if findings else None
         return Decision(
             decision_id=digest("killed", event.session_id, event.event_id),
             session_id=event.session_id,
@@ -231,10 +234,15 @@ class Controller:
             time=event.time,
             level=Level.KILL,
             code=kill.code,
-            reason=f"the session was killed before: {kill.reason}",
+            reason=told.reason if told else f"the session was killed before: {kill.reason}",
             message="This session was stopped. Nothing more is executed; a person has to release it.",
+            flag=told is not None,
+            flag_severity=told.severity if told else None,
             detector="killed",
-            values={"attempts_after_kill": standing.after_kill},
+            severity=told.severity if told else None,
+            evidence=told.evidence if told else (),
+            values={"attempts_after_kill": standing.after_kill, **(told.values if told else {})},
+            thresholds=told.thresholds if told else {},
             policy=self._policy.name,
             policy_version=self._policy.version,
         )

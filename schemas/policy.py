@@ -9,7 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
-from haltline.schemas.record import Id, Name, Record
+from haltline.schemas.record import EpochMs, Id, Name, Record
+
+MAX_ENTRIES = 1000
+"""The most tools, arguments or overrides that a document may name."""
+MAX_RULES = 200
 
 
 class _Part(BaseModel):
@@ -48,12 +52,38 @@ class Rule(_Part):
     """What a finding of a severity leads to; left out: the rule's defaults."""
 
 
+class Exemption(_Part):
+    """An operator's word that an override may loosen a rule."""
+
+    by: Annotated[str, Field(min_length=1, max_length=256)]
+    """Who allows it: a person's name."""
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
+    expires: EpochMs
+    """From then on, by the sessions' event time, the whole override no longer holds."""
+
+
 class Override(_Part):
-    """Other settings for some agents or sessions, by glob. Later ones win, setting by setting."""
+    """Other rules for some agents or sessions, by glob.
+
+    Of all that hold for a session the strictest counts, setting by setting, whatever their order. One with an
+    exemption may loosen: what it says holds, over every other, and of several the last.
+    """
 
     agent: Name = "*"
     session: Name = "*"
-    rules: dict[Id, Rule]
+    rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)]
+    exemption: Exemption | None = None
+
+
+class Preset(StrEnum):
+    """A policy to begin with; what a document says itself comes before it."""
+
+    STARTER = "starter"
+    """Only the loop guard and severe destruction are enforced; the rest warns or records."""
+    STANDARD = "standard"
+    """The defaults of every rule."""
+    REGULATED = "regulated"
+    """Lower thresholds and harder interventions."""
 
 
 class Policy(Record):
@@ -64,35 +94,28 @@ class Policy(Record):
     v: int = 1
     name: Id = "default"
     version: Annotated[int, Field(ge=0)] = 1
-    tools: tuple[Tool, ...] = ()
+    preset: Preset | None = None
+    """What to begin with; spelled out into the rules when the document is loaded."""
+    tools: Annotated[tuple[Tool, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Looked through in order, before the built-in ones."""
-    target_args: tuple[Name, ...] = ()
+    target_args: Annotated[tuple[Name, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Arguments that name what an action is about, besides the built-in ones."""
-    rules: dict[Id, Rule] = Field(default_factory=dict)
+    rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(default_factory=dict)
     """By detector id; a detector that is not named runs with its defaults."""
-    overrides: tuple[Override, ...] = ()
+    overrides: Annotated[tuple[Override, ...], Field(max_length=MAX_ENTRIES)] = ()
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0
     """A rule does not repeat a decision of the same level within this time, unless it is a refusal."""
+    kill_grace_s: Annotated[float, Field(ge=0, le=86_400)] = 10.0
+    """What a killed session begins later than this after the kill is an incident of its own."""
     session_ttl_h: Annotated[float, Field(gt=0)] = 24.0
     """A session that was idle for so long starts anew; a kill outlives it."""
 
-    def overrides_for(self, agent_id: str, session_id: str) -> tuple[Override, ...]:
-        """The overrides that hold for a session, in order."""
+    def overrides_for(self, agent_id: str, session_id: str, time_ms: int) -> tuple[Override, ...]:
+        """The overrides that hold for a session at a moment of its event time, in order."""
         return tuple(
             override
             for override in self.overrides
-            if fnmatchcase(agent_id, override.agent) and fnmatchcase(session_id, override.session)
+            if (override.exemption is None or time_ms < override.exemption.expires)
+            and fnmatchcase(agent_id, override.agent)
+            and fnmatchcase(session_id, override.session)
         )
-
-    def rule(self, detector_id: str, overrides: tuple[Override, ...] = ()) -> Rule:
-        """The rule of a detector under these overrides: only what an override says is changed."""
-        merged = self.rules.get(detector_id, Rule())
-        for override in overrides:
-            if detector_id not in override.rules:
-                continue
-            other = override.rules[detector_id]
-            said = {name: getattr(other, name) for name in other.model_fields_set}
-            said["settings"] = {**merged.settings, **other.settings}
-            said["levels"] = {**merged.levels, **other.levels}
-            merged = merged.model_copy(update=said)
-        return merged

@@ -8,29 +8,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import combinations
 from typing import Any, NamedTuple
 
 from haltline.detectors import build
 from haltline.detectors.act import Act, Calls
 from haltline.detectors.base import Detector
 from haltline.detectors.classify import Classifier
-from haltline.interventions.controller import Controller, Standing, control_record, digest
-from haltline.interventions.defaults import default_mode
+from haltline.interventions.after_kill import activity_after_kill
+from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
-from haltline.schemas.policy import Override, Policy, Rule
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.rules import Rules
 
 MAX_SEEN = 64
 """Event ids that are remembered, to know an event that its producer sent twice."""
 
-ALL_MEETINGS_UP_TO = 8
-"""Overrides of one rule of which every combination is checked when the policy is loaded; of more, every pair."""
-
 _SHORT_CHARS = 12
-_CACHED_SESSIONS = 65_536
+_CACHED_WATCHES = 1024
+"""Sets of overrides that hold together, of which the detectors are kept built."""
 
 
 class Position(NamedTuple):
@@ -107,10 +105,10 @@ class Core:
         self.policy = policy or Policy()
         self._classifier = Classifier(self.policy)
         self._controller = Controller(self.policy)
+        self._rules = Rules(self.policy)
         self._default = self._watch(())
-        self._watch_of = lru_cache(maxsize=_CACHED_SESSIONS)(self._look_up)
+        self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
-        self._check_overrides()
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: Position | None = None) -> Outcome:
         """Takes in the session's next event. Changes `state` in place."""
@@ -126,7 +124,7 @@ class Core:
         if event.agent_id != "unknown":
             state.agent_id = event.agent_id
 
-        watch = self._watch_of(event.agent_id, event.session_id) if self.policy.overrides else self._default
+        watch = self._watch_at(event, state.clock_ms) if self.policy.overrides else self._default
         act = self._act(state, event, at, watch)
         standing = state.standing
         was_killed = standing.killed
@@ -134,6 +132,8 @@ class Core:
         failures: Sequence[Failure] = ()
         if was_killed is None:
             findings, failures = _observe(watch, state, act)
+        else:
+            findings = self._after_kill(act, was_killed)
         state.calls.note(act)
         if not (findings or failures or was_killed or event.await_verdict):
             return Outcome(state)
@@ -204,6 +204,14 @@ class Core:
             act.batch = state.standing.batch_for(act.action, targets, event.time)
         return act
 
+    def _after_kill(self, act: Act, kill: Kill) -> tuple[Finding, ...]:
+        begun_ms = act.time_ms if act.is_attempt else act.call.time_ms if act.call is not None else None
+        if begun_ms is None or act.refused:
+            return ()
+        grace_s = self.policy.kill_grace_s
+        finding = activity_after_kill(kill, act.event, begun_ms, act.evidence, grace_s=grace_s)
+        return () if finding is None else (finding,)
+
     def _detection(self, event: ActionEvent, finding: Finding, watch: _Watch, decision: Decision | None) -> Detection:
         led_to = decision.decision_id if decision is not None and decision.detector == finding.detector else None
         return Detection(
@@ -213,43 +221,23 @@ class Core:
             event_id=event.event_id,
             time=event.time,
             finding=finding,
-            mode=watch.rules[finding.detector].mode,
+            mode=(watch.rules.get(finding.detector) or Rule()).mode,
             decision_id=led_to,
             policy=self.policy.name,
             policy_version=self.policy.version,
         )
 
-    def _check_overrides(self) -> None:
-        """Overrides can be right one by one and wrong together: the ways in which they can meet are tried.
+    def _watch_at(self, event: ActionEvent, time_ms: int) -> _Watch:
+        return self._watch_of(self._rules.overrides(event.agent_id, event.session_id, time_ms))
 
-        Raises ValueError naming the last override of the first way that is wrong.
-        """
-        for detector_id in dict.fromkeys(name for override in self.policy.overrides for name in override.rules):
-            touching = [(n, o) for n, o in enumerate(self.policy.overrides) if detector_id in o.rules]
-            largest = len(touching) if len(touching) <= ALL_MEETINGS_UP_TO else 2
-            for count in range(1, largest + 1):
-                for meeting in combinations(touching, count):
-                    rule = self.policy.rule(detector_id, tuple(override for _, override in meeting))
-                    try:
-                        build(Policy(rules={detector_id: rule}))
-                    except ValueError as error:
-                        raise ValueError(f"overrides.{meeting[-1][0]}.{error}") from None
-
-    def _look_up(self, agent_id: str, session_id: str) -> _Watch:
-        return self._watch(self.policy.overrides_for(agent_id, session_id))
-
-    def _watch(self, overrides: Sequence[Any]) -> _Watch:
-        detectors = build(self.policy, tuple(overrides))
+    def _watch(self, overrides: tuple[int, ...]) -> _Watch:
+        rules = self._rules.under(overrides)
+        detectors = build(rules)
         return _Watch(
             by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
-            rules={d.id: self._rule(d.id, tuple(overrides)) for d in detectors},
+            rules=rules,
             recalled=any(d.recalls for d in detectors),
         )
-
-    def _rule(self, detector_id: str, overrides: tuple[Override, ...]) -> Rule:
-        """The rule as the policy sets it; a mode that it does not say is the detector's default."""
-        rule = self.policy.rule(detector_id, overrides)
-        return rule if "mode" in rule.model_fields_set else rule.model_copy(update={"mode": default_mode(detector_id)})
 
 
 def _is_new(state: SessionState, at: Position | None) -> bool:

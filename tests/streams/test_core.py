@@ -1,12 +1,15 @@
 """The scenario of the loop guard and what surrounds it, through the pure core."""
 
+from typing import Any
+
 import orjson
 import pytest
 
 from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.policy import Override, Policy, Rule
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Exemption, Override, Policy, Rule
 from haltline.streams import state_codec
 from haltline.streams.core import MAX_SEEN, Core, Position, SessionState
 from haltline.streams.core import Outcome as Followed
@@ -17,6 +20,10 @@ LOOP_GUARD = ("destructive_repeat", "destructive_volume")
 
 def at(second: float) -> int:
     return T0_MS + round(second * 1000)
+
+
+def exempt(*, until: float = 3600, **fields: Any) -> Override:
+    return Override(exemption=Exemption(by="ada", reason="tried elsewhere", expires=at(until)), **fields)
 
 
 def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
@@ -182,19 +189,29 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
     [
         pytest.param(Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED], id="nothing said"),
         pytest.param(
-            Override(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
+            exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
             [ALLOWED, SUSPECTED, KILLED],
             id="a looser repeat leaves the volume in force",
         ),
         pytest.param(
-            Override(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
+            exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
             [ALLOWED, ALLOWED, ALLOWED],
             id="both signals off for one session",
         ),
         pytest.param(
-            Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
+            exempt(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
             [ALLOWED, "ALLOW loop_suspected", "ALLOW loop_detected"],
             id="in shadow all is only recorded",
+        ),
+        pytest.param(
+            Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW, enabled=False) for r in LOOP_GUARD}),
+            [ALLOWED, SUSPECTED, KILLED],
+            id="what would loosen is not heard without an exemption",
+        ),
+        pytest.param(
+            exempt(session="s1", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}, until=12),
+            [ALLOWED, "ALLOW loop_suspected", KILLED],
+            id="an exemption that ends between two events",
         ),
         pytest.param(
             Override(agent="other", rules={"destructive_repeat": Rule(enabled=False)}),
@@ -273,8 +290,8 @@ def test_two_runs_of_the_same_events_decide_the_same() -> None:
 
 
 def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
-    by_agent = Override(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
-    by_session = Override(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
+    by_agent = exempt(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
+    by_session = exempt(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
     for alone in (by_agent, by_session):
         Core(Policy(overrides=(alone,)))
     with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
@@ -284,3 +301,60 @@ def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> Non
 def test_a_rule_that_is_not_known_is_refused() -> None:
     with pytest.raises(ValueError, match="destructive_repeat"):
         Core(Policy(rules={"destructive_repaet": Rule()}))
+
+
+def carried_out(second: float, **fields: Any) -> ActionEvent:
+    said: dict[str, Any] = {"kind": Kind.COMPLETED, "outcome": Outcome.OK, "await_verdict": False}
+    return attempt(second, **(said | fields))
+
+
+def killed_session() -> Session:
+    """Killed at second 12; a call of second 9 is still open."""
+    session = Session()
+    session(attempt(9, "asset_id=other", action="read_asset", call_id="open"))
+    session.command(CommandKind.KILL, 12)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("event", "found"),
+    [
+        pytest.param(carried_out(60), True, id="an act that nobody asked about is an incident"),
+        pytest.param(attempt(60), True, id="a proposal that asks is refused, and an incident"),
+        pytest.param(attempt(22.001, await_verdict=False), True, id="just after the grace time"),
+        pytest.param(attempt(22), False, id="within the grace time"),
+        pytest.param(carried_out(60, outcome=Outcome.REFUSED), False, id="a refusal shows that the kill holds"),
+        pytest.param(
+            carried_out(60, call_id="open", action="read_asset"), False, id="the end of what had begun before"
+        ),
+        pytest.param(
+            attempt(60, kind=Kind.MODEL_TURN, action="", targets=[], await_verdict=False), False, id="a model turn"
+        ),
+    ],
+)
+def test_what_a_killed_session_begins_after_the_grace_time_is_an_incident(event: ActionEvent, found: bool) -> None:
+    followed = killed_session()(event)
+    assert [d.finding.code for d in followed.detections] == ["activity_after_kill"] * found
+    if not found:
+        assert followed.decision is None or not followed.decision.flag
+        return
+    (detection,), decision = followed.detections, followed.decision
+    assert decision is not None
+    assert (detection.finding.severity, detection.mode) == (Severity.CRITICAL, Mode.ENFORCE)
+    assert (detection.decision_id, decision.level, decision.flag) == (decision.decision_id, Level.KILL, True)
+    assert detection.finding.evidence[-1].event_id == event.event_id
+    assert decision.code == "session_killed_by_operator"
+
+
+def test_what_was_begun_after_the_kill_and_is_done_all_the_same_is_told_twice() -> None:
+    session = killed_session()
+    codes = [[d.finding.reason for d in session(event).detections] for event in (attempt(60), result(61, attempt(60)))]
+    assert [len(found) for found in codes] == [1, 1]
+    assert "began delete_asset" in codes[0][0]
+    assert "carried out" in codes[1][0]
+
+
+def test_a_session_that_was_released_is_not_held_to_its_kill() -> None:
+    session = killed_session()
+    session.command(CommandKind.RESET, 30)
+    assert session(carried_out(60)).detections == ()
