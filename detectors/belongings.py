@@ -22,7 +22,7 @@ _UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard"))
 _V = TypeVar("_V")
 
 
-@dataclass(slots=True)
+@dataclass
 class Belongings:
     """What is known of the targets of one session. Plain JSON values: part of its state."""
 

@@ -30,7 +30,7 @@ _STEPS = 10
 _MAX_STAGE = 1_000_000
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """What was used, and the limits that the session declared."""
 

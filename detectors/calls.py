@@ -30,7 +30,7 @@ class Phase(StrEnum):
     """Not about a call, or about one that was counted already."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Call:
     """An attempt that is remembered until its result comes. Plain JSON values: part of the session's state."""
 
@@ -51,7 +51,7 @@ class Call:
     fingerprint: str = ""
 
 
-@dataclass(slots=True)
+@dataclass
 class Calls:
     """The calls of a session, joined by call id, or in their order for producers that have none."""
 

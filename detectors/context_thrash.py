@@ -36,7 +36,7 @@ _WOBBLE = 0.98
 _Count = Annotated[int, Field(ge=2, le=_MAX_FALLS), Stricter.LOWER]
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The last turn's context, and the falls before it."""
 

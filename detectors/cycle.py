@@ -30,7 +30,7 @@ _OLD = (STALE, ONCE, RECEIPT, BLIND)
 _WEAK = (RECEIPT, BLIND)
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The last round."""
 

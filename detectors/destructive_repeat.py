@@ -30,7 +30,7 @@ _MAX_ENTRIES = 16
 """Attempts that are kept of each target, unless the setting counts further."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """By target: the attempts on it that were not refused."""
 

@@ -32,7 +32,7 @@ _MAX_ENTRIES = 128
 """Entries that are kept, unless a setting counts further."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """What was destroyed lately, and under which declared batch."""
 

@@ -63,7 +63,7 @@ _CUES = (
 """One of these is in whatever is looked for; to look for them takes a tenth of the time."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """What failed since anything succeeded."""
 

@@ -37,7 +37,7 @@ _MAX_IN_TURN = 3
 _MAX_POLLS = 16
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The last errors, and what happened in between."""
 

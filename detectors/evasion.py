@@ -45,7 +45,7 @@ _DENIED = re.compile(
 _MORE_RIGHTS = re.compile(r"\b(?:sudo|doas|su)\s|--force\b|--privileged\b|--no-verify\b|--no-preserve-root\b")
 
 
-@dataclass(slots=True)
+@dataclass
 class Refused:
     """One target that the session was refused."""
 
@@ -56,7 +56,7 @@ class Refused:
     is_loss: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """By target: what was refused, the oldest first."""
 

@@ -44,7 +44,7 @@ _FILE = re.compile(
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The last looks without a change in between."""
 

@@ -13,7 +13,10 @@ Misses: drift that keeps the goal's words; goals in another language than the wo
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import mul
 from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
@@ -46,7 +49,7 @@ _COMMON = frozenset((
 ))  # fmt: skip
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The goal's words, and how well the last actions fit them."""
 
@@ -111,13 +114,13 @@ class GoalDrift(Detector[State]):
         """How much the alignment has fallen, to what is a finding."""
         if len(state.actions) < self.min_actions:
             return 0.0
-        mean, change = _trend([float(e[_ALIGNMENT]) for e in state.actions])
+        mean, change = _trend(state.actions)
         return min(1.0, max(0.0, change / self.change)) if mean < self.mean else 0.0
 
     def _look(self, state: State, act: Act) -> Finding | None:
         if len(state.actions) < self.min_actions:
             return None
-        mean, change = _trend([float(e[_ALIGNMENT]) for e in state.actions])
+        mean, change = _trend(state.actions)
         if mean >= self.mean or change >= self.change:
             state.told = False
             return None
@@ -136,18 +139,25 @@ class GoalDrift(Detector[State]):
         )
 
     def _alike(self, words: frozenset[str], goal: list[str]) -> float:
-        common = sum(word in words for word in goal)
+        common = len(words.intersection(goal))
         if self.measure == "jaccard":
             return common / (len(words) + len(goal) - common)
         return common / min(len(words), len(goal))
 
 
-def _trend(values: list[float]) -> tuple[float, float]:
+def _trend(actions: Sequence[Entry]) -> tuple[float, float]:
     """Mean, and the change along the least-squares line from the first value to the last."""
+    values: list[float] = [e[_ALIGNMENT] for e in actions]  # type: ignore[misc]  # an entry's own value is a float here
     n = len(values)
-    mean, middle = sum(values) / n, (n - 1) / 2
-    slope = sum((i - middle) * value for i, value in enumerate(values)) / sum((i - middle) ** 2 for i in range(n))
-    return round(mean, 9), round(slope * (n - 1), 9)
+    return round(sum(values) / n, 9), round(sum(map(mul, _slope_weights(n), values)) * (n - 1), 9)
+
+
+@lru_cache(maxsize=256)
+def _slope_weights(n: int) -> tuple[float, ...]:
+    """By which n values are multiplied to sum up to the slope of their least-squares line."""
+    middle = (n - 1) / 2
+    spread = sum((i - middle) ** 2 for i in range(n))
+    return tuple((i - middle) / spread for i in range(n))
 
 
 def _goals(goal: str) -> list[list[str]]:
@@ -160,7 +170,7 @@ def _goals(goal: str) -> list[list[str]]:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word for found in _WORD.findall(text) if (word := found.lower()) not in _COMMON)
+    return frozenset(map(str.lower, _WORD.findall(text))) - _COMMON
 
 
 def _said(args: dict[str, Any] | None) -> str:

@@ -53,7 +53,7 @@ _NOT_FOUND = re.compile(
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The wrong references of late, each once."""
 

@@ -81,7 +81,7 @@ Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_asc
 ManyCounts: TypeAlias = Annotated[tuple[_Many, _Many, _Many], AfterValidator(_ascending)]
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """What was said since the last action."""
 

@@ -26,7 +26,7 @@ _Polls = Annotated[int, Field(ge=2, le=100_000), Stricter.LOWER]
 _Seconds = Annotated[float, Field(gt=0, le=2_592_000), Stricter.LOWER]
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The last poll."""
 

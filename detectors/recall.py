@@ -74,7 +74,7 @@ class Sort(StrEnum):
     """A tool of which nothing is known: it may well step through something."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Known:
     """What is known of a call that was made before. Plain JSON values: part of the session's state."""
 
@@ -92,7 +92,7 @@ class Known:
     """How long that took."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Again:
     """A call that was made before, and what that means."""
 
@@ -108,7 +108,7 @@ class Again:
     """What goes into the trail, if it is stale."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Recall:
     """The calls of one session. Plain JSON values: part of its state."""
 

@@ -47,7 +47,7 @@ _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|con
 """Tools that are called again and again to get on."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The last repetition."""
 

@@ -66,7 +66,7 @@ Row: TypeAlias = list[Any]
 """`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: nothing told of the resource."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The amounts of the last steps; the newest step may still be open."""
 

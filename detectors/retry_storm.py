@@ -29,7 +29,7 @@ _OK, _FAILED = ".", "f"
 _Count = Annotated[int, Field(ge=2, le=_MAX_STEPS), Stricter.LOWER]
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """How the last steps ended."""
 

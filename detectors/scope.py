@@ -46,6 +46,10 @@ _PROJECT = re.compile(
 _DEPENDENCIES = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|deps|vendor)(?:/|$)")
 
 
+_CACHED_PATHS = 8192
+"""An agent comes back to the same paths."""
+
+
 def may_be_critical(text: str) -> bool:
     """Whether it is worth while to look for critical paths in a text."""
     for hint in _HINTS:  # noqa: SIM110 - for every command: a loop takes half the time of any()
@@ -54,6 +58,7 @@ def may_be_critical(text: str) -> bool:
     return False
 
 
+@lru_cache(maxsize=_CACHED_PATHS)
 def critical(path: str, *, changes: bool) -> Critical:
     """Whether a canonical path is critical to change, or to look at; of an empty text, it is not."""
     if _TEMPLATE.search(path):
@@ -66,6 +71,7 @@ def critical(path: str, *, changes: bool) -> Critical:
     return "critical" if changes and _CHANGED_ONLY.search(path) and not _HARMLESS.search(path) else ""
 
 
+@lru_cache(maxsize=_CACHED_PATHS)
 def is_incidental(path: str, *, changes: bool) -> bool:
     """Whether any task touches it: scratch; to look at, programs, libraries and a project's description."""
     if badness(path, everything=False) is Badness.SCRATCH or path in ("", ".", "/", "~") or path.startswith("/dev/"):
@@ -73,6 +79,7 @@ def is_incidental(path: str, *, changes: bool) -> bool:
     return not changes and any(known.search(path) is not None for known in (_SYSTEM, _DEPENDENCIES, _PROJECT))
 
 
+@lru_cache(maxsize=_CACHED_PATHS)
 def in_scope(path: str, globs: tuple[str, ...], *, changes: bool) -> bool:
     """Whether the globs cover a canonical path; looking at a folder on the way to one is covered too."""
     return any(glob and _covers(path, glob, changes=changes) for glob in globs)

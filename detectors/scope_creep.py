@@ -44,7 +44,7 @@ _OUTSIDE = 4
 """Where the entry of a path has 1 when it lies outside of the scope."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The scope, and the paths that were touched."""
 

@@ -20,7 +20,7 @@ _TOLD = 3
 """Things that the reason names; of more it says how many."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """How many severe attempts there were."""
 

@@ -27,12 +27,13 @@ _MAX_SOURCES = 16
 _OTHER = "other"
 _MODEL_NAMES = ("model", "gen_ai.response.model", "gen_ai.request.model")
 _COST, _TOKENS = 0, 1
+_MAX_NAME_CHARS = 120
 _KINDS = ("tool", "model", "agent")
 _HIGH = 2.0
 _AGAIN = 1.5
 
 
-@dataclass(slots=True)
+@dataclass
 class Bucket:
     """What was spent in one part of a window."""
 
@@ -45,7 +46,7 @@ class Bucket:
     """Event id, offset, dollars and tokens of the event that spent the most."""
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """The parts of the window, the earliest first."""
 
@@ -128,7 +129,10 @@ class SpendVelocity(Detector[State]):
             first = buckets[-1].number - _BUCKETS
             while buckets[0].number <= first:
                 del buckets[0]
-        for spent in (bucket.spent, *(_source(bucket, name) for name in _sources(act))):
+        bucket.spent[_COST] += cost
+        bucket.spent[_TOKENS] += tokens
+        for name in _sources(act):
+            spent = _source(bucket, name)
             spent[_COST] += cost
             spent[_TOKENS] += tokens
         if not bucket.largest or (cost, tokens) > (bucket.largest[2], bucket.largest[3]):
@@ -179,19 +183,25 @@ def _sums(state: State) -> tuple[float, float]:
 
 def _sources(act: Act) -> list[str]:
     event = act.event
-    extra = event.model_extra or {}
-    model = next((extra[name] for name in _MODEL_NAMES if isinstance(extra.get(name), str)), "")
-    said = (("tool", act.action), ("model", model), ("agent", "" if event.agent_id == "unknown" else event.agent_id))
-    return [f"{kind}={name[:120]}" for kind, name in said if name]
+    sources = [f"tool={act.action[:_MAX_NAME_CHARS]}"] if act.action else []
+    if event.agent_id != "unknown":
+        sources.append(f"agent={event.agent_id[:_MAX_NAME_CHARS]}")
+    extra = event.model_extra
+    if extra:
+        model = next((extra[name] for name in _MODEL_NAMES if isinstance(extra.get(name), str)), "")
+        if model:
+            sources.append(f"model={model[:_MAX_NAME_CHARS]}")
+    return sources
 
 
 def _source(bucket: Bucket, name: str) -> list[float]:
     """The sums of a source; of one too many, those of its kind's rest."""
     known = bucket.sources.get(name)
     if known is None:
-        kind = name.partition("=")[0]
-        if sum(other.startswith(f"{kind}=") for other in bucket.sources) >= _MAX_SOURCES:
-            name = f"{kind}={_OTHER}"
+        if len(bucket.sources) >= _MAX_SOURCES:
+            kind = name.partition("=")[0]
+            if sum(other.startswith(f"{kind}=") for other in bucket.sources) >= _MAX_SOURCES:
+                name = f"{kind}={_OTHER}"
         known = bucket.sources.setdefault(name, [0.0, 0.0])
     return known
 

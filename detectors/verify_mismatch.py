@@ -41,7 +41,7 @@ _GONE = re.compile(
 _LISTS = re.compile(r"(?:^|&&|;)\s*(?:ls|stat|find|tree)\b")
 
 
-@dataclass(slots=True)
+@dataclass
 class Claim:
     """What was said to be done, and what spoke against it since. Plain JSON values: part of the session's state."""
 
@@ -52,7 +52,7 @@ class Claim:
     mismatches: int = 0
 
 
-@dataclass(slots=True)
+@dataclass
 class State:
     """By target: what the session says that it destroyed or made."""
 
@@ -96,8 +96,8 @@ class VerifyMismatch(Detector[State]):
         makes = act.tool.effect is Effect.WRITE and not act.failed
         if not (claims or losses or makes):
             return None
-        for target in [t for t, c in claims.items() if act.index - int(c.rows[-1][INDEX]) >= self.last_actions]:
-            del claims[target]
+        if claims:
+            self._forget(claims, act.index)
         found = ""
         if losses and not act.failed:
             found = _destroyed(claims, act)
@@ -108,6 +108,12 @@ class VerifyMismatch(Detector[State]):
         if makes:
             _claim(claims, act.head, act, made=True)
         return self._found(act, found, claims[found]) if found else None
+
+    def _forget(self, claims: dict[str, Claim], index: int) -> None:
+        """Drops claims that lie too far back."""
+        oldest = index - self.last_actions
+        for target in [t for t, c in claims.items() if c.rows[-1][INDEX] <= oldest]:  # type: ignore[operator]  # an int
+            del claims[target]
 
     def near(self, state: State) -> float:
         """The most mismatches of one target, to the first count that is a finding."""

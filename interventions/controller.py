@@ -24,7 +24,7 @@ def digest(*parts: str) -> str:
     return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
 
 
-@dataclass(slots=True)
+@dataclass
 class Given:
     """The last decision that a rule led to in a session."""
 
@@ -32,7 +32,7 @@ class Given:
     time_ms: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Kill:
     """That a session is killed, by what or whom, and whether its side has stopped."""
 
@@ -45,7 +45,7 @@ class Kill:
     time_to_stop_ms: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class DeclaredBatch:
     """A batch that an operator declared for the session."""
 
@@ -55,7 +55,7 @@ class DeclaredBatch:
     expires_ms: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Standing:
     """What holds for one session. Plain JSON values: part of the session's state."""
 

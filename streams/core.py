@@ -39,7 +39,7 @@ class Position(NamedTuple):
     offset: int
 
 
-@dataclass(slots=True)
+@dataclass
 class SessionState:
     """All that is remembered of one session: one value, with the offsets that it includes."""
 

@@ -17,16 +17,19 @@ file systems; Windows paths.
 """
 
 import re
+from enum import Enum, auto
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from haltline.detectors.commands.model import Badness
 from haltline.detectors.commands.names import is_backup, is_production
 
-_TEMPORARY = (
-    ("tmp",), ("var", "tmp"), ("private", "tmp"), ("dev", "shm"), ("var", "folders"), ("private", "var", "folders"),
-    ("run", "user"),
+_BELOW_IS_SCRATCH = (
+    "/tmp/", "/var/tmp/", "/private/tmp/", "/dev/shm/", "/var/folders/", "/private/var/folders/", "/run/user/",
 )  # fmt: skip
-_CACHES = (("var", "cache"), ("var", "lib", "apt", "lists"))
+_CACHES = ("/var/cache/", "/var/lib/apt/lists/")
+_PLAIN = re.compile(r"/?(?:[\w+@-][\w.+@-]*/)*[\w+@-][\w.+@-]*")
+"""A path that is canonical as it is, as nearly all are."""
 _SYSTEM = frozenset((
     "bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "proc", "sbin", "srv", "sys", "usr", "var", "System",
     "Library", "Applications",
@@ -65,6 +68,8 @@ def canonical(path: str, cwd: str | None = None) -> str:
     """The path without `.`, `..`, doubled and trailing slashes, below `cwd` if it is relative and that is known."""
     if cwd and not path.startswith(("/", "~", *_UNKNOWN_START)):
         path = f"{cwd}/{path}"
+    if _PLAIN.fullmatch(path) is not None:
+        return path
     absolute = path.startswith("/")
     parts: list[str] = []
     for part in path.split("/"):
@@ -90,7 +95,7 @@ def badness(path: str, *, everything: bool, start: str | None = None) -> Badness
     `start` is the working directory in which the session stands, canonical, where it is known.
     """
     place = path
-    while _ALL_OF_IT.fullmatch(place.rpartition("/")[2]):
+    while place[-1:] in "*]" and _ALL_OF_IT.fullmatch(place.rpartition("/")[2]):
         head = place.rpartition("/")[0]
         place = head or ("/" if place.startswith("/") else ".")
     # `/etc/*` without its subdirectories is all of it too; `*` where one stands is some files.
@@ -105,22 +110,42 @@ def badness(path: str, *, everything: bool, start: str | None = None) -> Badness
 
 def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
     if place.startswith("/"):
-        if any(len(parts) > len(root) and tuple(parts[: len(root)]) == root for root in _TEMPORARY):
-            return True
-        if any(tuple(parts[: len(root)]) == root for root in _CACHES):
+        if place.startswith(_BELOW_IS_SCRATCH) or f"{place}/".startswith(_CACHES):
             return True
         if len(parts) < 2 or (parts[0] in _SYSTEM and parts[:2] != ["usr", "src"]):
             return False
     for part in parts:
-        if part == ".git":
-            return place.endswith(".lock")  # left by a git that died
-        if is_production(part) or is_backup(part):
-            return False
-        if part in _AMBIGUOUS_NAMES:
-            return everything or not _SOURCE.search(place)
-        if _has_scratch_name(part):
-            return True
+        match _said_by(part):
+            case _Said.GIT:
+                return place.endswith(".lock")  # left by a git that died
+            case _Said.KEPT:
+                return False
+            case _Said.PERHAPS_SCRATCH:
+                return everything or not _SOURCE.search(place)
+            case _Said.SCRATCH:
+                return True
     return False
+
+
+class _Said(Enum):
+    """What one part of a path says of what is below it."""
+
+    NOTHING = auto()
+    GIT = auto()
+    KEPT = auto()
+    PERHAPS_SCRATCH = auto()
+    SCRATCH = auto()
+
+
+@lru_cache(maxsize=8192)
+def _said_by(part: str) -> _Said:
+    if part == ".git":
+        return _Said.GIT
+    if is_production(part) or is_backup(part):
+        return _Said.KEPT
+    if part in _AMBIGUOUS_NAMES:
+        return _Said.PERHAPS_SCRATCH
+    return _Said.SCRATCH if _has_scratch_name(part) else _Said.NOTHING
 
 
 def _has_scratch_name(part: str) -> bool:
