@@ -1,5 +1,6 @@
 """Brokers for the tests. Nothing starts before a test asks for it."""
 
+import gc
 import logging
 import os
 import signal
@@ -14,9 +15,11 @@ from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.local_kafka import LocalKafka, fetch, missing_tools
 from haltline.streams.topics import create_topics
-from tests.mock_cluster import MockCluster
+from tests.mock_cluster import MockCluster, client_threads
+from tests.waiting import wait_until
 
 PARTITIONS = 4
+ENDED_WITHIN_S = 10.0
 
 # A desk looks for new examples with every run; CI tells whether a change broke the known ones, the same each time.
 hypothesis.settings.register_profile("ci", derandomize=True)
@@ -32,6 +35,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker("kafka")
+
+
+@pytest.fixture(autouse=True)
+def no_client_outlives_its_test(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A client whose broker is gone looks for it for ever, and one day finds another test's broker at its port."""
+    before, failed = client_threads(), request.session.testsfailed
+    yield
+    if client_threads() <= before:
+        return
+    caplog.get_records("call").clear()  # an exception that was logged holds its frames, and they what they had
+    gc.collect()  # clients whose callbacks refer to their owners
+    if request.session.testsfailed == failed:  # that of a failure is held until the end
+        what = "the Kafka clients of the test have ended"
+        wait_until(lambda: client_threads() <= before, what, deadline_s=ENDED_WITHIN_S)
 
 
 @pytest.fixture

@@ -14,10 +14,13 @@ from types import TracebackType
 from typing import Final, Self
 
 import confluent_kafka
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
 
 _PRODUCER: Final = 0
 _NO_ERROR: Final = 0
 _ERROR_TEXT_BYTES: Final = 512
+_ANSWER_WITHIN_S: Final = 10
 
 
 class ApiKey(IntEnum):
@@ -55,6 +58,7 @@ def _library() -> ctypes.CDLL:
         "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
         "rd_kafka_destroy": (None, [pointer]),
         "rd_kafka_err2name": (text, [number]),
+        "rd_kafka_thread_cnt": (number, []),
         "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),
         "rd_kafka_mock_cluster_destroy": (None, [pointer]),
         "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
@@ -74,6 +78,11 @@ def _library() -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
+
+
+def client_threads() -> int:
+    """How many threads librdkafka's clients and mock clusters of this process have now."""
+    return int(_library().rd_kafka_thread_cnt())
 
 
 class MockCluster:
@@ -97,11 +106,15 @@ class MockCluster:
         self._rd.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, group_initial_rebalance_delay_ms)
 
     def create_topic(self, name: str, partitions: int = 4, replication: int = 1) -> None:
-        """Make a topic; one that clients ask for without this gets 4 partitions."""
-        self._check(
-            self._rd.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, replication),
-            f"topic {name} with {partitions} partitions",
-        )
+        """Make a topic; one that clients ask for without this gets 4 partitions.
+
+        One that is there with as many partitions is taken as it is: a client that looks for
+        another broker at a port that is this one's now may have asked for it already.
+        """
+        error = self._rd.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, replication)
+        if error == KafkaError.TOPIC_ALREADY_EXISTS and self._partitions(name) == partitions:
+            return
+        self._check(error, f"topic {name} with {partitions} partitions")
 
     def fail_topic(self, name: str, error: int) -> None:
         """Answer metadata requests for the topic with a KafkaError code; 0 ends it."""
@@ -148,6 +161,10 @@ class MockCluster:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _partitions(self, topic: str) -> int:
+        client = AdminClient({"bootstrap.servers": self.bootstrap})
+        return len(client.list_topics(topic, timeout=_ANSWER_WITHIN_S).topics[topic].partitions)
 
     def _check(self, error: int, wanted: str) -> None:
         if error != _NO_ERROR:

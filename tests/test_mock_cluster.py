@@ -17,6 +17,17 @@ def test_a_topic_has_the_partitions_asked_for(mock_cluster: Callable[..., MockCl
     assert {name: len(topic.partitions) for name, topic in there.items()} == {"wide": 7}
 
 
+def test_a_topic_that_a_client_was_quicker_to_ask_for_is_taken_as_it_is(
+    mock_cluster: Callable[..., MockCluster],
+) -> None:
+    cluster = mock_cluster()
+    client = Producer({"bootstrap.servers": cluster.bootstrap})
+    assert len(client.list_topics("early", timeout=10).topics["early"].partitions) == 4
+    cluster.create_topic("early", partitions=4)
+    with pytest.raises(RuntimeError, match="wanted topic early with 7 partitions, came TOPIC_ALREADY_EXISTS"):
+        cluster.create_topic("early", partitions=7)
+
+
 def test_the_first_member_of_a_group_is_assigned_without_the_usual_wait(
     mock_cluster: Callable[..., MockCluster],
 ) -> None:

@@ -102,17 +102,24 @@ class KafkaLink:
             return False
         try:
             self._producer.produce(topic, value=value, key=self._key)
-        except (BufferError, KafkaException):
+        except (BufferError, KafkaException, RuntimeError):  # RuntimeError: closed meanwhile
             return False
         return True
 
     def close(self, within_s: float) -> int:
-        """Flush, then end the thread. Returns how many records have not arrived."""
+        """Flush, then end the thread and the connections. Returns how many records have not arrived."""
+        if self._closed:
+            return 0
         left = self._producer.flush(within_s)
         self._closed = True
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(timeout=2 * _METADATA_S + 2 * _POLL_S)
+        if self._thread is None or not self._thread.is_alive():
+            # A record that waits holds the producer, and the producer us: it would look for its broker for ever.
+            self._producer.purge()
+            self._producer.flush(0)
+            self._producer.close()
         return left
 
     def _run(self, receiver: Receiver) -> None:

@@ -80,9 +80,10 @@ class Bench:
         self.log = Log(cluster.bootstrap)
         self.owned = Owned()
         self.commits = 0
+        self.outbox = Outbox(cluster.bootstrap)
         self.checkpointer = Checkpointer(
             self._pipeline,
-            Outbox(cluster.bootstrap),
+            self.outbox,
             self.owned,
             changelog=CHANGELOG,
             alive=lambda: None,
@@ -108,6 +109,7 @@ def bench(mock_cluster: Callable[[], MockCluster]) -> Iterator[Bench]:
     bench = Bench(mock_cluster())
     yield bench
     bench.log.close()
+    bench.outbox.flush(10)
 
 
 def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_broker(bench: Bench) -> None:

@@ -137,6 +137,8 @@ def test_a_queue_that_stays_full_is_an_error_and_never_a_loss(cluster: MockClust
 
     with pytest.raises(DeliveryFailed):
         fill()
+    with pytest.raises(DeliveryFailed):
+        outbox.flush(30)  # those that had room are told of as well
 
 
 def test_a_queue_that_is_full_for_a_moment_is_waited_for(cluster: MockCluster) -> None:

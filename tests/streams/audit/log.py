@@ -26,7 +26,7 @@ WRITTEN_WITHIN_S = 60.0
 
 
 class Log:
-    """The topics of one test, on any broker."""
+    """The topics of one test, on any broker, until the end of the block or `close`."""
 
     def __init__(self, bootstrap: str, topics: Topics) -> None:
         self.bootstrap = bootstrap
@@ -35,6 +35,15 @@ class Log:
             {"bootstrap.servers": bootstrap, "linger.ms": 5, "message.max.bytes": 14 * 1024 * 1024},
             logger=QUIET,
         )
+
+    def close(self) -> None:
+        self._producer.close()
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def settings(self, table: Path, **more: object) -> AuditSettings:
         fields: dict[str, object] = {

@@ -32,8 +32,9 @@ SESSION_TIMEOUT_S = 6.0
 
 
 @pytest.fixture
-def log(kafka: LocalKafka, kafka_topics: Topics) -> Log:
-    return Log(kafka.bootstrap, kafka_topics)
+def log(kafka: LocalKafka, kafka_topics: Topics) -> Iterator[Log]:
+    with Log(kafka.bootstrap, kafka_topics) as log:
+        yield log
 
 
 @pytest.fixture

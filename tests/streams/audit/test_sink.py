@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +20,14 @@ from tests.waiting import wait_until
 
 
 @pytest.fixture
-def cluster_log(mock_cluster: Callable[[int], MockCluster]) -> tuple[MockCluster, Log]:
+def cluster_log(mock_cluster: Callable[[int], MockCluster]) -> Iterator[tuple[MockCluster, Log]]:
     """All topics with 4 partitions, on a broker whose group joins at once."""
     cluster = mock_cluster(1)
     topics = Topics()
     for name in topics.all:
         cluster.create_topic(name)
-    return cluster, Log(cluster.bootstrap, topics)
+    with Log(cluster.bootstrap, topics) as log:
+        yield cluster, log
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -40,8 +41,9 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
 
 
 @pytest.fixture
-def log(embedded: EmbeddedBroker) -> Log:
-    return Log(embedded.bootstrap, Topics())
+def log(embedded: EmbeddedBroker) -> Iterator[Log]:
+    with Log(embedded.bootstrap, Topics()) as log:
+        yield log
 
 
 def test_what_a_sink_does_is_measured_and_served(log: Log, tmp_path: Path) -> None:
