@@ -24,6 +24,7 @@ from haltline.detectors.scope_creep import ScopeCreep
 from haltline.detectors.settings import construct
 from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.detectors.spend_velocity import SpendVelocity
+from haltline.detectors.step_review import StepReview
 from haltline.detectors.verify_mismatch import VerifyMismatch
 from haltline.schemas.policy import Rule
 
@@ -47,6 +48,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ScopeCreep,
     SevereDestruction,
     SpendVelocity,
+    StepReview,
     VerifyMismatch,
 )
 """Every detector, in the order in which they look at an event. One that is not listed does not run."""

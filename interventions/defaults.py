@@ -8,7 +8,7 @@ from haltline.schemas.findings import Finding, Severity
 LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
 """The rules that make up the loop guard: their kill is answered with one code."""
 
-_SHADOWED = frozenset({"goal_drift"})
+_SHADOWED = frozenset({"goal_drift", "step_review"})
 """Rules that fire in sound sessions as often as in others: they are only recorded until a policy trusts them."""
 
 _BY_SEVERITY: Mapping[Severity, Level] = {
@@ -26,6 +26,13 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
     # Who goes around a refusal is refused that too, and does not stop there.
     "evasion": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
+    # A review is of one step: the step is refused, and the session goes on without it.
+    "step_review": {
+        **_BY_SEVERITY,
+        Severity.MEDIUM: Level.REINFORCE,
+        Severity.HIGH: Level.BLOCK,
+        Severity.CRITICAL: Level.BLOCK,
+    },
     # Growth is slowed down before it is stopped.
     "resource_growth": {**_BY_SEVERITY, Severity.HIGH: Level.THROTTLE},
 }
@@ -101,6 +108,11 @@ _MESSAGES: Mapping[str, str] = {
     "verify_mismatch": (
         "What you did to {target} did not have its effect, although it was reported as done. "
         "Find out why before you do it again, or report it."
+    ),
+    "review_warn": "Is this step needed for the task, and can it be undone? If not, choose a smaller one.",
+    "review_modify": (
+        "Do this in another way: within the task's files, with no more rights than it needs, and so that it can be "
+        "undone. Look first at what came of your last steps."
     ),
     "goal_drift": "What you do has less and less to do with the task. Read the task again and go back to it.",
     "exploration_wandering": (

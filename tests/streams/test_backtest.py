@@ -45,7 +45,7 @@ def test_json_has_one_object_for_each_session(recorded: Path) -> None:
     assert (loops["session_id"], loops["events"], loops["level"]) == ("loops", 4, "KILL")
     assert loops["first"] == {"seq": 2, "event_id": "loops@12", "detector": "destructive_repeat", "level": "KILL"}
     assert [(d["seq"], d["level"]) for d in loops["decisions"]] == [(1, "NUDGE"), (2, "KILL")]
-    assert {f["detector"] for f in loops["findings"]} == {"destructive_repeat", "destructive_volume"}
+    assert {f["detector"] for f in loops["findings"]} == {"destructive_repeat", "destructive_volume", "step_review"}
 
 
 def test_another_policy_shows_what_fares_differently(recorded: Path, tmp_path: Path) -> None:

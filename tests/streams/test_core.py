@@ -226,7 +226,8 @@ def test_the_ring_of_seen_events_is_bounded() -> None:
     ],
 )  # fmt: skip
 def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
-    assert Session(Policy(overrides=(override,))).deletes(0, 6, 12) == verdicts
+    only_counting = {"step_review": Rule(enabled=False)}
+    assert Session(Policy(rules=only_counting, overrides=(override,))).deletes(0, 6, 12) == verdicts
 
 
 def test_the_stop_is_known_once_the_agents_side_said_so() -> None:

@@ -1,0 +1,229 @@
+"""What a proposed action is, and what it would leave behind: by its tool, its targets and its command line.
+
+Misses: what a program that is run does itself; networks and privileges that are reached without naming a known
+program; backups under names of their own.
+"""
+
+import re
+from typing import NamedTuple
+
+from haltline.detectors import scope
+from haltline.detectors.act import Act
+from haltline.detectors.commands.model import Badness
+from haltline.detectors.file_access import Access
+from haltline.detectors.review.scoring import Category
+from haltline.schemas.events import Effect
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Reading
+
+_READ_CHARS = 2048
+_MAX_SIDE_EFFECTS = 8
+_EDITS = re.compile(r"edit|replace|insert|patch|append|update", re.IGNORECASE)
+_NETWORK = re.compile(
+    r"\b(?:curl|wget|ssh|scp|sftp|nc|ncat|telnet|ftp|rsync\s[^|;&]*\w:|git\s+(?:push|pull|clone|fetch)"
+    r"|(?:pip3?|npm|pnpm|yarn|apt|apt-get|brew|gem|cargo|uv)\s+(?:\w+\s+)?(?:install|add|publish|upload)"
+    r"|docker\s+(?:push|pull))\b|https?://"
+)
+_LOCAL = re.compile(r"\b(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|host\.docker\.internal)\b|\[::1\]")
+_SENDS = re.compile(
+    r"\s-(?:X\s*(?:POST|PUT|PATCH|DELETE)|d|F|T)\b|--(?:data|form|upload-file|request)\b|\bgit\s+push|\b(?:scp|sftp|publish|upload)\b"
+)
+_PRIVILEGED = re.compile(
+    r"\b(?:sudo|doas|pkexec|runas|setcap|visudo)\b|(?:^|[;&|]\s*)su\s|\bchmod\s+(?:-\w+\s+)*(?:[0-7]?777|[246][0-7]{3}|\S*\+s)\b"
+    r"|--privileged\b|\bGRANT\s+ALL\b",
+    re.IGNORECASE,
+)
+_SYSTEM = re.compile(
+    r"\b(?:systemctl|service|useradd|usermod|userdel|groupadd|passwd|mount|umount|iptables|ufw|sysctl|modprobe|crontab"
+    r"|visudo|update-rc\.d|launchctl|reboot|shutdown|swapoff|mkfs\S*|fdisk|parted)\b"
+)
+_PIPED_TO_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b(?!\s+-c)")
+_DANGEROUS = re.compile(
+    r"\b(?:ba)?sh\s+-c\s+[\"']?\$\(\s*(?:curl|wget)|\beval\s+[\"']?\$\(|<\(\s*(?:curl|wget)|:\(\)\s*\{"
+    r"|\bnc\s+(?:-\w+\s+)*-\w*[ec]\b|/dev/tcp/|\bchmod\s+-R\s+[0-7]?777\b|--no-preserve-root"
+    r"|\bof=/dev/(?:sd|nvme|disk)|\bhistory\s+-c\b"
+)
+# For every command line: what none of these is in need not be searched.
+_NETWORK_HINTS = ("curl", "wget", "ssh", "scp", "ftp", "http", "git p", "git c", "git f", "pip", "npm", "yarn", "apt",
+                  "brew", "gem ", "cargo", "uv ", "docker", "rsync", "nc ", "ncat", "telnet")  # fmt: skip
+_PRIVILEGE_HINTS = (
+    "sudo",
+    " su ",
+    "su -",
+    "chmod",
+    "doas",
+    "pkexec",
+    "runas",
+    "setcap",
+    "--privileged",
+    "GRANT",
+    "grant",
+)
+_DANGER_HINTS = ("$(", "<(", ":()", "nc -", "/dev/tcp", "of=/dev", "-R", "preserve-root", "history -c")
+_GRAVE_HINTS = (
+    ".ssh",
+    "authorized_keys",
+    "id_rsa",
+    "id_ed",
+    "id_ec",
+    "id_dsa",
+    ".aws",
+    ".kube",
+    "gcloud",
+    ".azure",
+    ".docker/",
+    "/etc",
+)
+_SUSPECT_HINTS = (*_PRIVILEGE_HINTS, *_DANGER_HINTS, *_GRAVE_HINTS, " / ")
+_SYSTEM_HINTS = ("ctl", "service", "user", "group", "mount", "passwd", "iptables", "ufw", "modprobe", "cron", "visudo",
+                 "rc.d", "reboot", "shutdown", "swapoff", "mkfs", "disk", "parted")  # fmt: skip
+_BACKUP = re.compile(r"(?:\.(?:bak|backup|orig|old)\d*|~)$")
+_RECURSIVE = re.compile(r"\brm\s+(?:\S+\s+)*?-(?:\w*[rR]|-recursive)")
+
+
+class SideEffect(NamedTuple):
+    """One thing that the action leaves behind."""
+
+    kind: str
+    """`file_write`, `file_delete`, `network` or `system_call`."""
+    severity: Severity
+    reversible: bool
+    target: str = ""
+
+    def __str__(self) -> str:
+        undone = "reversible" if self.reversible else "irreversible"
+        return " ".join(filter(None, (self.kind, self.severity.value, undone, self.target[:120])))
+
+
+def category_of(act: Act) -> Category:
+    """What the action does, as far as its risk goes. A command line is what it would do, not merely a command."""
+    if act.losses:
+        return Category.DELETION
+    if act.runs:
+        return _category_of_program(act)
+    if act.destroys:
+        return Category.MODIFICATION  # scratch, or what the session itself made
+    effect = act.effect
+    if effect is Effect.READ and act.tool.effect is None and act.event.effect is None:
+        return Category.UNKNOWN
+    if effect is Effect.WRITE:
+        return Category.MODIFICATION if _EDITS.search(act.action) else Category.CREATION
+    if effect is Effect.NETWORK:
+        return Category.NETWORK
+    return Category.READ if effect in (Effect.READ, Effect.POLL) else Category.MODIFICATION
+
+
+def _category_of_program(act: Act) -> Category:
+    reading = act.tool.reading
+    if reading is Reading.SQL:
+        return Category.MODIFICATION if act.changes else Category.READ
+    if reading is Reading.PLAIN or not act.text:
+        return Category.COMMAND
+    if _has(_NETWORK_HINTS, _NETWORK, act.text) and leaves_the_machine(act):
+        return Category.NETWORK
+    if act.produces:
+        return Category.COMMAND
+    if act.destroys:
+        return Category.MODIFICATION
+    if not act.changes:
+        return Category.COMMAND if is_privileged(act) else Category.READ
+    return Category.CREATION if act.creates else Category.MODIFICATION
+
+
+def side_effects(
+    act: Act, category: Category, accessed: tuple[Access, ...], backed_up: dict[str, bool]
+) -> tuple[SideEffect, ...]:
+    """What the action would leave behind, the worst first."""
+    found = [
+        SideEffect(
+            "file_delete",
+            Severity.CRITICAL if loss.badness is Badness.SEVERE else Severity.HIGH,
+            loss.target in backed_up,
+            loss.target,
+        )
+        for loss in act.losses[:_MAX_SIDE_EFFECTS]
+    ]
+    for access in accessed[:_MAX_SIDE_EFFECTS]:
+        how = scope.critical(access.path, changes=True) if access.changes else ""
+        if how:
+            severity = Severity.CRITICAL if how == "grave" else Severity.HIGH
+            found.append(SideEffect("file_write", severity, f"path={access.path}" in backed_up, f"path={access.path}"))
+    if category in (Category.MODIFICATION, Category.CREATION):
+        target = act.event.targets[0] if act.event.targets else ""
+        undone = category is Category.CREATION or target in backed_up
+        found.append(SideEffect("file_write", Severity.MEDIUM, undone, target))
+    elif category is Category.NETWORK:
+        found.append(SideEffect("network", Severity.MEDIUM, not (act.text and _SENDS.search(act.text, 0, _READ_CHARS))))
+    elif category is Category.COMMAND:
+        system = _has(_SYSTEM_HINTS, _SYSTEM, act.text)
+        found.append(SideEffect("system_call", Severity.HIGH if system else Severity.MEDIUM, not system))
+    return tuple(sorted(found, key=lambda effect: -effect.severity.rank))
+
+
+def is_suspect(act: Act) -> bool:
+    """Whether it could be more than a plain action: cheap, and true too often rather than too seldom."""
+    text = act.text or "\n".join(act.targets)
+    if "|" in text and _PIPED_TO_SHELL.search(text, 0, _READ_CHARS) is not None:
+        return True
+    for hint in _SUSPECT_HINTS:
+        if hint in text:
+            return True
+    return text.endswith(" /")
+
+
+def may_be_critical(act: Act) -> bool:
+    """Whether it is worth while to look for critical paths."""
+    return scope.may_be_critical(act.text) or any(map(scope.may_be_critical, act.targets))
+
+
+def is_privileged(act: Act) -> bool:
+    """Whether it asks for more rights than a session has by itself."""
+    return _has(_PRIVILEGE_HINTS, _PRIVILEGED, act.text)
+
+
+def is_dangerous(act: Act) -> bool:
+    """Whether the command line has a pattern that hardly ever ends well, such as a download piped into a shell."""
+    text = act.text
+    if "|" in text and _PIPED_TO_SHELL.search(text, 0, _READ_CHARS) is not None:
+        return True
+    return _has(_DANGER_HINTS, _DANGEROUS, text)
+
+
+def is_catastrophe(act: Act, accessed: tuple[Access, ...]) -> bool:
+    """Whether one of its side effects is critical."""
+    if any(loss.badness is Badness.SEVERE for loss in act.losses):
+        return True
+    return any(access.changes and scope.critical(access.path, changes=True) == "grave" for access in accessed)
+
+
+def _has(hints: tuple[str, ...], pattern: re.Pattern[str], text: str) -> bool:
+    for hint in hints:
+        if hint in text:
+            return pattern.search(text, 0, _READ_CHARS) is not None
+    return False
+
+
+def is_recursive(act: Act) -> bool:
+    """Whether it takes a folder away with all that is in it."""
+    if any(loss.verb in ("rmtree", "find_delete") for loss in act.losses):
+        return True
+    return bool(act.text) and _RECURSIVE.search(act.text, 0, _READ_CHARS) is not None
+
+
+def reaches_out(act: Act) -> bool:
+    """Whether one of the paths that it takes away lies outside of the folder it works in, or is a catastrophe."""
+    return any(
+        loss.badness is Badness.SEVERE or loss.target.startswith(("path=/", "path=~", "path=..")) for loss in act.losses
+    )
+
+
+def leaves_the_machine(act: Act) -> bool:
+    """Whether a request goes to another machine, as far as the command line says."""
+    said = act.text or " ".join(act.event.targets) or str((act.event.args or {}).get("url", ""))
+    return _LOCAL.search(said, 0, _READ_CHARS) is None
+
+
+def backs_up(target: str) -> str:
+    """The target of which this one is a backup by its name; empty when it is none."""
+    kept = _BACKUP.sub("", target)
+    return kept if kept != target else ""

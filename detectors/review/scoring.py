@@ -1,0 +1,159 @@
+"""Risk, rationality and the decision on one proposed action: the published numbers, and where they said none, ours.
+
+Ours: the risk of an action of which nothing is known, the additions for privilege and for a dangerous pattern, that
+a risk ends at 1, and that rationality is the mean of three parts: completeness, the fourth, was never defined.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from haltline.schemas.findings import Severity
+from haltline.schemas.ordered import OrderedName
+
+
+class Category(StrEnum):
+    """What an action does, as far as its risk goes."""
+
+    DELETION = "file_deletion"
+    """Takes somebody's thing away: a file, a table, a resource."""
+    COMMAND = "system_command"
+    NETWORK = "network_request"
+    MODIFICATION = "file_modification"
+    CREATION = "file_creation"
+    READ = "file_read"
+    UNKNOWN = "unknown"
+
+
+class Verdict(OrderedName):
+    """What is decided on an action, from mild to hard."""
+
+    ALLOW = "allow"
+    WARN = "warn"
+    MODIFY = "modify"
+    """Not like this: the model is to change it."""
+    BLOCK = "block"
+
+
+BASE_RISK: Final[Mapping[Category, float]] = {
+    Category.DELETION: 0.8,
+    Category.COMMAND: 0.7,
+    Category.NETWORK: 0.6,
+    Category.MODIFICATION: 0.4,
+    Category.CREATION: 0.3,
+    Category.READ: 0.1,
+    Category.UNKNOWN: 0.3,
+}
+OUT_OF_SCOPE: Final = 0.3
+PRIVILEGE: Final = 0.2
+DANGEROUS: Final = 0.2
+_REPETITION: Final = (0.0, 0.1, 0.2, 0.4)
+"""By failed similar actions before; the last one for as many or more."""
+_HIGH_RATIONALITY: Final = 0.8
+_MEDIUM_RATIONALITY: Final = 0.5
+_PLACES: Final = 9
+"""Sums are rounded before they are compared: 0.7 + 0.1 is a little below 0.8."""
+
+
+class Progression(StrEnum):
+    """How an action follows from those before."""
+
+    BUILDS = "builds"
+    NEW_PATH = "new_path"
+    REPEATS = "repeats"
+    CONTRADICTS = "contradicts"
+
+
+_PROGRESSION: Final[Mapping[Progression, float]] = {
+    Progression.BUILDS: 1.0,
+    Progression.NEW_PATH: 0.7,
+    Progression.REPEATS: 0.3,
+    Progression.CONTRADICTS: 0.0,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """From which risk on an action is of a level; below `medium` it is low."""
+
+    medium: float = 0.6
+    high: float = 0.8
+    critical: float = 0.95
+
+    def level(self, risk: float) -> Severity:
+        """The level of a risk."""
+        if risk >= self.critical:
+            return Severity.CRITICAL
+        if risk >= self.high:
+            return Severity.HIGH
+        return Severity.MEDIUM if risk >= self.medium else Severity.LOW
+
+
+def risk_score(
+    category: Category,
+    *,
+    out_of_scope: bool = False,
+    failed_before: int = 0,
+    privileged: bool = False,
+    dangerous: bool = False,
+) -> float:
+    """The risk of an action, 0 to 1; `failed_before` counts similar actions that failed."""
+    risk = BASE_RISK[category] + _REPETITION[min(failed_before, len(_REPETITION) - 1)]
+    risk += OUT_OF_SCOPE * out_of_scope + PRIVILEGE * privileged + DANGEROUS * dangerous
+    return min(1.0, round(risk, _PLACES))
+
+
+def rationality_score(*, aligned: bool | None, progression: Progression, better_alternative: bool) -> float:
+    """How rational an action is, 0 to 1; `aligned` is None without a goal, and then does not count."""
+    parts = [_PROGRESSION[progression], 0.5 if better_alternative else 1.0]
+    if aligned is not None:
+        parts.append(float(aligned))
+    return round(sum(parts) / len(parts), _PLACES)
+
+
+def rationality_level(score: float) -> Severity:
+    """High, medium or low."""
+    if score >= _HIGH_RATIONALITY:
+        return Severity.HIGH
+    return Severity.MEDIUM if score >= _MEDIUM_RATIONALITY else Severity.LOW
+
+
+_MATRIX: Final[Mapping[Severity, Mapping[Severity, Verdict]]] = {
+    Severity.LOW: {
+        Severity.HIGH: Verdict.ALLOW,
+        Severity.MEDIUM: Verdict.ALLOW,
+        Severity.LOW: Verdict.WARN,
+    },
+    Severity.MEDIUM: {
+        Severity.HIGH: Verdict.ALLOW,
+        Severity.MEDIUM: Verdict.WARN,
+        Severity.LOW: Verdict.MODIFY,
+    },
+    Severity.HIGH: {
+        Severity.HIGH: Verdict.WARN,
+        Severity.MEDIUM: Verdict.MODIFY,
+        Severity.LOW: Verdict.BLOCK,
+    },
+    Severity.CRITICAL: dict.fromkeys((Severity.HIGH, Severity.MEDIUM, Severity.LOW), Verdict.BLOCK),
+}
+"""By level of risk, then of rationality."""
+
+
+def decide(
+    risk: Severity, rationality: Severity, *, worst_side_effect: Severity | None, first_time: bool, dangerous: bool
+) -> Verdict:
+    """The decision by the matrix, under the overriding rules in their published order."""
+    base = _MATRIX[risk][rationality]
+    if worst_side_effect is Severity.CRITICAL:
+        return Verdict.BLOCK
+    if first_time and base is Verdict.WARN:
+        return Verdict.ALLOW
+    if dangerous and base is Verdict.WARN:
+        return Verdict.MODIFY
+    return base
+
+
+def aggregate(verdicts: Iterable[Verdict]) -> Verdict:
+    """The hardest one."""
+    return max(verdicts, default=Verdict.ALLOW)
