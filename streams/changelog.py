@@ -30,6 +30,8 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
+from haltline.streams.failure import KnownFailure
+
 EPOCH_HEADER: Final = "haltline-epoch"
 
 _EPOCH = struct.Struct(">qq")
@@ -98,7 +100,7 @@ class Epoch(NamedTuple):
 NOBODY: Final = Epoch(0, 0)
 
 
-class ForeignWrite(RuntimeError):
+class ForeignWrite(KnownFailure):
     """A record of another writer stands in a changelog partition that this process owns."""
 
 

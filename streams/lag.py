@@ -7,7 +7,7 @@ and the lag with it. So a thread asks the brokers itself.
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -46,7 +46,11 @@ class Place(Protocol):
 
 
 class LagWatch:
-    """A thread that keeps the lag metrics and the verdict, until `close`."""
+    """A thread that keeps the lag metrics and the verdict, until `close`.
+
+    `on_failure` is told of an exception that nobody expects, from the thread, which has ended then: the
+    last verdict would stand for ever, so the process must end.
+    """
 
     def __init__(
         self,
@@ -57,12 +61,14 @@ class LagWatch:
         changelog: str,
         interval_s: float,
         stuck_after_s: float,
+        on_failure: Callable[[BaseException], object],
     ) -> None:
         self._admin = AdminClient(dict(client), logger=log)
         self._place = place
         self._changelog = changelog
         self._interval_s = interval_s
         self._stuck_after_s = stuck_after_s
+        self._on_failure = on_failure
         self._lag = metrics.gauge("consumer_lag_records")
         self._lag_seconds = metrics.gauge("consumer_lag_seconds")
         self._committed = metrics.gauge("consumer_committed_offset")
@@ -82,11 +88,14 @@ class LagWatch:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._closing.wait(self._interval_s):
-            try:
-                self._look()
-            except KafkaException as failed:  # the last known ends go on counting
-                log.warning("lag: wanted the ends of the partitions, came %s", failed)
+        try:
+            while not self._closing.wait(self._interval_s):
+                try:
+                    self._look()
+                except KafkaException as failed:  # the last known ends go on counting
+                    log.warning("lag: wanted the ends of the partitions, came %s", failed)
+        except Exception as failure:
+            self._on_failure(failure)
 
     def _look(self) -> None:
         positions = self._place.positions()

@@ -14,6 +14,8 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from haltline.streams.failure import KnownFailure
+
 MAX_MESSAGE_BYTES: Final = 14 * 1024 * 1024
 """A dead letter holds a whole record of up to 13 MiB, and its headers."""
 
@@ -24,7 +26,7 @@ _QUEUE_KIB = 512 * 1024
 _POLL_EVERY_S = 0.0005
 
 
-class DeliveryFailed(RuntimeError):
+class DeliveryFailed(KnownFailure):
     """A record did not reach the broker: refused, or not confirmed in time."""
 
 
@@ -158,13 +160,13 @@ class Outbox:
             raise DeliveryFailed(_outstanding(waiting, deadline_s))
 
     def partitions(self, topic: str, *, within_s: float = 10.0) -> int:
-        """How many partitions the topic has. Raises RuntimeError when there is no such topic."""
+        """How many partitions the topic has. Raises KnownFailure when there is no such topic."""
         try:
             found = self._producer.list_topics(topic, timeout=within_s).topics[topic]
         except KafkaException as failed:
-            raise RuntimeError(f"topic {topic}: wanted its metadata within {within_s:.0f} s, came {failed}") from failed
+            raise KnownFailure(f"topic {topic}: wanted its metadata within {within_s:.0f} s, came {failed}") from failed
         if found.error is not None or not found.partitions:
-            raise RuntimeError(f"topic {topic}: wanted a topic that is there, came {found.error or 'no partitions'}")
+            raise KnownFailure(f"topic {topic}: wanted a topic that is there, came {found.error or 'no partitions'}")
         return len(found.partitions)
 
     def fail(self, message: Message, error: KafkaError) -> None:

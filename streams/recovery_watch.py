@@ -6,12 +6,13 @@ from typing import Final
 from faust.tables.recovery import Recovery
 from faust.types import TP
 
+from haltline.streams.failure import KnownFailure
 from haltline.streams.faust_overrides import BatchConsumer, SliceStore
 
 _NOTHING: Final = (-1, -1)
 
 
-class RecoveryStuck(RuntimeError):
+class RecoveryStuck(KnownFailure):
     """Recovery made no progress for too long."""
 
 

@@ -26,6 +26,7 @@ from haltline.streams.changelog import ForeignWrite, Slice
 from haltline.streams.checkpoint import Checkpointer
 from haltline.streams.faust_app import make_app, source_topic
 from haltline.streams.faust_overrides import BatchConsumer, Fetched, Hooks, new_loop
+from haltline.streams.failure import KnownFailure
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics
@@ -68,8 +69,12 @@ async def _run(settings: WorkerSettings, factory: PipelineFactory, metrics: Metr
 
 
 def end_process(failure: BaseException) -> NoReturn:
-    """Say what happened and end the process: no clean-up, for nothing of it can be trusted now."""
-    log.critical("worker: ends: %s", failure, exc_info=failure)
+    """Say what happened and end the process: no clean-up, for nothing of it can be trusted now.
+
+    One line when the reason is known; where it came from as well when it is not.
+    """
+    level = logging.DEBUG if isinstance(failure, KnownFailure) else logging.CRITICAL
+    log.log(level, "worker: what ended it", exc_info=failure)
     print(f"haltline worker: ends: {type(failure).__name__}: {failure}", file=sys.stderr, flush=True)
     logging.shutdown()
     os._exit(EXIT_FAILED)
@@ -120,6 +125,7 @@ class _Worker:
             changelog=settings.changelog,
             interval_s=settings.watermark_interval_s,
             stuck_after_s=settings.stuck_after_s,
+            on_failure=end_process,
         )
         self.server: HealthServer | None = None
         if settings.metrics_port is not None:
@@ -154,7 +160,7 @@ class _Worker:
             async with asyncio.timeout(_STOP_WITHIN_S):
                 await self.app.stop()
         except TimeoutError:
-            raise RuntimeError(f"stop: wanted Faust to stop within {_STOP_WITHIN_S:.0f} s, came nothing") from None
+            raise KnownFailure(f"stop: wanted Faust to stop within {_STOP_WITHIN_S:.0f} s, came nothing") from None
         self.pulse.stop()
         self.lag.close()
         if self.server is not None:
@@ -179,11 +185,11 @@ class _Worker:
     def check_order(self, tp: TP, records: Fetched) -> None:
         """No batch may be missing before this one: a state that is ahead passes over what comes later.
 
-        Raises RuntimeError. The next start reads from the committed offset, and misses nothing.
+        Raises KnownFailure. The next start reads from the committed offset, and misses nothing.
         """
         processed = self.done[tp][0] if tp in self.done else None
         if processed != records.follows:
-            raise RuntimeError(
+            raise KnownFailure(
                 f"{tp.topic} partition {tp.partition}: wanted the batch after offset {processed}, "
                 f"came the one after {records.follows}, from {records[0].offset}: what is between got lost in Faust"
             )
@@ -319,12 +325,12 @@ def _same_partitions(outbox: Outbox, topics: Sequence[str]) -> None:
     """Co-partitioned topics are joined by partition number: what differs cannot be processed."""
     counts = {topic: outbox.partitions(topic) for topic in topics}
     if len(set(counts.values())) != 1:
-        raise RuntimeError(f"topics: wanted the same number of partitions in each, came {counts}")
+        raise KnownFailure(f"topics: wanted the same number of partitions in each, came {counts}")
 
 
 def _stood_still(seconds: float) -> NoReturn:
     end_process(
-        RuntimeError(
+        KnownFailure(
             f"this process stood still for {seconds:.1f} s, longer than the session timeout: "
             "another may have its partitions"
         )

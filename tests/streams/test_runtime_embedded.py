@@ -122,6 +122,7 @@ def test_an_error_in_the_pipeline_ends_the_process_and_the_next_start_goes_on(de
     with desk.worker(fail_on=666) as worker:
         assert worker.wait() == EXIT_FAILED
     assert "haltline worker: ends: RuntimeError: asked to fail on 666" in worker.stderr
+    assert "Traceback" in worker.stderr, "it is not known where this comes from"
 
     with desk.worker() as worker:
         desk.wait_until_done()

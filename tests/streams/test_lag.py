@@ -1,0 +1,77 @@
+"""The thread that follows the ends of partitions."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import pytest
+
+from haltline.streams.health import Partition
+from haltline.streams.lag import LagWatch
+from haltline.streams.metrics import Metrics
+from tests.mock_cluster import ApiKey, MockCluster
+from tests.waiting import wait_until
+
+REFUSED = 29  # TOPIC_AUTHORIZATION_FAILED
+
+
+class Here:
+    """A worker at the start of its only partition; `asked` counts how often it was asked where it is."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.asked = 0
+
+    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+        return {("events", 0): (0, None)}
+
+    def committed(self, partition: Partition) -> int | None:
+        return None
+
+    def recovered(self) -> bool:
+        return True
+
+    def changelog_partitions(self) -> Iterable[int]:
+        return ()
+
+    def changelog_ends(self, ends: Mapping[int, int]) -> None:
+        assert ends == {}
+
+
+def watch(cluster: MockCluster, place: Here, failures: list[BaseException]) -> LagWatch:
+    return LagWatch(
+        {"bootstrap.servers": cluster.bootstrap},
+        place,
+        Metrics(),
+        changelog="changelog",
+        interval_s=0.01,
+        stuck_after_s=60.0,
+        on_failure=failures.append,
+    )
+
+
+def test_an_exception_that_nobody_expects_is_told_and_the_thread_ends(
+    mock_cluster: Callable[[], MockCluster],
+) -> None:
+    failures: list[BaseException] = []
+    place = Here(ValueError("a mistake of ours"))
+    watching = watch(mock_cluster(), place, failures)
+    wait_until(lambda: failures, "the failure is told")
+    watching.close()
+    assert [repr(failure) for failure in failures] == ["ValueError('a mistake of ours')"]
+    assert place.asked == 1
+
+
+def test_a_broker_that_does_not_answer_is_asked_again(
+    mock_cluster: Callable[[], MockCluster], caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[BaseException] = []
+    cluster = mock_cluster()
+    cluster.create_topic("events", 1)
+    cluster.fail_next(ApiKey.LIST_OFFSETS, [REFUSED])
+    watching = watch(cluster, Here(), failures)
+    wait_until(lambda: watching.verdict().ready, "the end of the partition is known")
+    watching.close()
+    assert "lag: wanted the ends of the partitions, came" in caplog.text
+    assert failures == []
