@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from haltline.interventions.agent.refused import Refused
@@ -103,6 +104,7 @@ class Enforcer:
 
         self._lock = threading.RLock()
         self._entries: dict[str, ControlRecord] = {}
+        self._before: dict[str, ControlRecord] = {}  # while the topic is read anew: what stood
         self._loaded = False
         self._loading: list[Future[None]] = []
         self._killed: Cause | None = None
@@ -131,6 +133,7 @@ class Enforcer:
         """From now on what stands is known; until now a later entry could take an earlier one back."""
         with self._lock:
             self._loaded = True
+            self._before = {}
             for key, record in list(self._entries.items()):
                 self._heed(key, record)
             waiting, self._loading = self._loading, []
@@ -138,10 +141,12 @@ class Enforcer:
             _resolve(future, None)
 
     def unloaded(self) -> None:
-        """What stands is read anew. A kill stays."""
+        """What stands is read anew. A kill stays; what else stood holds until all is read."""
         with self._lock:
+            if self._loaded:
+                self._before = self._entries
             self._loaded = False
-            self._entries.clear()
+            self._entries = {}
 
     def decision(self, decision: Decision) -> None:
         """Takes in a decision for this session."""
@@ -203,11 +208,12 @@ class Enforcer:
         with self._lock:
             if self._killed is not None:
                 return self._killed
-            if not self._entries:
+            if not self._entries and not self._before:
                 return None
             keys = self._always | {control_key(ScopeKind.TOOL, action)}
             keys.update(control_key(ScopeKind.TARGET, target) for target in targets)
-            standing = next((record for key, record in self._entries.items() if key in keys), None)
+            entries = chain(self._entries.items(), self._before.items())
+            standing = next((record for key, record in entries if key in keys), None)
             return None if standing is None else _standing(standing)
 
     def ask(self, event_id: str) -> "Future[Decision | None]":

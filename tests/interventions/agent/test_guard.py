@@ -258,6 +258,22 @@ def test_what_is_read_anew_takes_the_place_of_what_was_read_before() -> None:
     assert delete_asset("a") == "asset still exists"
 
 
+def test_while_it_is_read_anew_what_stood_holds() -> None:
+    guard = ScriptedGuard(fail_closed_from=None, start_budget_s=0.0)
+    guard.kill(scope=ScopeKind.TOOL, scope_id="delete_asset", code="tool_killed_by_operator")
+    guard.kill(scope=ScopeKind.TARGET, scope_id="asset_id=b", code="target_killed_by_operator")
+    delete_asset, get_asset, _ = tools(guard)
+    for _ in range(2):  # the broker may go away again before all is read
+        guard.script.receiver.unloaded()
+        with pytest.raises(Refused, match="tool_killed_by_operator"):
+            delete_asset("a")
+        with pytest.raises(Refused, match="target_killed_by_operator"), guard.action("x", targets=["asset_id=b"]):
+            raise AssertionError("it was not refused")
+        assert get_asset("a") == "here"
+    guard.script.receiver.loaded()
+    assert delete_asset("a") == "asset still exists"
+
+
 def test_a_frozen_session_is_refused_until_it_is_thawed() -> None:
     frozen = killed(ScopeKind.SESSION, "s1", code="frozen_by_operator").model_copy(
         update={"state": ControlState.FROZEN}
