@@ -15,7 +15,7 @@ _DRAIN_WITHIN_S = 600.0
 _LINES = 45
 
 Stack = tuple[int, int, list[tuple[str, str]]]
-"""How often it was seen, the innermost line, and file and function, the innermost first."""
+"""How often it was seen, the innermost line (0 where there is none), and file and function, the innermost first."""
 
 
 def measure(cluster: Cluster, children: Children, topics: Topics, report: Path) -> str:
@@ -33,11 +33,18 @@ def measure(cluster: Cluster, children: Children, topics: Topics, report: Path) 
     watched.close()
     if code := processes.stop(worker):
         raise RuntimeError(f"{group}: wanted a clean stop, came exit status {code}:\n{worker.last_lines()}")
-    stacks: list[Stack] = orjson.loads(samples.read_bytes())
-    at_work = [stack for stack in stacks if _is_of_an_event_or_checkpoint(stack)]
-    summary = _summary(stacks, at_work, threads, end)
-    report.write_text("\n".join([summary, *_lines(at_work), "", *_functions(at_work)]) + "\n")
+    summary, details = texts(orjson.loads(samples.read_bytes()), threads, end)
+    report.write_text(f"{summary}\n{details}\n")
     return summary
+
+
+def texts(stacks: list[Stack], threads: dict[str, float], events: int) -> tuple[str, str]:
+    """What samples say: the summary, and the details by line and by function.
+
+    `threads` is processor time in seconds by name; `events` is how many were processed meanwhile.
+    """
+    at_work = [stack for stack in stacks if _is_of_an_event_or_checkpoint(stack)]
+    return _summary(stacks, at_work, threads, events), "\n".join([*_lines(at_work), "", *_functions(at_work)])
 
 
 def _is_of_an_event_or_checkpoint(stack: Stack) -> bool:

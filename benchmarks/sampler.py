@@ -34,7 +34,7 @@ class Sampler:
     def _take(self, _number: int, frame: FrameType | None) -> None:
         if frame is None:
             return
-        line, codes = frame.f_lineno, []
+        line, codes = frame.f_lineno or 0, []  # None in what the compiler put in
         while frame is not None:
             codes.append(frame.f_code)
             frame = frame.f_back
