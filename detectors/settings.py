@@ -34,12 +34,12 @@ def check(detector: type[Detector[Any]], settings: Mapping[str, Any]) -> dict[st
 
     """
     checked = {}
-    adapters = _adapters(detector)
+    known = adapters(detector)
     for name, value in settings.items():
-        if name not in adapters:
+        if name not in known:
             raise ValueError(_unknown(detector, name))
         try:
-            checked[name] = adapters[name].validate_python(value)
+            checked[name] = known[name].validate_python(value)
         except ValidationError as error:
             raise ValueError("; ".join(_located(detector, (name,), problem) for problem in error.errors())) from None
     return checked
@@ -60,7 +60,8 @@ def restrict(detector: type[Detector[Any]], settings: Mapping[str, Any], others:
 
 
 @cache
-def _adapters(detector: type[Detector[Any]]) -> dict[str, TypeAdapter[Any]]:
+def adapters(detector: type[Detector[Any]]) -> dict[str, TypeAdapter[Any]]:
+    """By name: what checks each setting for itself."""
     return {name: TypeAdapter(said) for name, said in annotations_of(detector).items()}
 
 
@@ -83,7 +84,7 @@ def _unknown(detector: type[Detector[Any]], name: str) -> str:
 def _located(detector: type[Detector[Any]], within: tuple[str, ...], problem: Any) -> str:
     """Where in the policy it was, what was wanted, and what came."""
     steps = [*within, *(str(step) for step in problem["loc"] if step != "[key]")]
-    if steps and steps[0] not in _adapters(detector):
+    if steps and steps[0] not in adapters(detector):
         return _unknown(detector, steps[0])
     place = ".".join(("rules", detector.id, "settings", *steps))
     came = problem["input"].kwargs if isinstance(problem["input"], ArgsKwargs) else problem["input"]

@@ -1,13 +1,22 @@
-"""Policy documents in YAML: read, checked, and refused with the line that is wrong."""
+"""Policy documents in YAML or JSON: read, checked, and refused with the line that is wrong."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import orjson
 import yaml
 from pydantic import ValidationError
 
+from haltline.detectors import BY_ID
+from haltline.detectors.settings import adapters
 from haltline.schemas.policy import Policy
+from haltline.schemas.wire import VERSION
+from haltline.streams import presets
 from haltline.streams.core import Core
+
+MAX_CHARS = 1024 * 1024
+"""The longest document that is read."""
 
 
 class BadPolicy(Exception):
@@ -15,18 +24,48 @@ class BadPolicy(Exception):
 
 
 def load_policy(path: Path) -> Policy:
-    """Reads and checks a policy document, its detectors' settings included.
+    """Reads and checks a policy document, its detectors' settings included; its preset is spelled out.
 
     Raises:
         BadPolicy: it is not YAML, a field is unknown or wrong, or a detector refuses its settings.
         OSError: the file cannot be read.
 
     """
-    return parse_policy(path.read_text(encoding="utf-8"), str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadPolicy(f"{path}: wanted UTF-8 text, got {error}") from None
+    return parse_policy(text, str(path))
 
 
 def parse_policy(text: str, source: str = "policy") -> Policy:
     """As `load_policy`, from text; `source` is named in errors."""
+    root, fields = _read(text, source)
+    if fields.get("v", VERSION) != VERSION:
+        raise BadPolicy(f"{source}:{_line(root, ['v'])}: v: wanted {VERSION}, got {fields['v']!r:.80}")
+    try:
+        # As JSON, and strictly: "3" is no number here, as it is none for the published schema.
+        policy = Policy.model_validate_json(orjson.dumps(fields), strict=True)
+        policy = presets.spell_out(policy)
+        Core(policy)
+        _check_types(policy)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        line_number = _line(root, [str(step) for step in first["loc"]])
+        raise BadPolicy(f"{source}:{line_number}: {place}: {first['msg']}, got {first['input']!r:.80}") from error
+    except orjson.JSONEncodeError as error:
+        raise BadPolicy(f"{source}: wanted values that JSON has, got {error}") from error
+    except ValueError as error:
+        # The rules name the place themselves: `rules.<id>.settings.<field>: ...`.
+        steps = str(error).partition(":")[0].split(".")
+        raise BadPolicy(f"{source}:{_line(root, steps)}: {error}") from error
+    return policy
+
+
+def _read(text: str, source: str) -> tuple[yaml.Node | None, dict[str, Any]]:
+    if len(text) > MAX_CHARS:
+        raise BadPolicy(f"{source}: wanted at most {MAX_CHARS} characters, got {len(text)}")
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         fields = yaml.safe_load(text)
@@ -34,23 +73,60 @@ def parse_policy(text: str, source: str = "policy") -> Policy:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise BadPolicy(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    except (ValueError, RecursionError) as error:  # a date that there is not, brackets without end
+        raise BadPolicy(f"{source}: not YAML: {error}") from error
     if fields is None:
-        fields = {}
+        return root, {}
     if not isinstance(fields, dict):
         raise BadPolicy(f"{source}:1: wanted a mapping of policy fields, got {type(fields).__name__}")
+    _refuse_doubles(root, source, set())
     try:
-        policy = Policy.model_validate(fields)
-        Core(policy)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        line_number = _line(root, [str(step) for step in first["loc"]])
-        raise BadPolicy(f"{source}:{line_number}: {place}: {first['msg']}, got {first['input']!r:.80}") from error
-    except ValueError as error:
-        # The detectors name the place themselves: `rules.<id>.settings.<field>: ...`.
-        steps = str(error).partition(":")[0].split(".")
-        raise BadPolicy(f"{source}:{_line(root, steps)}: {error}") from error
-    return policy
+        return root, _whole(fields)
+    except RecursionError:  # an alias of itself
+        raise BadPolicy(f"{source}: wanted a document that ends, got one that contains itself") from None
+
+
+def _refuse_doubles(node: yaml.Node | None, source: str, seen: set[int]) -> None:
+    """YAML would take the last of two rules with one name, and say nothing."""
+    if node is None or id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        keys = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    raise BadPolicy(
+                        f"{source}:{key.start_mark.line + 1}: wanted each name once, got {key.value!r} again"
+                    )
+                keys.add(key.value)
+            _refuse_doubles(value, source, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_doubles(item, source, seen)
+
+
+def _whole(value: Any) -> Any:
+    """3.0 is the integer 3 for JSON Schema, whatever the parser makes of it; names are text."""
+    if isinstance(value, dict):
+        return {str(name): _whole(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def _check_types(policy: Policy) -> None:
+    """Raises ValueError for a setting that a detector would take although its type is another."""
+    said = [(f"rules.{name}", name, rule) for name, rule in policy.rules.items()]
+    for number, override in enumerate(policy.overrides):
+        said += [(f"overrides.{number}.rules.{name}", name, rule) for name, rule in override.rules.items()]
+    for place, name, rule in said:
+        for setting, value in rule.settings.items():
+            try:
+                adapters(BY_ID[name])[setting].validate_json(orjson.dumps(value), strict=True)
+            except ValidationError as error:
+                wanted = error.errors()[0]["msg"].removeprefix("Input should be ")
+                raise ValueError(f"{place}.settings.{setting}: wanted {wanted}, got {value!r:.120}") from None
 
 
 def _line(node: yaml.Node | None, steps: Sequence[str]) -> int:

@@ -46,3 +46,21 @@ def test_the_line_that_is_wrong_is_named(right: str, wrong: str, message: str) -
     with pytest.raises(BadPolicy) as refused:
         parse_policy(DOCUMENT.replace(right, wrong))
     assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("name: a\nrules: {}\nname: b\n", "policy:3: wanted each name once, got 'name' again", id="twice"),
+        pytest.param("name: [a\n", "policy:2: not YAML: ", id="a bracket that is not closed"),
+        pytest.param("- a\n", "policy:1: wanted a mapping of policy fields, got list", id="a list"),
+        pytest.param("rules: &r\n  cycle: *r\n", "policy: wanted a document that ends", id="one that contains itself"),
+        pytest.param("cooldown_s: 2001-13-01", "policy", id="a date that there is not"),
+        pytest.param("x: " + "y" * 1_100_000, "policy: wanted at most 1048576 characters, got 1100003", id="too long"),
+        pytest.param("version: 18446744073709551616000", "policy", id="a number larger than any"),
+    ],
+)
+def test_what_is_no_document_is_refused(text: str, message: str) -> None:
+    with pytest.raises(BadPolicy) as refused:
+        parse_policy(text)
+    assert str(refused.value).startswith(message)

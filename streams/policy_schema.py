@@ -1,0 +1,44 @@
+"""The JSON Schema of a policy document, with the settings of every rule."""
+
+from copy import deepcopy
+from typing import Any
+
+from haltline.detectors import ALL
+from haltline.detectors.base import Detector
+from haltline.detectors.setting_schema import schema_of
+from haltline.interventions.defaults import default_level, default_mode
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import JsonObject
+
+
+def policy_schema() -> JsonObject:
+    """What an editor completes and checks a policy document with (JSON Schema 2020-12).
+
+    A document that it accepts is loaded, but for what no schema can say: settings of a rule that must be in order,
+    overrides that are wrong only together, and texts that are no time.
+    """
+    schema: JsonObject = Policy.model_json_schema(mode="validation")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "haltline policy"
+    definitions = schema["$defs"]
+    any_rule = definitions.pop("Rule")
+    rules = {detector.id: _rule(any_rule, detector, definitions) for detector in ALL}
+    for holder in (schema, definitions["Override"]):
+        holder["properties"]["rules"] |= {"properties": rules, "additionalProperties": False}
+        holder["properties"]["rules"].pop("propertyNames", None)
+    schema["properties"]["v"]["const"] = 1
+    return schema
+
+
+def _rule(any_rule: JsonObject, detector: type[Detector[Any]], definitions: JsonObject) -> JsonObject:
+    rule = deepcopy(any_rule)
+    settings = schema_of(detector)
+    definitions.update(settings.pop("$defs", {}))
+    rule["title"] = detector.id
+    rule["description"] = detector.__doc__ or ""
+    rule["properties"]["settings"] = settings
+    rule["properties"]["mode"]["default"] = default_mode(detector.id).value
+    levels = ", ".join(f"{severity.value} {default_level(detector.id, severity).value}" for severity in Severity)
+    rule["properties"]["levels"]["description"] = f"What a finding of a severity leads to; left out: {levels}."
+    return rule
