@@ -16,6 +16,7 @@ from haltline.detectors.exploration_wandering import ExplorationWandering
 from haltline.detectors.goal_drift import GoalDrift
 from haltline.detectors.hallucination import Hallucination
 from haltline.detectors.monologue import Monologue
+from haltline.detectors.plugins import GROUP, NO_PLUGINS, Plugins
 from haltline.detectors.polling import Polling
 from haltline.detectors.repetition import Repetition
 from haltline.detectors.resource_growth import ResourceGrowth
@@ -26,7 +27,7 @@ from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.detectors.spend_velocity import SpendVelocity
 from haltline.detectors.step_review import StepReview
 from haltline.detectors.verify_mismatch import VerifyMismatch
-from haltline.schemas.policy import Rule
+from haltline.schemas.policy import Policy, Rule
 
 ALL: tuple[type[Detector[Any]], ...] = (
     Budget,
@@ -58,20 +59,46 @@ BY_ID: Mapping[str, type[Detector[Any]]] = {detector.id: detector for detector i
 """Every detector by the id that policies know it by."""
 
 
-def build(rules: Mapping[str, Rule]) -> tuple[Detector[Any], ...]:
+def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, type[Detector[Any]]]:
+    """What the rules of a policy can be about: the built-in detectors, and those of other packages that it names.
+
+    Raises:
+        ValueError: a detector of another package has the name of a built-in one, or cannot be used.
+
+    """
+    for detector_id in plugins.ids:
+        if detector_id in BY_ID:
+            raise ValueError(
+                f"entry points {GROUP}: wanted another name than that of a built-in detector,"
+                f" got {detector_id!r} from {plugins.place(detector_id)}"
+            )
+    named = {name for rules in (policy.rules, *(o.rules for o in policy.overrides)) for name in rules}
+    return {**BY_ID, **{name: plugins.find(name) for name in plugins.ids if name in named}}
+
+
+def build(
+    rules: Mapping[str, Rule],
+    known: Mapping[str, type[Detector[Any]]] = BY_ID,
+    plugins: Plugins = NO_PLUGINS,
+) -> tuple[Detector[Any], ...]:
     """The enabled detectors, set as the rules say; those that are not named have their defaults.
 
     Raises:
         ValueError: a rule is of no known detector, or a setting is unknown or out of its bounds.
 
     """
-    require_known(rules)
-    rules_of = ((detector, rules.get(detector.id, Rule())) for detector in ALL)
-    return tuple(construct(detector, rule.settings) for detector, rule in rules_of if rule.enabled)
+    require_known(rules, known)
+    detectors = []
+    for detector_id, detector in known.items():
+        rule = rules.get(detector_id, Rule())
+        if rule.enabled:
+            made = construct(detector, rule.settings)
+            detectors.append(plugins.contain(made) if detector_id in plugins.ids else made)
+    return tuple(detectors)
 
 
-def require_known(rules: Iterable[str]) -> None:
+def require_known(rules: Iterable[str], known: Iterable[str] = BY_ID) -> None:
     """Raises ValueError naming the first rule that is of no known detector."""
     for detector_id in rules:
-        if detector_id not in BY_ID:
-            raise ValueError(f"rules.{detector_id}: wanted one of {', '.join(BY_ID)}, got {detector_id!r}")
+        if detector_id not in known:
+            raise ValueError(f"rules.{detector_id}: wanted one of {', '.join(known)}, got {detector_id!r}")

@@ -12,7 +12,7 @@ from haltline.detectors.lazy import lazy
 from haltline.detectors.recall import Again
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
-from haltline.schemas.findings import Evidence
+from haltline.schemas.findings import Evidence, Finding
 
 __all__ = ["Act", "Call", "Calls", "Phase"]
 
@@ -24,6 +24,9 @@ _SHORT_NAME = 3
 
 class Act:
     """One event of a session, read by the policy. Features are worked out when first asked for."""
+
+    found: Sequence[Finding] = ()
+    """What the detectors that looked before found on this event; set by the engine."""
 
     def __init__(
         self,

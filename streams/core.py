@@ -10,10 +10,11 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from haltline.detectors import build
+from haltline.detectors import build, catalogue
 from haltline.detectors.act import Act, Calls
 from haltline.detectors.base import Detector
 from haltline.detectors.classify import Classifier
+from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.after_kill import activity_after_kill
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
@@ -95,8 +96,8 @@ class _Watch:
 class Core:
     """The decisions under one policy."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
-        """Builds every detector of the policy.
+    def __init__(self, policy: Policy | None = None, plugins: Plugins = NO_PLUGINS) -> None:
+        """Builds every detector of the policy; those of other packages are looked for in `plugins`.
 
         Raises:
             ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
@@ -105,7 +106,9 @@ class Core:
         self.policy = policy or Policy()
         self._classifier = Classifier(self.policy)
         self._controller = Controller(self.policy)
-        self._rules = Rules(self.policy)
+        self._plugins = plugins
+        self._known = catalogue(self.policy, plugins)
+        self._rules = Rules(self.policy, self._known)
         self._default = self._watch(())
         self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
@@ -232,7 +235,7 @@ class Core:
 
     def _watch(self, overrides: tuple[int, ...]) -> _Watch:
         rules = self._rules.under(overrides)
-        detectors = build(rules)
+        detectors = build(rules, self._known, self._plugins)
         return _Watch(
             by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
             rules=rules,
@@ -276,6 +279,7 @@ def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[Sequence[Fin
         else:
             if finding is not None:
                 findings.append(finding)
+                act.found = findings
     return findings, failures
 
 

@@ -53,6 +53,7 @@ METRICS: Final = (
     _counter("decisions_total", "Decisions sent to the agents' side.", "detector", "level", "mode"),
     _counter("findings_total", "Findings of detectors, also those that led to nothing.", "detector", "severity"),
     _counter("detector_errors_total", "Events on which a detector raised; they are dead letters too.", "detector"),
+    _counter("detector_overruns_total", "Calls of other packages' detectors that took too long.", "detector"),
     _counter("dead_letters_total", "Records that could not be read, by reason.", "reason"),
     _histogram(
         "decision_latency_seconds",

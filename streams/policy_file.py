@@ -8,7 +8,8 @@ import orjson
 import yaml
 from pydantic import ValidationError
 
-from haltline.detectors import BY_ID
+from haltline.detectors import catalogue
+from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.settings import adapters
 from haltline.schemas.policy import Policy
 from haltline.schemas.wire import VERSION
@@ -19,11 +20,11 @@ MAX_CHARS = 1024 * 1024
 """The longest document that is read."""
 
 
-class BadPolicy(Exception):
+class BadPolicy(ValueError):
     """A policy document that cannot be used: which file and line, what was wanted, what came."""
 
 
-def load_policy(path: Path) -> Policy:
+def load_policy(path: Path, plugins: Plugins = NO_PLUGINS) -> Policy:
     """Reads and checks a policy document, its detectors' settings included; its preset is spelled out.
 
     Raises:
@@ -35,11 +36,11 @@ def load_policy(path: Path) -> Policy:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise BadPolicy(f"{path}: wanted UTF-8 text, got {error}") from None
-    return parse_policy(text, str(path))
+    return parse_policy(text, str(path), plugins)
 
 
-def parse_policy(text: str, source: str = "policy") -> Policy:
-    """As `load_policy`, from text; `source` is named in errors."""
+def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGINS) -> Policy:
+    """As `load_policy`, from text; `source` is named in errors, `plugins` are other packages' detectors."""
     root, fields = _read(text, source)
     if fields.get("v", VERSION) != VERSION:
         raise BadPolicy(f"{source}:{_line(root, ['v'])}: v: wanted {VERSION}, got {fields['v']!r:.80}")
@@ -47,8 +48,8 @@ def parse_policy(text: str, source: str = "policy") -> Policy:
         # As JSON, and strictly: "3" is no number here, as it is none for the published schema.
         policy = Policy.model_validate_json(orjson.dumps(fields), strict=True)
         policy = presets.spell_out(policy)
-        Core(policy)
-        _check_types(policy)
+        Core(policy, plugins)
+        _check_types(policy, plugins)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(step) for step in first["loc"])
@@ -115,15 +116,16 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
-def _check_types(policy: Policy) -> None:
+def _check_types(policy: Policy, plugins: Plugins) -> None:
     """Raises ValueError for a setting that a detector would take although its type is another."""
+    known = catalogue(policy, plugins)
     said = [(f"rules.{name}", name, rule) for name, rule in policy.rules.items()]
     for number, override in enumerate(policy.overrides):
         said += [(f"overrides.{number}.rules.{name}", name, rule) for name, rule in override.rules.items()]
     for place, name, rule in said:
         for setting, value in rule.settings.items():
             try:
-                adapters(BY_ID[name])[setting].validate_json(orjson.dumps(value), strict=True)
+                adapters(known[name])[setting].validate_json(orjson.dumps(value), strict=True)
             except ValidationError as error:
                 wanted = error.errors()[0]["msg"].removeprefix("Input should be ")
                 raise ValueError(f"{place}.settings.{setting}: wanted {wanted}, got {value!r:.120}") from None

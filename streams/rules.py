@@ -1,12 +1,12 @@
 """The rules that hold for a session: the strictest of the policy and its overrides, unless an operator exempts one."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from haltline.detectors import ALL, BY_ID, require_known
+from haltline.detectors import BY_ID, require_known
 from haltline.detectors.base import Detector
 from haltline.detectors.settings import check, construct, restrict
 from haltline.interventions.defaults import default_level, default_mode
@@ -23,8 +23,8 @@ _WILD = "*?["
 class Rules:
     """The rules of one policy, for every session."""
 
-    def __init__(self, policy: Policy) -> None:
-        """Tries every way in which the policy's overrides can meet.
+    def __init__(self, policy: Policy, detectors: Mapping[str, type[Detector[Any]]] = BY_ID) -> None:
+        """Tries every way in which the policy's overrides can meet; `detectors` are those that rules can be about.
 
         Raises:
             ValueError: a rule is not known or a setting is wrong, also when only several overrides make it so; says
@@ -33,9 +33,10 @@ class Rules:
         """
         if policy.preset is not None:
             raise ValueError(f"preset: wanted its rules spelled out, as the loader does, got {policy.preset.value!r}")
-        self._policy = policy
-        _require_known(policy)
-        for detector in ALL:
+        _require_known(policy, detectors)
+        self._policy = policy = _spelled_out(policy, detectors)
+        self._detectors = tuple(detectors.values())
+        for detector in self._detectors:
             construct(detector, policy.rules[detector.id].settings if detector.id in policy.rules else {})
             _check_meetings(policy, detector)
         self._ends_ms = sorted({o.exemption.expires for o in policy.overrides if o.exemption is not None})
@@ -50,7 +51,7 @@ class Rules:
     def under(self, overrides: Sequence[int]) -> dict[str, Rule]:
         """Every detector's rule under these overrides, with its mode and the levels of every severity."""
         holding = [self._policy.overrides[number] for number in overrides]
-        return {detector.id: rule_of(self._policy, detector, holding) for detector in ALL}
+        return {detector.id: rule_of(self._policy, detector, holding) for detector in self._detectors}
 
     def _find(self, agent_id: str, session_id: str, ended: int) -> tuple[int, ...]:
         time_ms = self._ends_ms[ended - 1] if ended else 0
@@ -82,14 +83,14 @@ def rule_of(policy: Policy, detector: type[Detector[Any]], overrides: Sequence[O
     return rule
 
 
-def without_effect(policy: Policy) -> list[str]:
+def without_effect(policy: Policy, detectors: Mapping[str, type[Detector[Any]]] = BY_ID) -> list[str]:
     """What overrides say in vain, as it would loosen a rule and nobody has exempted it; one line for each."""
     lines = []
     for number, override in enumerate(policy.overrides):
         if override.exemption is not None:
             continue
         for detector_id, said in override.rules.items():
-            detector = BY_ID[detector_id]
+            detector = detectors[detector_id]
             rule = rule_of(policy, detector, [override])
             lines += [
                 f"overrides.{number}.rules.{detector_id}.{place}: {wanted} is looser than {held}, which holds; "
@@ -131,11 +132,17 @@ def _ignored(detector: type[Detector[Any]], rule: Rule, said: Rule) -> Iterator[
             yield f"settings.{name}", value, held
 
 
-def _require_known(policy: Policy) -> None:
-    require_known(policy.rules)
+def _spelled_out(policy: Policy, detectors: Mapping[str, type[Detector[Any]]]) -> Policy:
+    """The policy with a rule for those of other packages that only overrides name: off, where no override says else."""
+    unasked = {name: Rule(enabled=False) for name in detectors if name not in BY_ID and name not in policy.rules}
+    return policy.model_copy(update={"rules": policy.rules | unasked}) if unasked else policy
+
+
+def _require_known(policy: Policy, detectors: Mapping[str, type[Detector[Any]]]) -> None:
+    require_known(policy.rules, detectors)
     for number, override in enumerate(policy.overrides):
         try:
-            require_known(override.rules)
+            require_known(override.rules, detectors)
         except ValueError as error:
             raise ValueError(f"overrides.{number}.{error}") from None
 

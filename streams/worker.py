@@ -1,7 +1,9 @@
 """The worker: sessions on the runtime."""
 
 import gc
+import time
 
+from haltline.detectors.plugins import Stopwatch
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.core import Core
@@ -9,6 +11,7 @@ from haltline.streams.meter import SessionMeter
 from haltline.streams.metrics import Metrics
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Load
+from haltline.streams.plugins import installed
 from haltline.streams.runtime import run_worker
 from haltline.streams.sessions import SessionPipeline
 from haltline.streams.settings import WorkerSettings
@@ -24,8 +27,9 @@ def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
     # Events hold no cycles and are freed by their reference counts; the states of many sessions live long, and
     # each full collection walks all of them.
     gc.set_threshold(50_000, 20, 100)
-    core = Core(policy)
     metrics = Metrics()
+    overruns = metrics.children("detector_overruns_total")
+    core = Core(policy, installed(Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())))
 
     def sessions(load: Load, outbox: Outbox) -> SessionPipeline:
         return SessionPipeline(

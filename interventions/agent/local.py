@@ -7,6 +7,7 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.core import Core, SessionState
+from haltline.streams.plugins import installed
 
 
 class LocalDecider(Decider):
@@ -14,7 +15,7 @@ class LocalDecider(Decider):
 
     def __init__(self, policy: Policy | None = None) -> None:
         """Builds the detectors of the policy. Raises ValueError when it cannot be used."""
-        self._core = Core(policy)
+        self._core = Core(policy, installed())
         self._state: SessionState | None = None
         self._lock = threading.Lock()
 

@@ -17,6 +17,7 @@ from haltline.streams.backtest import backtest as run_one
 from haltline.streams.cli.common import AsJson, Exit, PolicyFile, console, fail, say
 from haltline.streams.cli.run import read_policy
 from haltline.streams.core import Core
+from haltline.streams.plugins import installed
 from haltline.streams.traces import UnreadableTrace, read_traces
 
 STOPPED = Level.PAUSE
@@ -44,8 +45,10 @@ def backtest(
 
     Example: haltline backtest --policy new.yaml --against current.yaml sessions.jsonl.gz
     """
-    core = Core(read_policy(policy))
-    other = Core(read_policy(against)) if against is not None else None
+    first, second = read_policy(policy), read_policy(against) if against is not None else None
+    plugins = installed()
+    core = Core(first, plugins)
+    other = Core(second, plugins) if second is not None else None
     sessions = list(_read(sources))
     console_for_progress = Console(stderr=True)
     results: list[Result] = []

@@ -176,14 +176,17 @@ def _log_to_stderr() -> None:
 
 
 def read_policy(file: Path | None) -> Policy:
-    """The policy of a file, or every default; ends the command when it cannot be used."""
-    from haltline.streams.policy_file import BadPolicy, load_policy  # noqa: PLC0415  # brings every detector
+    """The policy of a file, or every default, checked with the detectors of other packages that are installed.
 
-    if file is None:
-        return Policy()
+    Ends the command when it cannot be used.
+    """
+    from haltline.streams.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy_file import load_policy, parse_policy  # noqa: PLC0415
+
     try:
-        return load_policy(file)
-    except BadPolicy as error:
+        plugins = installed()
+        return load_policy(file, plugins) if file is not None else parse_policy("", "default policy", plugins)
+    except ValueError as error:
         fail(error, Exit.USAGE)
     except OSError as error:
         fail(f"--policy: {error}", Exit.USAGE)
