@@ -28,6 +28,7 @@ would have to be gone for longer, with nobody in its place.
 
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import islice, takewhile
 from typing import Final, NamedTuple, Protocol
 
 from haltline.streams.failure import KnownFailure
@@ -107,11 +108,12 @@ class ForeignWrite(KnownFailure):
 class Slice:
     """The states of one partition: encoded bytes by key, complete up to `offset`."""
 
-    __slots__ = ("epoch", "late", "offset", "on_their_way", "partition", "skipped", "values")
+    __slots__ = ("_written", "epoch", "late", "offset", "on_their_way", "partition", "skipped", "values")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.values: dict[bytes, bytes] = {}
+        self._written: dict[bytes, int] = {}  # when, the longest ago first; without those that were given out as idle
         self.offset: int | None = None
         """The last changelog record that is applied; None before the first."""
         self.epoch = NOBODY
@@ -139,14 +141,23 @@ class Slice:
             if epoch is not None:
                 self.epoch = epoch
             self.late.discard(key)
-            self.put(key, record.value)
+            self.put(key, record.value, record.timestamp)
 
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """Set the state of one key; None drops it."""
+    def put(self, key: bytes, value: bytes | None, written_ms: int) -> None:
+        """Set the state of one key, as it was written then; None drops it."""
+        self._written.pop(key, None)
         if value is None:
             self.values.pop(key, None)
         else:
             self.values[key] = value
+            self._written[key] = written_ms
+
+    def take_idle(self, before_ms: int, limit: int) -> list[bytes]:
+        """Keys whose states were last written before then, so many at most; each once until it is written again."""
+        idle = [key for key, _ in takewhile(lambda item: item[1] < before_ms, islice(self._written.items(), limit))]
+        for key in idle:
+            del self._written[key]
+        return idle
 
     def claim(self, generation: int, now_ms: int, last_offset: int) -> None:
         """Become the owner: take an epoch above all that was read. Once per assignment, after recovery.

@@ -9,7 +9,7 @@ For each checkpoint (`Checkpointer.checkpoint`: about once a second, before part
 up, and at the end; micro-batches go on while it waits):
 
 3. take the list of processed batches, before anything is awaited;
-4. have the pipeline encode what changed;
+4. have the pipeline encode what changed, and drop what is idle;
 5. wait until everything sent so far is confirmed;
 6. write the encoded states to the changelog;
 7. wait until they are confirmed;
@@ -27,8 +27,9 @@ with the same id.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
 from haltline.streams.changelog import EPOCH_HEADER, RawRecord, Slice
@@ -38,6 +39,8 @@ from haltline.streams.pipeline import Change, PipelineFactory
 _HOLD_LOOP_S: Final = 0.005
 """How long the encoding and sending of states may keep micro-batches waiting, at a time."""
 _LOOK_EVERY: Final = 32
+_IDLE_AT_A_TIME: Final = 1000
+"""How many idle states of a partition one checkpoint drops: some 50 ms of looking at them."""
 
 
 class Slices(Protocol):
@@ -114,13 +117,14 @@ class Checkpointer:
             batches, self._processed = self._processed, []  # 3
             owned = {part.partition: part for part in self._slices.owned()}
             changes = _overdue(owned.values())
-            await self._encode(changes)  # 4
+            await self._encode(changes, owned.values())  # 4
             await self._outbox.confirmed(self._outbox.cut())  # 5
             self._alive()
             state_bytes = await self._write(changes, owned)  # 6
             await self._outbox.confirmed(self._outbox.cut())  # 7
+            now_ms = time.time_ns() // 1_000_000
             for partition, key, value in changes:  # 8
-                owned[partition].put(key, value)
+                owned[partition].put(key, value, now_ms)
             self._handed_out.clear()
             self._alive()
             for batch in batches:  # 9
@@ -141,13 +145,20 @@ class Checkpointer:
         places = self._slices.owned() if self._here is None else (self._here,)
         return next((place.values[key] for place in places if key in place.values), None)
 
-    async def _encode(self, changes: list[Change]) -> None:
+    async def _encode(self, changes: list[Change], owned: Iterable[Slice]) -> None:
         breath = _Breath()
-        for change in self._pipeline.changed():
+        for change in chain(self._pipeline.changed(), *map(self._idle, owned)):
             changes.append(change)
             self._handed_out[change[1]] = change[2]
             if breath.due():
                 await asyncio.sleep(0)
+
+    def _idle(self, part: Slice) -> Iterator[Change]:
+        """Drops states that nobody has written for long; what the pipeline keeps is not asked about again."""
+        before_ms = self._pipeline.idle_before_ms(part.partition)
+        for key in part.take_idle(before_ms, _IDLE_AT_A_TIME):
+            if key not in self._handed_out and not self._pipeline.outlives(key, part.values[key]):
+                yield part.partition, key, None
 
     async def _write(self, changes: Sequence[Change], owned: dict[int, Slice]) -> int:
         breath = _Breath()

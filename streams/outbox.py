@@ -159,6 +159,11 @@ class Outbox:
         if waiting:
             raise DeliveryFailed(_outstanding(waiting, deadline_s))
 
+    def close(self, deadline_s: float) -> None:
+        """Block until everything sent is confirmed, then end the connections. Raises DeliveryFailed."""
+        self.flush(deadline_s)
+        self._producer.close()
+
     def partitions(self, topic: str, *, within_s: float = 10.0) -> int:
         """How many partitions the topic has. Raises KnownFailure when there is no such topic."""
         try:

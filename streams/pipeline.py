@@ -39,6 +39,17 @@ class Pipeline(Protocol):
         """
         ...
 
+    def idle_before_ms(self, partition: int) -> int:
+        """States of the partition that were last written before this moment (epoch milliseconds) are idle."""
+        ...
+
+    def outlives(self, key: bytes, encoded: bytes) -> bool:
+        """Whether an idle state is kept, and not asked about until it is written again.
+
+        False drops it; forget its live object.
+        """
+        ...
+
     def revoke(self, partitions: Collection[int]) -> None:
         """Forget the live objects of these partitions, changed or not.
 

@@ -24,9 +24,9 @@ from faust.types import TP, StreamT
 
 from haltline.streams.changelog import ForeignWrite, Slice
 from haltline.streams.checkpoint import Checkpointer
+from haltline.streams.failure import KnownFailure
 from haltline.streams.faust_app import make_app, source_topic
 from haltline.streams.faust_overrides import BatchConsumer, Fetched, Hooks, new_loop
-from haltline.streams.failure import KnownFailure
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics

@@ -16,6 +16,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
 from haltline.streams.core import Core, Outcome, Position, SessionState
 from haltline.streams.pipeline import Change, Load, RawRecord
+from haltline.streams.policies import News
 
 MAX_LIVE_SESSIONS = 200_000
 """Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
@@ -62,12 +63,22 @@ class Meter(Protocol):
         """Sessions that are held as objects."""
         ...
 
+    def policy(self, name: str, version: int) -> None:
+        """A policy is in force from now on."""
+        ...
+
+    def policy_refused(self) -> None:
+        """A policy document could not be used."""
+        ...
+
+
+CLOCKS_DIFFER_MS = 3_600_000
+"""How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
+
 
 class _Held(NamedTuple):
     partition: int
     state: SessionState
-    touched_ms: int
-    """The time of its last record, in the log's own time: an agent's clock may be days off."""
 
 
 class SessionPipeline:
@@ -82,10 +93,11 @@ class SessionPipeline:
         load: Load,
         outbox: Sender,
         metrics: Meter,
+        policies: Callable[[], Sequence[News]] = list,
         max_live_sessions: int = MAX_LIVE_SESSIONS,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        self._core = core
+        self._policies = policies
         self._topics = topics
         self._partitions = partitions
         self._load = load
@@ -93,20 +105,23 @@ class SessionPipeline:
         self._metrics = metrics
         self._max_live = max_live_sessions
         self._now_ms = now_ms
-        self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
         self._handle = {topics.actions: self._event, topics.commands: self._command, topics.feedback: self._feedback}
         self._live: dict[bytes, _Held] = {}  # the longest untouched first
         self._changed: dict[bytes, int] = {}
-        self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest record
+        self._use(core)
+        self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest event
 
     def process(self, records: Sequence[RawRecord]) -> None:
         """One micro-batch of one topic partition, in the order of its offsets."""
+        self._renew()
         handle = self._handle[records[0].topic]
         for record in records:
             try:
                 handle(record)
             except wire.InvalidRecord as bad:
                 self._bury(record, bad.reason, bad.detail)
+        if records[0].topic == self._topics.actions:
+            self._follow_time(records)
         self._metrics.events(records[0].topic, records[0].partition, len(records))
 
     def _event(self, record: RawRecord) -> None:
@@ -136,26 +151,54 @@ class SessionPipeline:
         self._keep(key, outcome.state, record)
 
     def changed(self) -> Iterable[Change]:
-        """The states that changed since the last call, encoded; None for a session that is idle for too long.
+        """The states that changed since the last call, encoded.
 
         Batches may be processed between two items: a state is encoded when it is asked for, with
         what has come since, and is then given out again by the next call.
         """
+        self._renew()
         self._evict()
         changed, self._changed = self._changed, {}
         for key, partition in changed.items():
             yield partition, key, state_codec.encode(self._live[key].state)
-        for key, held in self._idle():
-            del self._live[key]
-            if held.state.standing.killed is None:  # a kill stays, as bytes
-                yield held.partition, key, None
         self._metrics.sessions_live(len(self._live))
+
+    def idle_before_ms(self, partition: int) -> int:
+        """Sessions that were last written before then are idle, in the time of their partition's events.
+
+        A partition that is quiet, or is behind, stands still: what its sessions did is still to come.
+        """
+        return self._stream_ms.get(partition, 0) - self._ttl_ms
+
+    def outlives(self, key: bytes, encoded: bytes) -> bool:
+        """Whether an idle session is kept: a kill stays, as bytes."""
+        if key in self._changed:
+            return True  # it is written again soon
+        held = self._live.pop(key, None)
+        state = state_codec.decode(encoded) if held is None else held.state
+        return state.standing.killed is not None
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""
         self._live = {key: held for key, held in self._live.items() if held.partition not in partitions}
         self._changed = {key: partition for key, partition in self._changed.items() if partition not in partitions}
         self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
+
+    def _renew(self) -> None:
+        """Takes in what became of the policy: never within a micro-batch."""
+        for news in self._policies():
+            if isinstance(news, Core):
+                self._use(news)
+                continue
+            self._metrics.policy_refused()
+            if news.record is not None:
+                self._bury(news.record, BadRecord.INVALID, news.detail)
+
+    def _use(self, core: Core) -> None:
+        """Decides under this core's policy from now on; what is remembered of sessions stays."""
+        self._core = core
+        self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
+        self._metrics.policy(core.policy.name, core.policy.version)
 
     def _session(self, session_id: str, record: RawRecord) -> tuple[bytes, SessionState | None]:
         key = session_id.encode()
@@ -172,9 +215,18 @@ class SessionPipeline:
 
     def _keep(self, key: bytes, state: SessionState, record: RawRecord) -> None:
         self._live.pop(key, None)
-        self._live[key] = _Held(record.partition, state, record.timestamp)  # to the end: touched last
+        self._live[key] = _Held(record.partition, state)  # to the end: touched last
         self._changed[key] = record.partition
-        self._stream_ms[record.partition] = max(record.timestamp, self._stream_ms.get(record.partition, 0))
+
+    def _follow_time(self, records: Sequence[RawRecord]) -> None:
+        """The log's own time: an agent's clock may be days off. It never runs ahead of our clock."""
+        now_ms = self._now_ms()
+        latest_ms = max(record.timestamp for record in records)
+        if latest_ms > now_ms:
+            known = (record.timestamp for record in records if record.timestamp <= now_ms + CLOCKS_DIFFER_MS)
+            latest_ms = min(max(known, default=0), now_ms)
+        partition = records[0].partition
+        self._stream_ms[partition] = max(latest_ms, self._stream_ms.get(partition, 0))
 
     def _emit(self, outcome: Outcome, record: RawRecord) -> None:
         key = outcome.state.session_id.encode()
@@ -230,20 +282,3 @@ class SessionPipeline:
         for key in list(islice(self._live, max(0, excess))):
             if key not in self._changed:
                 del self._live[key]
-
-    def _idle(self) -> list[tuple[bytes, _Held]]:
-        """Sessions whose last record is older, in the time of their partition, than the policy keeps them."""
-        idle = []
-        fresh: set[int] = set()  # a quiet partition's time stands still: it must not hide what is idle in others
-        for key, held in self._live.items():
-            if held.partition in fresh or key in self._changed:
-                continue
-            if held.touched_ms <= self._stream_ms.get(held.partition, 0) - self._ttl_ms:
-                idle.append((key, held))
-                continue
-            fresh.add(held.partition)
-            if len(fresh) == len(self._stream_ms):
-                break
-        else:  # a partition that has no session left is not waited for again
-            self._stream_ms = {number: self._stream_ms[number] for number in fresh}
-        return idle

@@ -76,6 +76,12 @@ class Counting:
         for key in dirty:
             yield self._partition[key], key, orjson.dumps(self._live[key])
 
+    def idle_before_ms(self, partition: int) -> int:  # noqa: ARG002  # nothing is ever idle
+        return 0
+
+    def outlives(self, key: bytes, encoded: bytes) -> bool:
+        raise AssertionError(f"nothing is idle, and was asked about {key!r}, {encoded!r}")
+
     def revoke(self, partitions: Collection[int]) -> None:
         for key in [key for key, partition in self._partition.items() if partition in partitions]:
             del self._partition[key], self._live[key]

@@ -27,6 +27,7 @@ class Here:
         return {("events", 0): (0, None)}
 
     def committed(self, partition: Partition) -> int | None:
+        assert partition == ("events", 0)
         return None
 
     def recovered(self) -> bool:

@@ -51,6 +51,22 @@ def test_records_that_were_read_are_passed_over_when_they_come_again() -> None:
     assert part.values == {b"a": b"2", b"b": b"3"}
 
 
+def test_states_are_given_out_as_idle_once_the_longest_unwritten_first() -> None:
+    part = read(
+        *(Record(offset, key, b"1", timestamp=1000 + offset) for offset, key in enumerate((b"a", b"b", b"c", b"d"))),
+        Record(4, b"a", b"2", timestamp=1004),
+        Record(5, b"c", None, timestamp=1005),
+    )
+
+    assert part.take_idle(before_ms=1001, limit=10) == []
+    assert part.take_idle(before_ms=1005, limit=2) == [b"b", b"d"]
+    assert part.take_idle(before_ms=1005, limit=2) == [b"a"]
+    assert part.take_idle(before_ms=9999, limit=2) == []
+    part.put(b"b", b"2", written_ms=1006)
+    assert part.take_idle(before_ms=9999, limit=2) == [b"b"]
+    assert part.values == {b"a": b"2", b"b": b"2", b"d": b"1"}, "what becomes of them is another's to say"
+
+
 @pytest.mark.parametrize(
     "late",
     [

@@ -37,6 +37,8 @@ class Keeping:
         self.loaded: list[bytes | None] = []
         self.dirty: dict[bytes, tuple[int, bytes]] = {}
         self.revoked: list[int] = []
+        self.idle_ms = 0
+        self.asked: list[tuple[bytes, bytes]] = []
 
     def process(self, records: Sequence[RawRecord]) -> None:
         for record in records:
@@ -50,6 +52,13 @@ class Keeping:
         dirty, self.dirty = self.dirty, {}
         for key, (partition, value) in dirty.items():
             yield partition, key, value if value != b"drop" else None
+
+    def idle_before_ms(self, partition: int) -> int:
+        return self.idle_ms if partition == 0 else 0
+
+    def outlives(self, key: bytes, encoded: bytes) -> bool:
+        self.asked.append((key, encoded))
+        return encoded == b"killed"
 
     def revoke(self, partitions: Collection[int]) -> None:
         self.revoked += partitions
@@ -109,7 +118,7 @@ def bench(mock_cluster: Callable[[], MockCluster]) -> Iterator[Bench]:
     bench = Bench(mock_cluster())
     yield bench
     bench.log.close()
-    bench.outbox.flush(10)
+    bench.outbox.close(10)
 
 
 def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_broker(bench: Bench) -> None:
@@ -195,6 +204,48 @@ def test_a_dropped_state_is_a_tombstone_and_gone_from_the_table(bench: Bench) ->
     assert [message.value() for message in bench.log.records(CHANGELOG)] == [b"1", None]
 
 
+def test_a_state_that_was_recovered_and_never_heard_of_again_is_dropped_unless_it_is_to_be_kept(bench: Bench) -> None:
+    for number in (0, 1):
+        part = bench.owned.slice(number)
+        part.put(b"idle", b"1", written_ms=1000)
+        part.put(b"kept", b"killed", written_ms=1001)
+        part.put(b"fresh", b"3", written_ms=2000)
+    bench.pipeline.idle_ms = 2000
+    for _ in range(2):
+        asyncio.run(bench.checkpointer.checkpoint())
+
+    assert bench.pipeline.asked == [(b"idle", b"1"), (b"kept", b"killed")], "each once, and none of partition 1"
+    assert bench.owned.slice(0).values == {b"kept": b"killed", b"fresh": b"3"}
+    (tombstone,) = bench.log.records(CHANGELOG)
+    assert (tombstone.partition(), tombstone.key(), tombstone.value()) == (0, b"idle", None)
+
+
+def test_a_state_that_changes_when_it_is_found_idle_is_written_and_not_dropped(bench: Bench) -> None:
+    bench.owned.slice(0).put(b"a", b"1", written_ms=1000)
+    bench.pipeline.idle_ms = 2000
+    bench.process(Record(b"a", b"2"))
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    assert bench.pipeline.asked == []
+    assert bench.owned.slice(0).values == {b"a": b"2"}
+
+
+def test_a_state_that_was_dropped_is_not_found_by_what_comes_while_that_is_written(bench: Bench) -> None:
+    bench.owned.slice(0).put(b"a", b"1", written_ms=1000)
+    bench.pipeline.idle_ms = 2000
+
+    async def meanwhile() -> None:
+        running = asyncio.create_task(bench.checkpointer.checkpoint())
+        await asyncio.sleep(0)
+        bench.process(Record(b"a", b"2"))
+        await running
+
+    asyncio.run(meanwhile())
+    assert bench.pipeline.loaded == [None]
+    asyncio.run(bench.checkpointer.checkpoint())
+    assert bench.owned.slice(0).values == {b"a": b"2"}
+
+
 def test_states_carry_their_owner_s_epoch(bench: Bench) -> None:
     bench.process(Record(b"a", b"1"))
     asyncio.run(bench.checkpointer.checkpoint())
@@ -205,7 +256,7 @@ def test_states_carry_their_owner_s_epoch(bench: Bench) -> None:
 
 def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch(bench: Bench) -> None:
     part = bench.owned.slice(1)
-    part.put(b"kept", b"7")
+    part.put(b"kept", b"7", written_ms=1)
     part.late |= {b"kept", b"gone"}
     asyncio.run(bench.checkpointer.checkpoint())
 

@@ -11,10 +11,12 @@ from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
+from haltline.streams.changelog import Slice
 from haltline.streams.core import Core
+from haltline.streams.policies import News, PolicyRecord, Refusal
 from haltline.streams.sessions import SessionPipeline
 
 TOPICS = Topics()
@@ -56,6 +58,7 @@ class Counted:
     """A meter that is a list of what it was told."""
 
     told: list[str] = field(default_factory=list)
+    policies: list[tuple[str, int]] = field(default_factory=list)
 
     def events(self, topic: str, partition: int, count: int) -> None:
         self.told.append(f"{count} events of {topic} {partition}")
@@ -78,25 +81,51 @@ class Counted:
     def sessions_live(self, count: int) -> None:
         self.told.append(f"{count} sessions live")
 
+    def policy(self, name: str, version: int) -> None:
+        self.policies.append((name, version))
+
+    def policy_refused(self) -> None:
+        self.told.append("policy refused")
+
 
 class Bench:
-    """A pipeline with a table of its own."""
+    """A pipeline with a table of its own, in which it is never later than the latest record that was put."""
 
-    def __init__(self, *, max_live_sessions: int = 100, policy: Policy | None = None) -> None:
-        self.table: dict[bytes, bytes] = {}
+    def __init__(
+        self,
+        *,
+        max_live_sessions: int = 100,
+        policy: Policy | None = None,
+        slices: Sequence[Slice] | None = None,
+    ) -> None:
+        self.slices = slices or [Slice(number) for number in range(PARTITIONS)]
+        self.now_ms = T0_MS + 100_000
         self.sent = Sent()
         self.counted = Counted()
         self.offsets: dict[tuple[str, int], int] = {}
+        self.news: list[News] = []
         self.pipeline = SessionPipeline(
             Core(policy),
             topics=TOPICS,
             partitions=PARTITIONS,
-            load=self.table.get,
+            load=self._load,
             outbox=self.sent,
             metrics=self.counted,
+            policies=self._take_news,
             max_live_sessions=max_live_sessions,
-            now_ms=lambda: T0_MS + 100_000,
+            now_ms=lambda: self.now_ms,
         )
+
+    def _load(self, key: bytes) -> bytes | None:
+        return self.table.get(key)
+
+    @property
+    def table(self) -> dict[bytes, bytes]:
+        return {key: value for part in self.slices for key, value in part.values.items()}
+
+    def _take_news(self) -> list[News]:
+        taken, self.news = self.news, []
+        return taken
 
     def put(
         self,
@@ -107,21 +136,26 @@ class Bench:
         second: float = 0,
         headers: Sequence[tuple[str, bytes]] = (),
         offset: int | None = None,
+        ahead: bool = False,
     ) -> None:
         at = self.offsets.get((topic, partition), 0) if offset is None else offset
         self.offsets[topic, partition] = at + 1
         raw = value.to_json() if isinstance(value, Record) else value
         time_ms = T0_MS + round(second * 1000)
+        if not ahead:
+            self.now_ms = max(self.now_ms, time_ms)
         self.pipeline.process([Raw(topic, partition, at, time_ms, b"k", raw, headers)])
 
     def checkpoint(self) -> dict[bytes, bytes | None]:
-        changes = {key: value for _, key, value in self.pipeline.changed()}
-        for key, value in changes.items():
-            if value is None:
-                self.table.pop(key, None)
-            else:
-                self.table[key] = value
-        return changes
+        changes = list(self.pipeline.changed())
+        handed_out = {key for _, key, _ in changes}
+        for part in self.slices:
+            for key in part.take_idle(self.pipeline.idle_before_ms(part.partition), 1000):
+                if key not in handed_out and not self.pipeline.outlives(key, part.values[key]):
+                    changes.append((part.partition, key, None))
+        for partition, key, value in changes:
+            self.slices[partition].put(key, value, self.now_ms)
+        return {key: value for _, key, value in changes}
 
 
 def delete(second: float, session: str = SESSION, **fields: object) -> bytes:
@@ -307,12 +341,53 @@ def test_an_idle_session_is_dropped_in_the_logs_own_time_and_a_killed_one_is_kep
     assert set(bench.table) == {b"s1", homes[1].encode()}
 
 
+@pytest.mark.parametrize("how", ["recovered", "let go"])
+def test_an_idle_session_that_is_not_live_is_dropped_as_well(how: str) -> None:
+    first, last, *_ = [name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME]
+    bench = Bench(max_live_sessions=1)
+    for second in (0, 6, 12):
+        bench.put(TOPICS.actions, delete(second), second=second)
+    for session in (first, last):
+        bench.put(TOPICS.actions, delete(13, session), second=13)
+        bench.checkpoint()
+    if how == "recovered":
+        bench = Bench(slices=bench.slices)
+    two_days = 2 * 86_400
+    bench.put(TOPICS.actions, delete(two_days, last), second=two_days)
+    assert bench.checkpoint().keys() == {first.encode(), last.encode()}
+    assert bench.table.keys() == {SESSION.encode(), last.encode()}, "the killed one and the one that is at work"
+
+
+@pytest.mark.parametrize("days", [0.01, 2, 400], ids=["a quarter of an hour", "two days", "a year"])
+def test_one_record_from_the_future_makes_no_session_idle(days: float) -> None:
+    bench = Bench()
+    other = next(name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME)
+    bench.put(TOPICS.actions, delete(0))
+    bench.checkpoint()
+    bench.put(TOPICS.actions, delete(1, other), second=days * 86_400, ahead=True)
+    bench.checkpoint()
+    bench.checkpoint()
+    assert bench.table.keys() == {SESSION.encode(), other.encode()}
+
+
+def test_commands_that_are_ahead_of_a_backlog_of_events_make_no_session_idle() -> None:
+    bench = Bench()
+    bench.put(TOPICS.actions, delete(0))
+    bench.checkpoint()
+    bench.put(TOPICS.commands, operator(CommandKind.RESET, scope_id=SESSION), second=2 * 86_400)
+    bench.checkpoint()
+    bench.put(TOPICS.actions, delete(6), second=6)
+    bench.checkpoint()
+    assert bench.table.keys() == {SESSION.encode()}
+
+
 def test_a_killed_session_that_is_idle_is_known_from_its_bytes() -> None:
     bench = killed_bench()
     bench.checkpoint()
     two_days = 2 * 86_400
     other = next(name for name in (f"t{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME)
     bench.put(TOPICS.actions, delete(two_days, other), second=two_days)
+    bench.checkpoint()
     bench.checkpoint()
     assert bench.counted.told[-1] == "1 sessions live"
     bench.put(TOPICS.actions, delete(two_days + 1), second=two_days + 1)
@@ -361,3 +436,29 @@ def test_a_partition_without_traffic_does_not_hide_idle_sessions_of_others() -> 
     bench.put(TOPICS.actions, delete(two_days, other), second=two_days)
     assert bench.checkpoint()[SESSION.encode()] is None
     assert set(bench.table) == {ELSEWHERE.encode(), other.encode()}
+
+
+def test_a_new_policy_holds_from_the_next_batch_on_and_sessions_keep_their_history() -> None:
+    bench = Bench()
+    bench.put(TOPICS.actions, delete(0))
+    bench.put(TOPICS.actions, delete(6))
+    bench.news.append(Core(Policy(name="strict", version=7, rules={"destructive_volume": Rule(enabled=False)})))
+    bench.put(TOPICS.actions, delete(12))
+    decisions = [Decision.model_validate_json(raw) for raw in bench.sent.of(TOPICS.interventions) if raw]
+    assert [(d.policy, d.policy_version) for d in decisions] == [("default", 1), ("default", 1), ("strict", 7)]
+    assert [d.code for d in decisions][1:] == ["loop_suspected", "session_killed_loop_guard"]
+    assert bench.counted.policies == [("default", 1), ("strict", 7)]
+
+
+def test_a_policy_that_is_refused_is_counted_and_kept_and_the_old_one_holds() -> None:
+    bench = Bench()
+    record = PolicyRecord(TOPICS.policies, 2, 17, T0_MS, b"default", b"{nonsense", ())
+    bench.news += [Refusal("haltline.policies 2:17:1: not YAML", record), Refusal("policy.yaml:3: no")]
+    bench.checkpoint()
+    assert bench.counted.told.count("policy refused") == 2
+    ((_, key, value, headers),) = [sent for sent in bench.sent.records if sent[0] == TOPICS.dead_letter]
+    letter = DeadLetter.from_record(key, value, headers)
+    assert (letter.reason, letter.topic, letter.partition, letter.offset) == (BadRecord.INVALID, TOPICS.policies, 2, 17)
+    assert (letter.key, letter.raw, letter.detail) == (b"default", b"{nonsense", "haltline.policies 2:17:1: not YAML")
+    bench.put(TOPICS.actions, delete(0))
+    assert bench.counted.policies == [("default", 1)]
