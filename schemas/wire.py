@@ -55,11 +55,8 @@ def decode_event(value: bytes | None, headers: Headers = ()) -> ActionEvent:
         InvalidRecord: it is none of these, or fields are missing or of the wrong type.
 
     """
-    if headers:
-        native = _foreign(value, headers)
-        if native is not None:
-            return decode(ActionEvent, native)
-    return decode(ActionEvent, value)
+    native = _foreign(value, headers) if headers else None
+    return decode(ActionEvent, value if native is None else native)
 
 
 def decode(model: type[_R], value: bytes | None) -> _R:

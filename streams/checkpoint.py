@@ -62,6 +62,9 @@ class Written(NamedTuple):
     states: int
     state_bytes: int
     seconds: float
+    """From its start to its end; events are processed meanwhile."""
+    busy_s: float
+    """Of those, how long it kept events waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,14 @@ class Checkpointer:
         """Make what was processed durable, and commit it. Raises DeliveryFailed and ForeignWrite."""
         async with self._turn:
             started = time.perf_counter()
+            work = _Work()
             batches, self._processed = self._processed, []  # 3
             owned = {part.partition: part for part in self._slices.owned()}
             changes = _overdue(owned.values())
-            await self._encode(changes, owned.values())  # 4
+            await self._encode(changes, owned.values(), work)  # 4
             await self._outbox.confirmed(self._outbox.cut())  # 5
             self._alive()
-            state_bytes = await self._write(changes, owned)  # 6
+            state_bytes = await self._write(changes, owned, work)  # 6
             await self._outbox.confirmed(self._outbox.cut())  # 7
             now_ms = time.time_ns() // 1_000_000
             for partition, key, value in changes:  # 8
@@ -131,7 +135,8 @@ class Checkpointer:
                 batch.acknowledge()
             if batches:
                 await self._commit()  # 10
-            return Written(len(batches), len(changes), state_bytes, time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            return Written(len(batches), len(changes), state_bytes, seconds, work.busy_s)
 
     async def forget(self, partitions: Collection[int]) -> None:
         """Drop what is held of partitions that go away; what was not committed is read again by their owner."""
@@ -145,13 +150,16 @@ class Checkpointer:
         places = self._slices.owned() if self._here is None else (self._here,)
         return next((place.values[key] for place in places if key in place.values), None)
 
-    async def _encode(self, changes: list[Change], owned: Iterable[Slice]) -> None:
-        breath = _Breath()
+    async def _encode(self, changes: list[Change], owned: Iterable[Slice], work: "_Work") -> None:
+        work.begin()
         for change in chain(self._pipeline.changed(), *map(self._idle, owned)):
             changes.append(change)
             self._handed_out[change[1]] = change[2]
-            if breath.due():
+            if work.is_long():
+                work.end()
                 await asyncio.sleep(0)
+                work.begin()
+        work.end()
 
     def _idle(self, part: Slice) -> Iterator[Change]:
         """Drops states that nobody has written for long; what the pipeline keeps is not asked about again."""
@@ -160,8 +168,8 @@ class Checkpointer:
             if key not in self._handed_out and not self._pipeline.outlives(key, part.values[key]):
                 yield part.partition, key, None
 
-    async def _write(self, changes: Sequence[Change], owned: dict[int, Slice]) -> int:
-        breath = _Breath()
+    async def _write(self, changes: Sequence[Change], owned: dict[int, Slice], work: "_Work") -> int:
+        work.begin()
         state_bytes = 0
         headers = {partition: ((EPOCH_HEADER, part.epoch.encode()),) for partition, part in owned.items()}
         for partition, key, value in changes:
@@ -181,9 +189,12 @@ class Checkpointer:
                 on_offset=part.wrote,
             )
             state_bytes += len(key) + len(value or b"")
-            if breath.due():
+            if work.is_long():
                 self._outbox.poll()
+                work.end()
                 await asyncio.sleep(0)
+                work.begin()
+        work.end()
         return state_bytes
 
 
@@ -196,16 +207,23 @@ def _overdue(owned: Iterable[Slice]) -> list[Change]:
     return changes
 
 
-class _Breath:
-    """Tells when others should have the loop; asks the clock now and then only."""
+class _Work:
+    """How long a checkpoint holds the loop; asks the clock now and then only."""
 
     def __init__(self) -> None:
+        self.busy_s = 0.0
         self._steps = 0
-        self._until = time.perf_counter() + _HOLD_LOOP_S
+        self._since = 0.0
 
-    def due(self) -> bool:
+    def begin(self) -> None:
+        """From here on the loop is held."""
+        self._since = time.perf_counter()
+
+    def end(self) -> None:
+        """The loop is free again."""
+        self.busy_s += time.perf_counter() - self._since
+
+    def is_long(self) -> bool:
+        """Whether others should have the loop."""
         self._steps += 1
-        if self._steps % _LOOK_EVERY or time.perf_counter() < self._until:
-            return False
-        self._until = time.perf_counter() + _HOLD_LOOP_S
-        return True
+        return self._steps % _LOOK_EVERY == 0 and time.perf_counter() - self._since >= _HOLD_LOOP_S

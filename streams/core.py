@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from haltline.detectors import build, catalogue
 from haltline.detectors.act import Act, Calls
@@ -32,8 +32,27 @@ _CACHED_WATCHES = 1024
 """Sets of overrides that hold together, of which the detectors are kept built."""
 
 
+class Place(Protocol):
+    """Where an input stands in the log, such as a record of it."""
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def partition(self) -> int:
+        """From 0."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """From 0."""
+        ...
+
+
 class Position(NamedTuple):
-    """Where an input stands in the log."""
+    """A place in the log without its record."""
 
     topic: str
     partition: int
@@ -68,7 +87,8 @@ class Failure:
     error: BaseException
 
 
-class Outcome(NamedTuple):
+@dataclass(slots=True)
+class Outcome:
     """What follows from one input."""
 
     state: SessionState
@@ -81,6 +101,12 @@ class Outcome(NamedTuple):
     released: bool = False
     """The session's entry on the compacted topic is to be removed."""
     failures: tuple[Failure, ...] = ()
+
+    @property
+    def follows(self) -> bool:
+        """Whether anything does: of most inputs nothing does but their place in the state."""
+        said = self.decision is not None or self.control is not None or self.released
+        return said or bool(self.detections or self.failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +139,7 @@ class Core:
         self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
-    def on_event(self, state: SessionState | None, event: ActionEvent, at: Position | None = None) -> Outcome:
+    def on_event(self, state: SessionState | None, event: ActionEvent, at: Place | None = None) -> Outcome:
         """Takes in the session's next event. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=event.session_id)
@@ -154,7 +180,7 @@ class Core:
             failures=tuple(failures),
         )
 
-    def on_command(self, state: SessionState | None, command: Command, at: Position | None = None) -> Outcome:
+    def on_command(self, state: SessionState | None, command: Command, at: Place | None = None) -> Outcome:
         """Carries out an operator's act on a session. Changes `state` in place; the same command twice is once."""
         if state is None:
             state = SessionState(session_id=command.id)
@@ -175,7 +201,7 @@ class Core:
             self._controller.declare(standing, command.batch)
         return Outcome(state)
 
-    def on_feedback(self, state: SessionState | None, feedback: Feedback, at: Position | None = None) -> Outcome:
+    def on_feedback(self, state: SessionState | None, feedback: Feedback, at: Place | None = None) -> Outcome:
         """Takes in what the agent's side answers. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=feedback.session_id)
@@ -187,19 +213,18 @@ class Core:
             return Outcome(state)
         return Outcome(state, control=control_record(state.session_id, state.agent_id, killed, feedback.decided_at))
 
-    def _act(self, state: SessionState, event: ActionEvent, at: Position | None, watch: _Watch) -> Act:
+    def _act(self, state: SessionState, event: ActionEvent, at: Place | None, watch: _Watch) -> Act:
         calls = state.calls
         phase, call = calls.phase(event)
-        topic, partition, offset = at or ("", 0, 0)
         act = Act(
             event,
             classifier=self._classifier,
             phase=phase,
             call=call,
             calls=calls,
-            topic=topic,
-            partition=partition,
-            offset=offset,
+            topic=at.topic if at is not None else "",
+            partition=at.partition if at is not None else 0,
+            offset=at.offset if at is not None else 0,
             recalled=watch.recalled,
         )
         if state.standing.batches and act.is_attempt and act.destroys:
@@ -243,7 +268,7 @@ class Core:
         )
 
 
-def _is_new(state: SessionState, at: Position | None) -> bool:
+def _is_new(state: SessionState, at: Place | None) -> bool:
     """False when the state includes the input at this offset; notes the offset otherwise."""
     if at is None:
         return True

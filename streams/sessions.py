@@ -1,9 +1,11 @@
 """The main path of the worker: records in, decisions out, states to keep. One screen: `_event`."""
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from haltline.interventions.controller import scope_control
 from haltline.schemas import wire
@@ -14,7 +16,7 @@ from haltline.schemas.findings import Finding
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
-from haltline.streams.core import Core, Outcome, Position, SessionState
+from haltline.streams.core import Core, Outcome, SessionState
 from haltline.streams.pipeline import Change, Load, RawRecord
 from haltline.streams.policies import News
 
@@ -76,7 +78,8 @@ CLOCKS_DIFFER_MS = 3_600_000
 """How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
 
 
-class _Held(NamedTuple):
+@dataclass(slots=True)
+class _Held:
     partition: int
     state: SessionState
 
@@ -106,7 +109,7 @@ class SessionPipeline:
         self._max_live = max_live_sessions
         self._now_ms = now_ms
         self._handle = {topics.actions: self._event, topics.commands: self._command, topics.feedback: self._feedback}
-        self._live: dict[bytes, _Held] = {}  # the longest untouched first
+        self._live: OrderedDict[bytes, _Held] = OrderedDict()  # the longest untouched first
         self._changed: dict[bytes, int] = {}
         self._use(core)
         self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest event
@@ -127,8 +130,9 @@ class SessionPipeline:
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)
         key, state = self._session(event.session_id, record)
-        outcome = self._core.on_event(state, event, Position(record.topic, record.partition, record.offset))
-        self._emit(outcome, record)
+        outcome = self._core.on_event(state, event, record)
+        if outcome.follows:
+            self._emit(outcome, record)
         self._keep(key, outcome.state, record)
 
     def _command(self, record: RawRecord) -> None:
@@ -137,14 +141,14 @@ class SessionPipeline:
             self._scope_command(command)
             return
         key, state = self._session(command.id, record)
-        outcome = self._core.on_command(state, command, Position(record.topic, record.partition, record.offset))
+        outcome = self._core.on_command(state, command, record)
         self._emit(outcome, record)
         self._keep(key, outcome.state, record)
 
     def _feedback(self, record: RawRecord) -> None:
         feedback = wire.decode(Feedback, record.value)
         key, state = self._session(feedback.session_id, record)
-        outcome = self._core.on_feedback(state, feedback, Position(record.topic, record.partition, record.offset))
+        outcome = self._core.on_feedback(state, feedback, record)
         if outcome.control is not None and feedback.stage is Stage.STOPPED and feedback.decided_at is not None:
             self._metrics.stopped((self._now_ms() - feedback.decided_at) / 1000)
         self._emit(outcome, record)
@@ -180,7 +184,7 @@ class SessionPipeline:
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""
-        self._live = {key: held for key, held in self._live.items() if held.partition not in partitions}
+        self._live = OrderedDict(item for item in self._live.items() if item[1].partition not in partitions)
         self._changed = {key: partition for key, partition in self._changed.items() if partition not in partitions}
         self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
 
@@ -214,8 +218,12 @@ class SessionPipeline:
         return key, None if data is None else state_codec.decode(data)
 
     def _keep(self, key: bytes, state: SessionState, record: RawRecord) -> None:
-        self._live.pop(key, None)
-        self._live[key] = _Held(record.partition, state)  # to the end: touched last
+        held = self._live.get(key)
+        if held is None:
+            self._live[key] = _Held(record.partition, state)
+        else:
+            held.state = state
+            self._live.move_to_end(key)  # touched last
         self._changed[key] = record.partition
 
     def _follow_time(self, records: Sequence[RawRecord]) -> None:
