@@ -19,6 +19,7 @@ from benchmarks import latency, profiling, recovery, throughput
 from benchmarks.cluster import Cluster
 from benchmarks.load import Load, generate
 from benchmarks.report import Results, show
+from benchmarks.rules import CORE
 from haltline.schemas.topics import Topics
 from haltline.streams.children import Children, interruptible
 from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, missing_tools
@@ -80,11 +81,13 @@ class _Run:
                 self.results.recovery.append(recovery.measure(self.cluster, self.children, sessions))
         if "profile" in asked.only:
             sessions, topics = next(iter(topics_of.items()))
-            console.print(f"Profile of a worker with {sessions:,} sessions ...")
             asked.profile.parent.mkdir(parents=True, exist_ok=True)
-            said = profiling.measure(self.cluster, self.children, topics, asked.profile)
-            console.print(said, markup=False, highlight=False)
-            console.print(f"All of it: {asked.profile}")
+            for name, rules in (("first", CORE), ("every", ())):
+                report = asked.profile.with_stem(f"{asked.profile.stem}-{name}")
+                console.print(f"Profile of a worker with {name} rules and {sessions:,} sessions ...")
+                said = profiling.measure(self.cluster, self.children, topics, report, rules)
+                console.print(said, markup=False, highlight=False)
+                console.print(f"All of it: {report}")
 
     def fill(self, topics: Topics, sessions: int) -> None:
         events = self.asked.events

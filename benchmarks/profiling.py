@@ -2,12 +2,14 @@
 
 import linecache
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 
 from benchmarks import processes
 from benchmarks.cluster import Cluster, Group
+from benchmarks.rules import document
 from haltline.schemas.topics import Topics
 from haltline.streams.children import Children
 
@@ -18,14 +20,18 @@ Stack = tuple[int, int, list[tuple[str, str]]]
 """How often it was seen, the innermost line (0 where there is none), and file and function, the innermost first."""
 
 
-def measure(cluster: Cluster, children: Children, topics: Topics, report: Path) -> str:
-    """Run a worker over a preloaded topic under the sampler; writes `report`, returns its first part."""
-    group = f"{topics.prefix}profile".replace(".", "-")
+def measure(cluster: Cluster, children: Children, topics: Topics, report: Path, rules: Sequence[str]) -> str:
+    """Run a worker over a preloaded topic under the sampler; writes `report`, returns its first part.
+
+    `rules`: only these, or every one.
+    """
+    group = f"{topics.prefix}{report.stem}".replace(".", "-")
     cluster.make_topics(topics, f"{group}-sessions-changelog")
     watched = Group(cluster.bootstrap, group, [topics.actions])
     end = watched.end()
     samples = report.with_suffix(".json").absolute()
     arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
+    arguments += ["--policy", str(document(rules, report.parent))]
     worker = processes.start(children, group, "benchmarks.sampler", [str(samples), processes.WORKER, *arguments])
     processes.wait_until(worker, lambda: watched.committed() > 0, "a first commit", within_s=_DRAIN_WITHIN_S)
     processes.wait_until(worker, lambda: watched.committed() == end, "lag zero", within_s=_DRAIN_WITHIN_S)

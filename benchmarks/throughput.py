@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks import processes
 from benchmarks.cluster import PARTITIONS, Cluster, Group
 from benchmarks.load import Load, generate
-from haltline.detectors import ALL
+from benchmarks.rules import CORE, document, only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
 from haltline.streams.children import Child, Children
@@ -28,17 +28,16 @@ class Engine:
     variant: str | None = None
     """None: our worker."""
     rules: tuple[str, ...] = ()
-    """For our worker: only these rules; none named: every default."""
+    """Only these; none named: every rule."""
 
     def start(self, children: Children, cluster: Cluster, topics: Topics, group: str) -> Child:
         """Starts it on a topic of actions, with its changelog topic made."""
         if self.variant is None:
             arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
-            if self.rules:
-                arguments += ["--policy", str(_policy_of(self.rules))]
+            arguments += ["--policy", str(document(self.rules, Path("build")))]
         else:
             arguments = ["--bootstrap", cluster.bootstrap, "--prefix", topics.prefix, "--group", group]
-            arguments += ["--variant", self.variant]
+            arguments += ["--variant", self.variant, "--rules", ",".join(self.rules)]
             if self.module == BARE:
                 arguments += ["--changelog", changelog_of(self, group)]
         return processes.start(children, group, self.module, arguments)
@@ -47,28 +46,23 @@ class Engine:
 FAUST = "benchmarks.engines.stock_faust"
 BARE = "benchmarks.engines.bare_loop"
 
-OURS = Engine(name="haltline worker", what="every default detector, durable state", module=processes.WORKER)
+OURS = Engine(
+    name="haltline worker",
+    what="the first rules: destruction, repeated errors, growth; durable state",
+    module=processes.WORKER,
+    rules=CORE,
+)
 PEERS = (
     Engine(
-        name="haltline worker, core rules",
-        what="destruction, repeated errors, growth; durable state",
-        module=processes.WORKER,
-        rules=("destructive_repeat", "destructive_volume", "error_repetition", "resource_growth"),
+        name="stock Faust, detect", what="the same rules, state to a table", module=FAUST, variant="detect", rules=CORE
     ),
-    Engine(name="stock Faust, detect", what="the same core, state to a table", module=FAUST, variant="detect"),
     Engine(name="stock Faust, count", what="JSON, a count per session in a table", module=FAUST, variant="count"),
-    Engine(name="bare loop, detect", what="confluent-kafka and the same core", module=BARE, variant="detect"),
+    Engine(
+        name="bare loop, detect", what="confluent-kafka and the same rules", module=BARE, variant="detect", rules=CORE
+    ),
     Engine(name="bare loop, count", what="confluent-kafka, orjson, a dictionary", module=BARE, variant="count"),
+    Engine(name="haltline worker, every rule", what="every default rule, durable state", module=processes.WORKER),
 )
-
-
-def _policy_of(rules: tuple[str, ...]) -> Path:
-    """A policy document in which only these rules are enabled."""
-    file = Path("build") / "bench-policy.yaml"
-    file.parent.mkdir(exist_ok=True)
-    off = "".join(f"  {detector.id}: {{enabled: false}}\n" for detector in ALL if detector.id not in rules)
-    file.write_text(f"name: bench\nrules:\n{off}")
-    return file
 
 
 def changelog_of(engine: Engine, group: str) -> str:
@@ -112,7 +106,7 @@ def measure(
     at_most_s: float,
 ) -> Throughput:
     """Run one engine until it has committed everything, or for so long after its first commit."""
-    ours = "core" if engine.rules else "worker"
+    ours = "worker" if engine.rules else "every"
     group = f"{topics.prefix}{engine.variant or ours}-{engine.module.rpartition('.')[2]}".replace(".", "-")
     changelog = changelog_of(engine, group)
     if engine.variant is None:
@@ -189,7 +183,7 @@ def _cpu_us(first: _Seen, last: _Seen) -> float | None:
 
 def core_alone(load: Load) -> Throughput:
     """Decoding and deciding in this process, without a broker and without keeping the state."""
-    core = Core()
+    core = Core(only(CORE))
     states: dict[str, SessionState] = {}
     values = [sent.value for sent in generate(load)]
     began, began_cpu = time.perf_counter(), time.process_time()
@@ -200,7 +194,7 @@ def core_alone(load: Load) -> Throughput:
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
     return Throughput(
         engine="core alone",
-        what="no broker, no durable state",
+        what="the same rules, no broker, no durable state",
         sessions=load.sessions,
         events=len(values),
         events_per_s=len(values) / seconds,

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
+from benchmarks.rules import only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
 from haltline.streams import state_codec
@@ -47,8 +48,8 @@ class Counts:
 class Detections:
     """The state of haltline's core by session."""
 
-    def __init__(self, producer: Producer, topics: Topics) -> None:
-        self._core = Core()
+    def __init__(self, producer: Producer, topics: Topics, rules: Sequence[str]) -> None:
+        self._core = Core(only(rules))
         self._producer = producer
         self._topics = topics
         self._states: dict[str, SessionState] = {}
@@ -68,8 +69,8 @@ class Detections:
         return state_codec.encode(self._states[session])
 
 
-def run(bootstrap: str, topics: Topics, group: str, variant: str, changelog: str) -> None:
-    """Until SIGTERM."""
+def run(bootstrap: str, topics: Topics, group: str, changelog: str, rules: Sequence[str] | None) -> None:
+    """Until SIGTERM; counts when there are no rules."""
     stopping = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -95,7 +96,7 @@ def run(bootstrap: str, topics: Topics, group: str, variant: str, changelog: str
             "enable.auto.offset.store": True,
         }
     )
-    work = Counts() if variant == "count" else Detections(producer, topics)
+    work = Counts() if rules is None else Detections(producer, topics, rules)
     consumer.subscribe([topics.actions])
     changed: set[str] = set()
     checkpoint_at = time.monotonic() + _CHECKPOINT_EVERY_S
@@ -137,8 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--group", required=True)
     parser.add_argument("--changelog", required=True)
     parser.add_argument("--variant", choices=["count", "detect"], required=True)
+    parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")
     asked = parser.parse_args(arguments)
-    run(asked.bootstrap, Topics(asked.prefix), asked.group, asked.variant, asked.changelog)
+    rules = [name for name in asked.rules.split(",") if name] if asked.variant == "detect" else None
+    run(asked.bootstrap, Topics(asked.prefix), asked.group, asked.changelog, rules)
     return 0
 
 

@@ -15,6 +15,7 @@ import faust
 from faust.types import StreamT
 
 from benchmarks.cluster import PARTITIONS
+from benchmarks.rules import only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
 from haltline.streams import state_codec
@@ -32,12 +33,12 @@ def counting(app: faust.App, topics: Topics) -> None:
             counts[event["session_id"]] += 1
 
 
-def detecting(app: faust.App, topics: Topics) -> None:
+def detecting(app: faust.App, topics: Topics, rules: Sequence[str]) -> None:
     """haltline's core on a table of states."""
     actions = app.topic(topics.actions, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw")
     interventions = app.topic(topics.interventions, key_serializer="raw", value_serializer="raw")
     states = app.Table("states", key_type=str, value_type=bytes, partitions=PARTITIONS)
-    core = Core()
+    core = Core(only(rules))
     live: dict[str, SessionState] = {}
 
     @app.agent(actions)
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--prefix", required=True)
     parser.add_argument("--group", required=True)
     parser.add_argument("--variant", choices=["count", "detect"], required=True)
+    parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")
     asked = parser.parse_args(arguments)
     app = faust.App(
         asked.group,
@@ -66,7 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         topic_disable_leader=True,
         topic_partitions=PARTITIONS,
     )
-    (counting if asked.variant == "count" else detecting)(app, Topics(asked.prefix))
+    topics = Topics(asked.prefix)
+    if asked.variant == "count":
+        counting(app, topics)
+    else:
+        detecting(app, topics, [name for name in asked.rules.split(",") if name])
     faust.Worker(app, loglevel="WARNING").execute_from_commandline()
     return 0
 

@@ -1,0 +1,27 @@
+"""Which rules the engines of a measurement run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from haltline.detectors import ALL
+from haltline.schemas.policy import Policy, Rule
+
+CORE = ("destructive_repeat", "destructive_volume", "error_repetition", "resource_growth")
+"""The first rules, which the targets of throughput are about: destruction, repeated errors, growth."""
+
+
+def only(rules: Sequence[str]) -> Policy:
+    """The default policy with these rules only; none named: with every rule."""
+    off = {detector.id: Rule(enabled=False) for detector in ALL if rules and detector.id not in rules}
+    return Policy(name="bench", rules=off)
+
+
+def document(rules: Sequence[str], folder: Path) -> Path:
+    """The same as a file for `--policy`."""
+    file = folder / f"bench-policy-{len(rules)}.yaml"
+    file.parent.mkdir(exist_ok=True)
+    off = {name: {"enabled": False} for name in only(rules).rules}
+    file.write_text(yaml.safe_dump({"name": "bench", "rules": off}))
+    return file
