@@ -86,6 +86,14 @@ class Preset(StrEnum):
     """Lower thresholds and harder interventions."""
 
 
+class Published(_Part):
+    """Who put a document on the topic, why and when."""
+
+    by: Annotated[str, Field(min_length=1, max_length=256)]
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
+    time: EpochMs
+
+
 class Policy(Record):
     """One policy document."""
 
@@ -109,6 +117,9 @@ class Policy(Record):
     """What a killed session begins later than this after the kill is an incident of its own."""
     session_ttl_h: Annotated[float, Field(gt=0)] = 24.0
     """A session that was idle for so long starts anew; a kill outlives it."""
+
+    published: Published | None = None
+    """Added when it is published; not part of what is decided."""
 
     def overrides_for(self, agent_id: str, session_id: str, time_ms: int) -> tuple[Override, ...]:
         """The overrides that hold for a session at a moment of its event time, in order."""

@@ -20,6 +20,9 @@ from haltline.streams.settings import ClientSetting
 ANSWER_WITHIN_S: Final = 5.0
 """How long a broker has to answer a first question."""
 
+SHORT_WAIT_MS: Final = 20
+"""A short command must not sit in a long poll; the embedded broker does not wake one."""
+
 _POLL_S = 0.2
 
 # What librdkafka says of lost connections; who asks gets an exception instead.
@@ -42,10 +45,12 @@ def open_consumer(
     *,
     client: Mapping[str, ClientSetting] | None = None,
     within_s: float = ANSWER_WITHIN_S,
+    fetch_wait_ms: int = SHORT_WAIT_MS,
 ) -> Consumer:
     """A consumer that joins no group and commits nothing, with a broker that has answered.
 
-    `client` are librdkafka's settings for encryption and credentials.
+    `client` are librdkafka's settings for encryption and credentials; `fetch_wait_ms` is how long the broker may
+    hold a fetch when nothing is there.
 
     Raises:
         Unreachable: no broker answers in time.
@@ -59,8 +64,7 @@ def open_consumer(
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
-            # A short command must not sit in a long poll; the embedded broker does not wake one.
-            "fetch.wait.max.ms": 20,
+            "fetch.wait.max.ms": fetch_wait_ms,
         },
         logger=_log,
     )
@@ -123,8 +127,9 @@ class LogReader:
         *,
         from_beginning: bool = True,
         client: Mapping[str, ClientSetting] | None = None,
+        fetch_wait_ms: int = SHORT_WAIT_MS,
     ) -> None:
-        self._consumer = open_consumer(bootstrap, client=client)
+        self._consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms)
         try:
             partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
             ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}

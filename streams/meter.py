@@ -18,6 +18,8 @@ class SessionMeter:
         self._latency = metrics.histogram("decision_latency_seconds")
         self._stop = metrics.histogram("time_to_stop_seconds")
         self._sessions = metrics.gauge("sessions")
+        self._policy = metrics.gauge("policy_version")
+        self._refused = metrics.counter("policies_refused_total")
 
     def events(self, topic: str, partition: int, count: int) -> None:  # noqa: ARG002 - per partition there is the lag
         """Counts records that were taken in."""
@@ -47,3 +49,12 @@ class SessionMeter:
     def sessions_live(self, count: int) -> None:
         """Notes how many sessions are held as objects."""
         self._sessions.set(count)
+
+    def policy(self, name: str, version: int) -> None:
+        """Notes which policy is in force; there is one."""
+        self._policy.clear()
+        self._policy.labels(name).set(version)
+
+    def policy_refused(self) -> None:
+        """Counts a policy document that could not be used."""
+        self._refused.inc()

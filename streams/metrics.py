@@ -65,6 +65,8 @@ METRICS: Final = (
         "From the decision to the agent's side saying that it stopped.",
         _UP_TO_MINUTES,
     ),
+    _gauge("policy_version", "Version of the policy that is in force; 1 without a document.", "policy"),
+    _counter("policies_refused_total", "Policy documents that could not be used; the one before stayed in force."),
     _gauge("sessions", "Sessions whose state this process keeps."),
     _gauge("consumer_lag_records", "Records that wait to be processed.", "topic", "partition"),
     _gauge(

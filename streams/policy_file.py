@@ -15,6 +15,8 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.wire import VERSION
 from haltline.streams import presets
 from haltline.streams.core import Core
+from haltline.streams.plugins import installed
+from haltline.streams.rules import without_effect
 
 MAX_CHARS = 1024 * 1024
 """The longest document that is read."""
@@ -62,6 +64,11 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
         steps = str(error).partition(":")[0].split(".")
         raise BadPolicy(f"{source}:{_line(root, steps)}: {error}") from error
     return policy
+
+
+def in_vain(policy: Policy) -> list[str]:
+    """What overrides of a policy say although it would need an exemption, one line for each."""
+    return without_effect(policy, catalogue(policy, installed()))
 
 
 def _read(text: str, source: str) -> tuple[yaml.Node | None, dict[str, Any]]:

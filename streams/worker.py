@@ -2,23 +2,25 @@
 
 import gc
 import time
+from collections.abc import Callable
 
-from haltline.detectors.plugins import Stopwatch
-from haltline.schemas.policy import Policy
+from haltline.detectors.plugins import Plugins, Stopwatch
 from haltline.schemas.topics import Topics
-from haltline.streams.core import Core
 from haltline.streams.meter import SessionMeter
 from haltline.streams.metrics import Metrics
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Load
 from haltline.streams.plugins import installed
+from haltline.streams.policies import PolicySource
 from haltline.streams.runtime import run_worker
 from haltline.streams.sessions import SessionPipeline
 from haltline.streams.settings import WorkerSettings
 
 
-def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
+def run(settings: WorkerSettings, topics: Topics, follow: Callable[[Plugins], PolicySource]) -> int:
     """Runs one worker until it is told to stop. Returns the exit code: 0 after a clean stop.
+
+    `follow` begins to follow the policy, and raises what it cannot begin with.
 
     Raises:
         ValueError: the policy cannot be used.
@@ -29,16 +31,21 @@ def run(settings: WorkerSettings, topics: Topics, policy: Policy) -> int:
     gc.set_threshold(50_000, 20, 100)
     metrics = Metrics()
     overruns = metrics.children("detector_overruns_total")
-    core = Core(policy, installed(Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())))
+    stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
+    policies = follow(installed(stopwatch))
 
     def sessions(load: Load, outbox: Outbox) -> SessionPipeline:
         return SessionPipeline(
-            core,
+            policies.core,
             topics=topics,
             partitions=outbox.partitions(topics.actions),
             load=load,
             outbox=outbox,
             metrics=SessionMeter(metrics),
+            policies=policies.take,
         )
 
-    return run_worker(settings, sessions, metrics)
+    try:
+        return run_worker(settings, sessions, metrics)
+    finally:
+        policies.close()

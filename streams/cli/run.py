@@ -2,9 +2,10 @@
 
 import errno
 import logging
+import signal
 import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -30,7 +31,12 @@ from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, Local
 from haltline.streams.log_reader import open_consumer, partitions_of
 from haltline.streams.settings import WorkerSettings
 
+if TYPE_CHECKING:
+    from haltline.detectors.plugins import Plugins
+    from haltline.streams.policies import PolicySource
+
 DEFAULT_METRICS_PORT = 9464
+DEFAULT_POLICY_NAME = Policy().name
 
 MetricsPort = Annotated[
     int, typer.Option(help="Where /metrics, /healthz and /readyz are served; 0 takes a free port.", min=0, max=65535)
@@ -44,6 +50,9 @@ def worker(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     policy: PolicyFile = None,
+    policy_name: Annotated[
+        str, typer.Option(help="Without --policy: which of the published policies to follow.", metavar="NAME")
+    ] = DEFAULT_POLICY_NAME,
     group: Group = DEFAULT_GROUP,
     instance_id: Annotated[
         str | None,
@@ -63,10 +72,12 @@ def worker(
 ) -> None:
     """Run one worker until SIGTERM or Ctrl-C: events in, decisions out.
 
-    Start more of them with the same group to share the partitions. Exit 0 after a clean stop.
+    Start more of them with the same group to share the partitions. Exit 0 after a clean stop. A policy file is read
+    again when it changes and on SIGHUP; without one the published policy is followed (`haltline policy publish`).
 
     Example: haltline worker --bootstrap kafka-1:9092 --policy policy.yaml --instance-id worker-1
     """
+    from haltline.streams.policy_file import BadPolicy  # noqa: PLC0415  # brings every detector
     from haltline.streams.worker import run  # noqa: PLC0415  # Faust takes a second to load; other commands need none
 
     topics = Topics(prefix)
@@ -87,11 +98,35 @@ def worker(
         )
     except ValueError as error:
         fail(error, Exit.USAGE)
-    checked = read_policy(policy)
+    read_policy(policy)  # before anything is opened
     _require_free(metrics_host, metrics_port)
     require_topics(bootstrap, [*topics.all, settings.changelog], client_config)
     _log_to_stderr()
-    raise typer.Exit(run(settings, topics, checked))
+    try:
+        code = run(settings, topics, lambda plugins: _follow(policy, policy_name, settings, topics, plugins))
+    except BadPolicy as error:
+        fail(error, Exit.USAGE)
+    raise typer.Exit(code)
+
+
+def _follow(
+    file: Path | None, name: str, settings: WorkerSettings, topics: Topics, plugins: "Plugins"
+) -> "PolicySource":
+    from haltline.streams import policies  # noqa: PLC0415  # brings every detector
+
+    if file is None:
+        return policies.PolicyTopic(
+            settings.bootstrap,
+            topics.policies,
+            name,
+            plugins,
+            client=settings.client,
+            fetch_wait_ms=settings.fetch_wait_ms,
+        )
+    followed = policies.PolicyFile(file, plugins)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: followed.look())
+    return followed
 
 
 def audit(

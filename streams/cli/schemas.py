@@ -19,7 +19,9 @@ def schemas(
 
     Example: haltline schemas --out build/schemas
     """
-    by_topic = wire.json_schemas()
+    from haltline.streams.policy_schema import policy_schema  # noqa: PLC0415  # brings every detector
+
+    by_topic = wire.json_schemas() | {"policies": policy_schema()}
     if out is None:
         print_json(by_topic)
         return
