@@ -1,10 +1,18 @@
 """What could not be read: kept whole, with the reason beside it."""
 
+from collections.abc import Iterable
 from enum import StrEnum
+from itertools import takewhile
+from typing import Final
 
 from pydantic import ConfigDict
 
 from haltline.schemas.record import Record, Text
+
+_THEIRS: Final = "haltline-header-"
+"""Stands before the name of each header that the record came with, so that none is taken for ours."""
+_THEIRS_BYTES: Final = 64 * 1024
+"""Of more headers than this the rest is left out: the letter must fit into its topic."""
 
 
 class BadRecord(StrEnum):
@@ -27,7 +35,8 @@ class BadRecord(StrEnum):
 class DeadLetter(Record):
     """A record of the dead letter topic.
 
-    On the topic, `raw` is the record's value, untouched and of any size; all else are headers.
+    On the topic, `raw` is the record's value, untouched and of any size; all else are headers. With
+    `record_headers` the record can be sent again as it was: a CloudEvent in binary form has its meaning there.
     """
 
     # As JSON, say for a person to read, bytes that need not be UTF-8 are Base64.
@@ -41,9 +50,18 @@ class DeadLetter(Record):
     timestamp_ms: int
     key: bytes | None = None
     raw: bytes | None = None
+    record_headers: tuple[tuple[str, bytes | None], ...] = ()
+    """The headers that the record came with, the first 64 KiB of them."""
 
-    def headers(self) -> list[tuple[str, bytes]]:
-        """The headers on the topic."""
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """The headers on the topic: ours, then those of the record under `haltline-header-` and their names."""
+        room = _THEIRS_BYTES
+
+        def fits(header: tuple[str, bytes | None]) -> bool:
+            nonlocal room
+            room -= len(_THEIRS) + len(header[0].encode()) + len(header[1] or b"")
+            return room >= 0
+
         return [
             ("haltline-reason", self.reason.value.encode()),
             ("haltline-detail", self.detail.encode()),
@@ -51,17 +69,26 @@ class DeadLetter(Record):
             ("haltline-partition", str(self.partition).encode()),
             ("haltline-offset", str(self.offset).encode()),
             ("haltline-timestamp-ms", str(self.timestamp_ms).encode()),
+            *((_THEIRS + name, value) for name, value in takewhile(fits, self.record_headers)),
         ]
 
     @classmethod
-    def from_record(cls, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]) -> "DeadLetter":
+    def from_record(
+        cls, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+    ) -> "DeadLetter":
         """Reads one back from the topic.
 
         Raises:
             KeyError: a header is missing: this record was not written by haltline.
 
         """
-        by_name = {name: text.decode() for name, text in headers if name.startswith("haltline-")}
+        headers = list(headers)
+        theirs = [(name.removeprefix(_THEIRS), data) for name, data in headers if name.startswith(_THEIRS)]
+        by_name = {
+            name: data.decode()
+            for name, data in headers
+            if name.startswith("haltline-") and not name.startswith(_THEIRS) and data is not None
+        }
         return cls(
             reason=BadRecord(by_name["haltline-reason"]),
             detail=by_name["haltline-detail"],
@@ -71,4 +98,5 @@ class DeadLetter(Record):
             timestamp_ms=int(by_name["haltline-timestamp-ms"]),
             key=key,
             raw=value,
+            record_headers=tuple(theirs),
         )

@@ -72,8 +72,8 @@ class RawRecord(Protocol):
         ...
 
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """A name may stand more than once."""
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """A name may stand more than once, and without a value."""
         ...
 
 
@@ -93,7 +93,7 @@ class Epoch(NamedTuple):
     def of(cls, record: RawRecord) -> "Epoch | None":
         """The epoch of a changelog record; None when no worker wrote it."""
         for name, value in record.headers:
-            if name == EPOCH_HEADER and len(value) == _EPOCH.size:
+            if name == EPOCH_HEADER and value is not None and len(value) == _EPOCH.size:
                 return cls(*_EPOCH.unpack(value))
         return None
 

@@ -91,7 +91,7 @@ class Outbox:
         *,
         key: bytes | None,
         value: bytes | None,
-        headers: Sequence[tuple[str, bytes]] = (),
+        headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,
         on_offset: Callable[[int], None] | None = None,
     ) -> None:

@@ -28,7 +28,7 @@ class Sender(Protocol):
     """Where outputs go; the worker's is an Outbox."""
 
     def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
         """Hands one record over."""
         ...
@@ -280,6 +280,7 @@ class SessionPipeline:
             partition=record.partition,
             offset=record.offset,
             timestamp_ms=record.timestamp,
+            record_headers=tuple(record.headers),
         )
         self._outbox.send(self._topics.dead_letter, key=record.key, value=record.value, headers=letter.headers())
         self._metrics.dead_letter(reason)

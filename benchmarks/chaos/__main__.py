@@ -230,7 +230,7 @@ def _record(message: Message) -> LogRecord:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
         raise RuntimeError(f"wanted a record with its place, came {message!r}")
-    headers = cast("list[tuple[str, bytes]]", message.headers() or [])
+    headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return LogRecord(
         topic, partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers
     )

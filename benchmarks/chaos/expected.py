@@ -1,6 +1,6 @@
 """What must be there after a chaos run: the pure core over the topics as they are, in their order."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ class LogRecord(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 Place = tuple[str, int, int]

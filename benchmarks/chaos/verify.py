@@ -42,12 +42,9 @@ def check_counts(events_by_session: Mapping[str, int], states: Mapping[str, Any]
 
 
 def check_states(truth: Truth, states: Mapping[str, Any]) -> Check:
-    """The whole state of every session is that of the pure core.
-
-    A session that sent no event and is not killed counts as idle, so its state may be dropped at any time.
-    """
-    wanted, came = _not_idle(truth.states), _not_idle(states)
-    return Check("every state is the pure core's", f"{len(came):,} states", tuple(_mapping_differences(wanted, came)))
+    """The whole state of every session is that of the pure core."""
+    differences = tuple(_mapping_differences(truth.states, states))
+    return Check("every state is the pure core's", f"{len(states):,} states", differences)
 
 
 def check_decisions(truth: Truth, records: Iterable[LogRecord]) -> Check:
@@ -90,8 +87,12 @@ def check_dead_letters(truth: Truth, sources: Mapping[Place, LogRecord], records
             differences.append(f"{place}: wanted no dead letter, came one: {letter.reason}, {letter.detail:.200}")
         elif letter.reason is not truth.dead[place]:
             differences.append(f"{place}: wanted {truth.dead[place]}, came {letter.reason}")
-        elif (letter.key, letter.raw) != (sources[place].key, sources[place].value):
-            differences.append(f"{place}: wanted the record's own bytes, came others")
+        elif (letter.key, letter.raw, [*letter.record_headers]) != (
+            sources[place].key,
+            sources[place].value,
+            [*sources[place].headers],
+        ):
+            differences.append(f"{place}: wanted the record's own bytes and headers, came others")
     differences += [f"{place}: wanted a dead letter, came none" for place in truth.dead.keys() - seen.keys()]
     repeated = seen.total() - len(seen)
     return Check("every bad record is kept", f"{len(truth.dead):,}, {repeated:,} repeated", tuple(differences))
@@ -130,14 +131,6 @@ def last_states(records: Iterable[LogRecord]) -> dict[str, Any]:
     for record in records:
         slices.setdefault(record.partition, Slice(record.partition)).apply([record])
     return {key.decode(): orjson.loads(value) for part in slices.values() for key, value in part.values.items()}
-
-
-def _not_idle(states: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        session: state
-        for session, state in states.items()
-        if state["clock_ms"] > 0 or state["standing"]["killed"] is not None
-    }
 
 
 def _check_by_id(name: str, id_field: str, wanted: Mapping[str, Any], came: list[dict[str, Any]]) -> Check:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -34,12 +34,12 @@ class Log:
         self._ends: dict[tuple[str, int], int] = {}
 
     def append(
-        self, topic: str, key: str, value: bytes | None, headers: list[tuple[str, bytes]] | None = None
+        self, topic: str, key: str, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> LogRecord:
         partition = partition_of(key, PARTITIONS)
         offset = self._ends.get((topic, partition), 0)
         self._ends[topic, partition] = offset + 1
-        record = LogRecord(topic, partition, offset, LOAD.start_ms, key.encode(), value, headers or [])
+        record = LogRecord(topic, partition, offset, LOAD.start_ms, key.encode(), value, headers)
         self.records.append(record)
         return record
 
