@@ -5,7 +5,9 @@ from typing import Any
 
 from haltline.detectors.base import Detector
 from haltline.detectors.budget import Budget
+from haltline.detectors.combination import Combination
 from haltline.detectors.context_thrash import ContextThrash
+from haltline.detectors.correlation import detector_of
 from haltline.detectors.cycle import Cycle
 from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.detectors.destructive_volume import DestructiveVolume
@@ -51,6 +53,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     SpendVelocity,
     StepReview,
     VerifyMismatch,
+    Combination,  # of what those before it found
 )
 """Every detector, in the order in which they look at an event. One that is not listed does not run."""
 
@@ -60,10 +63,12 @@ BY_ID: Mapping[str, type[Detector[Any]]] = {detector.id: detector for detector i
 
 
 def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, type[Detector[Any]]]:
-    """What the rules of a policy can be about: the built-in detectors, and those of other packages that it names.
+    """What the rules of a policy can be about, in the order in which they look at an event.
+
+    The built-in detectors, those of other packages that the policy names, and its correlation rules.
 
     Raises:
-        ValueError: a detector of another package has the name of a built-in one, or cannot be used.
+        ValueError: two have one name, or a detector of another package cannot be used.
 
     """
     for detector_id in plugins.ids:
@@ -73,7 +78,12 @@ def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, typ
                 f" got {detector_id!r} from {plugins.place(detector_id)}"
             )
     named = {name for rules in (policy.rules, *(o.rules for o in policy.overrides)) for name in rules}
-    return {**BY_ID, **{name: plugins.find(name) for name in plugins.ids if name in named}}
+    known = {**BY_ID, **{name: plugins.find(name) for name in plugins.ids if name in named}}
+    for number, correlation in enumerate(policy.correlations):
+        if correlation.rule_id in known or correlation.rule_id in plugins.ids:
+            raise ValueError(f"correlations.{number}.name: wanted each name once, got {correlation.name!r} again")
+        known[correlation.rule_id] = detector_of(correlation)
+    return known
 
 
 def build(

@@ -8,7 +8,7 @@ from haltline.schemas.findings import Finding, Severity
 LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
 """The rules that make up the loop guard: their kill is answered with one code."""
 
-_SHADOWED = frozenset({"goal_drift", "step_review"})
+_SHADOWED = frozenset({"combination", "goal_drift", "step_review"})
 """Rules that fire in sound sessions as often as in others: they are only recorded until a policy trusts them."""
 
 _BY_SEVERITY: Mapping[Severity, Level] = {
@@ -108,6 +108,15 @@ _MESSAGES: Mapping[str, str] = {
     "verify_mismatch": (
         "What you did to {target} did not have its effect, although it was reported as done. "
         "Find out why before you do it again, or report it."
+    ),
+    "error_exploration_loop": (
+        "You get errors and look around for what there is, in turn. Say what you are looking for and why you expect "
+        "it there; if it is not there, report it."
+    ),
+    "runaway_execution": "Each step uses more, and has less to do with the task. Stop, and say what is left to do.",
+    "confused_state": (
+        "You refer to things that do not exist, and work on files that your task is not about. Read the task again, "
+        "and list what there is before the next step."
     ),
     "review_warn": "Is this step needed for the task, and can it be undone? If not, choose a smaller one.",
     "review_modify": (

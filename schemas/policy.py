@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from haltline.schemas.correlation import Correlation
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
@@ -14,6 +15,7 @@ from haltline.schemas.record import EpochMs, Id, Name, Record
 MAX_ENTRIES = 1000
 """The most tools, arguments or overrides that a document may name."""
 MAX_RULES = 200
+MAX_CORRELATIONS = 64
 
 
 class _Part(BaseModel):
@@ -110,6 +112,8 @@ class Policy(Record):
     """Arguments that name what an action is about, besides the built-in ones."""
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(default_factory=dict)
     """By detector id; a detector that is not named runs with its defaults."""
+    correlations: Annotated[tuple[Correlation, ...], Field(max_length=MAX_CORRELATIONS)] = ()
+    """Rules of the policy's own, over several events or findings of a session."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=MAX_ENTRIES)] = ()
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0
     """A rule does not repeat a decision of the same level within this time, unless it is a refusal."""

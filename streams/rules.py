@@ -133,9 +133,22 @@ def _ignored(detector: type[Detector[Any]], rule: Rule, said: Rule) -> Iterator[
 
 
 def _spelled_out(policy: Policy, detectors: Mapping[str, type[Detector[Any]]]) -> Policy:
-    """The policy with a rule for those of other packages that only overrides name: off, where no override says else."""
-    unasked = {name: Rule(enabled=False) for name in detectors if name not in BY_ID and name not in policy.rules}
-    return policy.model_copy(update={"rules": policy.rules | unasked}) if unasked else policy
+    """The policy with a rule for each detector that is not built in.
+
+    A correlation's mode and level are as it says itself. Another package's detector that only overrides name is off,
+    where no override says else.
+    """
+    rules = dict(policy.rules)
+    for correlation in policy.correlations:
+        said = rules.get(correlation.rule_id, Rule())
+        begun = {} if correlation.level is None else {correlation.severity: correlation.level}
+        mode = said.mode if "mode" in said.model_fields_set else correlation.status.mode
+        levels = {**begun, **said.levels}
+        rules[correlation.rule_id] = Rule(enabled=said.enabled, mode=mode, settings=said.settings, levels=levels)
+    for name in detectors:
+        if name not in BY_ID and name not in rules:
+            rules[name] = Rule(enabled=False)
+    return policy.model_copy(update={"rules": rules})
 
 
 def _require_known(policy: Policy, detectors: Mapping[str, type[Detector[Any]]]) -> None:

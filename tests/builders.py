@@ -99,8 +99,8 @@ class Watched:
         self.batch = batch
         self.offset = 0
 
-    def __call__(self, event: ActionEvent) -> Finding | None:
-        """What the detector finds on the session's next event."""
+    def __call__(self, event: ActionEvent, found: Sequence[Finding] = ()) -> Finding | None:
+        """What the detector finds on the session's next event, on which others `found` something before."""
         phase, call = self.calls.phase(event)
         act = Act(
             event,
@@ -113,6 +113,7 @@ class Watched:
             offset=self.offset,
         )
         act.batch = self.batch
+        act.found = found
         finding = None
         if event.kind in self.detector.reads and self.detector.concerns(act):
             finding = self.detector.observe(self.state, act)

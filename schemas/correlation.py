@@ -1,0 +1,183 @@
+"""Correlation rules of a policy, in the manner of Sigma: what several events of one session say together."""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import Effect, Kind, Outcome
+from haltline.schemas.findings import Severity
+from haltline.schemas.record import Name, Text
+
+MAX_ENTRIES: Final = 128
+"""Matches that a rule remembers of a session, and so the most that it can count."""
+MAX_TIMESPAN_S: Final = 30 * 86_400
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+Glob = Annotated[str, Field(min_length=1, max_length=512)]
+FieldName = Annotated[
+    str,
+    Field(
+        max_length=128,
+        pattern=r"^(kind|action|agent_id|mission_id|target|effect|outcome|error|duration_ms|output_bytes|output_digest"
+        r"|detector|code|severity|args\.[\w.-]+"
+        r"|usage\.(input_tokens|output_tokens|cache_read_tokens|cost_usd|memory_bytes|cpu_ms|file_ops))$",
+    ),
+]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class CorrelationType(StrEnum):
+    """What is looked at, over the matches of one group within the timespan."""
+
+    EVENT_COUNT = "event_count"
+    """How many there are."""
+    VALUE_COUNT = "value_count"
+    """How many different values a field has."""
+    VALUE_SUM = "value_sum"
+    VALUE_AVG = "value_avg"
+    TEMPORAL = "temporal"
+    """Whether every selection has one."""
+    TEMPORAL_ORDERED = "temporal_ordered"
+    """Whether every selection has one, in the order in which they are written."""
+
+
+class Status(StrEnum):
+    """How far a rule is trusted."""
+
+    EXPERIMENTAL = "experimental"
+    TEST = "test"
+    STABLE = "stable"
+
+    @property
+    def mode(self) -> Mode:
+        """How far the rule may go: shadow, warn, enforce."""
+        return {Status.EXPERIMENTAL: Mode.SHADOW, Status.TEST: Mode.WARN, Status.STABLE: Mode.ENFORCE}[self]
+
+
+class Selection(_Part):
+    """Which events, or which findings of other rules, are meant. All that is said must hold; texts are globs."""
+
+    on: Literal["attempt", "result", "event"] | None = None
+    """Which part of a call counts. Left out: the result where `outcome` or `error` is asked for, every event where
+    `kind` or a finding is, and else the attempt."""
+    kind: Kind | None = None
+    action: Glob | None = None
+    target: Glob | None = None
+    agent_id: Glob | None = None
+    effect: Effect | None = None
+    """This one or a more harmful one."""
+    outcome: Outcome | None = None
+    error: Glob | None = None
+    args: Annotated[dict[Name, Glob], Field(max_length=16)] = Field(default_factory=dict)
+    finding: Glob | None = None
+    """The id of the rule that found something on the event."""
+    code: Glob | None = None
+    severity: Severity | None = None
+    """Of the finding: this one or a worse one."""
+
+    @property
+    def of_findings(self) -> bool:
+        """Whether it selects findings."""
+        return self.finding is not None or self.code is not None or self.severity is not None
+
+    @property
+    def part(self) -> str:
+        """Which part of a call counts."""
+        if self.on is not None:
+            return self.on
+        if self.of_findings or self.kind is not None:
+            return "event"
+        return "result" if self.outcome is not None or self.error is not None else "attempt"
+
+
+class Condition(_Part):
+    """What the count, sum or mean must be; all that is said must hold."""
+
+    gt: float | None = None
+    gte: float | None = None
+    lt: float | None = None
+    lte: float | None = None
+    eq: float | None = None
+    neq: float | None = None
+    field: FieldName | None = None
+    """Of which a value is taken: for the types `value_...`."""
+
+    def holds(self, value: float) -> bool:
+        """Whether a value meets it."""
+        return (
+            (self.gt is None or value > self.gt)
+            and (self.gte is None or value >= self.gte)
+            and (self.lt is None or value < self.lt)
+            and (self.lte is None or value <= self.lte)
+            and (self.eq is None or value == self.eq)
+            and (self.neq is None or value != self.neq)
+        )
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """What is said, by name."""
+        return {name: value for name in _LIMITS if (value := getattr(self, name)) is not None}
+
+
+_LIMITS: Final = ("gt", "gte", "lt", "lte", "eq", "neq")
+_ORDER: Final = (CorrelationType.TEMPORAL, CorrelationType.TEMPORAL_ORDERED)
+_COUNTS: Final = (CorrelationType.EVENT_COUNT, CorrelationType.VALUE_COUNT)
+
+
+class Correlation(_Part):
+    """One rule. It is known to `rules` and in decisions as `correlation_<name>`."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+    title: Text = ""
+    """For people: what it means when it is found."""
+    status: Status = Status.EXPERIMENTAL
+    type: CorrelationType
+    select: Annotated[dict[Name, Selection], Field(min_length=1, max_length=8)]
+    """By name."""
+    group_by: Annotated[tuple[FieldName, ...], Field(max_length=4)] = ()
+    """Fields that must be equal for matches to count together; an event without one of them does not count."""
+    timespan: Annotated[str, Field(pattern=r"^[1-9]\d{0,6}[smhd]$")]
+    """Such as `90s`, `10m`, `2h`, `1d`."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Matches within so many actions of the session count too, however long they took."""
+    condition: Condition | None = None
+    severity: Severity = Severity.MEDIUM
+    level: Level | None = None
+    """What a finding leads to; left out: the severity's default."""
+
+    @property
+    def rule_id(self) -> str:
+        """Under which it is known beside the detectors."""
+        return f"correlation_{self.name}"
+
+    @property
+    def timespan_ms(self) -> int:
+        """The timespan in milliseconds."""
+        return int(self.timespan[:-1]) * _SECONDS[self.timespan[-1]] * 1000
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Correlation":
+        if self.timespan_ms > MAX_TIMESPAN_S * 1000:
+            raise ValueError(f"wanted a timespan of at most 30d, got {self.timespan}")
+        if self.type in _ORDER:
+            if self.condition is not None or len(self.select) < 2:
+                raise ValueError(f"wanted two selections or more and no condition for {self.type.value}")
+            return self
+        if self.condition is None or not self.condition.limits:
+            raise ValueError(f"wanted a condition with one of {', '.join(_LIMITS)} for {self.type.value}")
+        if (self.condition.field is None) != (self.type is CorrelationType.EVENT_COUNT):
+            raise ValueError("wanted condition.field for value_count, value_sum and value_avg, and for no other type")
+        if self.type in _COUNTS:
+            least = [limit for name, limit in self.condition.limits.items() if name in ("gt", "gte", "eq")]
+            if not least or not 0 < max(least) <= MAX_ENTRIES - 1:
+                raise ValueError(
+                    f"wanted a count to reach: gt, gte or eq, above 0 and at most {MAX_ENTRIES - 1},"
+                    f" for {self.type.value}"
+                )
+        return self
