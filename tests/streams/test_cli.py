@@ -18,10 +18,12 @@ from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.cli.common import Exit, ago, duration
 from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.policy_schema import policy_schema
 from tests.streams.running import running_system
 
 TOPICS = Topics()
 NOBODY = "127.0.0.1:1"
+SCHEMA = policy_schema()
 BY_ADA = ("--by", "ada", "--reason", "task corrected")
 
 
@@ -260,14 +262,68 @@ def test_tail_of_a_session_as_json_leaves_the_others_out(embedded: EmbeddedBroke
 
 
 def test_schemas_are_printed_by_topic() -> None:
-    assert orjson.loads(haltline("schemas").stdout) == wire.json_schemas()
+    assert orjson.loads(haltline("schemas").stdout) == wire.json_schemas() | {"policies": SCHEMA}
 
 
 def test_schemas_are_written_one_file_for_each_topic(tmp_path: Path) -> None:
     done = haltline("schemas", "--out", str(tmp_path / "schemas"))
     assert done.exit_code == Exit.OK
     written = {file.name: orjson.loads(file.read_bytes()) for file in (tmp_path / "schemas").iterdir()}
-    assert written == {f"{topic}.schema.json": schema for topic, schema in wire.json_schemas().items()}
+    by_topic = wire.json_schemas() | {"policies": SCHEMA}
+    assert written == {f"{topic}.schema.json": schema for topic, schema in by_topic.items()}
+
+
+def test_a_policys_schema_is_printed_and_written(tmp_path: Path) -> None:
+    assert orjson.loads(haltline("policy", "schema").stdout) == SCHEMA
+    file = tmp_path / "policy.schema.json"
+    assert haltline("policy", "schema", "--out", str(file)).exit_code == Exit.OK
+    assert orjson.loads(file.read_bytes()) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        pytest.param("{name: a, version: 3}", Exit.OK, "policy a, version 3, can be used", id="a good one"),
+        pytest.param("cooldown: 3", Exit.USAGE, ":1: cooldown: ", id="one that cannot be used"),
+        pytest.param(
+            "overrides: [{rules: {cycle: {mode: shadow}}}]",
+            Exit.NO,
+            "overrides.0.rules.cycle.mode: shadow is looser than enforce",
+            id="one with an override that nobody exempted",
+        ),
+    ],
+)
+def test_a_policy_is_checked(tmp_path: Path, text: str, code: Exit, says: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text, encoding="utf-8")
+    done = haltline("policy", "check", str(file))
+    assert done.exit_code == code
+    assert says in done.output
+
+
+def test_a_policy_is_published_and_shown(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("{name: night, preset: starter}", encoding="utf-8")
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(TOPICS)
+        there = ("--bootstrap", broker.bootstrap)
+        nothing = haltline("policy", "show", *there)
+        assert (nothing.exit_code, nothing.stdout) == (
+            Exit.NO, "no policy was published: every worker without a file has the defaults\n",
+        )  # fmt: skip
+        done = haltline("policy", "publish", str(file), *BY_ADA, *there, "--json")
+        assert done.exit_code == Exit.OK
+        assert orjson.loads(done.stdout)["version"] == 2
+        file.write_text("{name: night, version: 2}", encoding="utf-8")
+        refused = haltline("policy", "publish", str(file), *BY_ADA, *there)
+        assert refused.exit_code == Exit.USAGE
+        assert "version: wanted more than 2" in refused.stderr
+        listed = haltline("policy", "show", *there)
+        assert "night, version 2, by ada at " in listed.stdout
+        assert "task corrected" in listed.stdout
+        shown = orjson.loads(haltline("policy", "show", "night", *there).stdout)
+        assert shown["rules"]["cycle"] == {"mode": "warn"}
+        assert haltline("policy", "show", "day", *there).exit_code == Exit.NO
 
 
 def test_topics_of_an_embedded_broker_cannot_be_made(embedded: EmbeddedBroker) -> None:
