@@ -16,7 +16,8 @@ def policy_schema() -> JsonObject:
     """What an editor completes and checks a policy document with (JSON Schema 2020-12).
 
     A document that it accepts is loaded, but for what no schema can say: settings of a rule that must be in order,
-    overrides that are wrong only together, and texts that are no time.
+    overrides that are wrong only together, correlations that do not fit their type, rules about correlations that
+    there are not, and texts that are no time. It knows no detectors of other packages.
     """
     schema: JsonObject = Policy.model_json_schema(mode="validation")
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -25,7 +26,11 @@ def policy_schema() -> JsonObject:
     any_rule = definitions.pop("Rule")
     rules = {detector.id: _rule(any_rule, detector, definitions) for detector in ALL}
     for holder in (schema, definitions["Override"]):
-        holder["properties"]["rules"] |= {"properties": rules, "additionalProperties": False}
+        holder["properties"]["rules"] |= {
+            "properties": rules,
+            "patternProperties": {"^correlation_[a-z][a-z0-9_]{0,63}$": any_rule},
+            "additionalProperties": False,
+        }
         holder["properties"]["rules"].pop("propertyNames", None)
     schema["properties"]["v"]["const"] = 1
     return schema

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import jsonschema
 import orjson
 import pytest
 
@@ -12,6 +13,7 @@ from haltline.schemas.policy import Policy
 from haltline.streams import state_codec
 from haltline.streams.core import Core, Outcome, Position, SessionState
 from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.policy_schema import policy_schema
 from tests.builders import T0_MS, bash, call, delete, event
 
 COUNT: dict[str, Any] = {
@@ -292,6 +294,15 @@ def test_a_wrong_rule_is_refused_with_its_line(said: dict[str, Any], line: int, 
     with pytest.raises(BadPolicy, match=message) as raised:
         parse_policy(text)
     assert str(raised.value).startswith(f"policy:{line}: correlations.0")
+
+
+def test_the_published_schema_knows_them() -> None:
+    validator = jsonschema.Draft202012Validator(policy_schema())
+    good = {"correlations": [rule()], "rules": {"correlation_many": {"mode": "warn"}}}
+    assert list(validator.iter_errors(good)) == []
+    assert not validator.is_valid({"correlations": [rule(timespan="soon")]})
+    assert not validator.is_valid({"correlations": [rule(type="count")]})
+    assert not validator.is_valid(good | {"rules": {"correlation_many": {"mood": "warn"}}})
 
 
 def test_two_rules_of_one_name_are_refused() -> None:
