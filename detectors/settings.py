@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -10,6 +10,9 @@ from pydantic_core import ArgsKwargs
 
 from haltline.detectors.base import Detector
 from haltline.detectors.strictness import Stricter, direction_of, stricter
+
+_CACHED = 1024
+"""Detectors of which what checks their settings is kept: a policy's own ones come and go with it."""
 
 
 def construct(detector: type[Detector[Any]], settings: Mapping[str, Any]) -> Detector[Any]:
@@ -59,13 +62,13 @@ def restrict(detector: type[Detector[Any]], settings: Mapping[str, Any], others:
     return merged
 
 
-@cache
+@lru_cache(maxsize=_CACHED)
 def adapters(detector: type[Detector[Any]]) -> dict[str, TypeAdapter[Any]]:
     """By name: what checks each setting for itself."""
     return {name: TypeAdapter(said) for name, said in annotations_of(detector).items()}
 
 
-@cache
+@lru_cache(maxsize=_CACHED)
 def _directions(detector: type[Detector[Any]]) -> dict[str, Stricter]:
     # One that says nothing has no direction: the contract tests ask each to say so.
     return {name: direction_of(said) or Stricter.NEITHER for name, said in annotations_of(detector).items()}

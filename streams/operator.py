@@ -4,7 +4,6 @@ Nothing here prints. Every act is a Command on the `commands` topic, whose deliv
 stays there, and so is carried out later when no worker runs now.
 """
 
-import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from pydantic import ValidationError
 
 from haltline.schemas import wire
@@ -21,6 +20,7 @@ from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
 from haltline.schemas.topics import Topics
 from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.produce import produce_confirmed
 from haltline.streams.settings import ClientSetting
 
 LONGEST_BATCH: Final = timedelta(hours=8)
@@ -33,12 +33,6 @@ FLEET: Final = "*"
 """The id of the one fleet."""
 
 _POLL_S = 0.1
-_CONFIRM_WITHIN_S = 10.0
-
-# librdkafka's words on lost connections; the caller gets an exception instead.
-_log = logging.getLogger(__name__)
-_log.addHandler(logging.NullHandler())
-_log.propagate = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,37 +244,14 @@ class Operator:
         return False
 
     def _send(self, command: Command) -> TopicPartition:
-        """Returns where the command now is, confirmed by the broker.
-
-        Not by an idempotent producer: it takes half a second before its first record, and every
-        command may come twice.
-        """
-        delivered: list[tuple[KafkaError | None, Message]] = []
-        producer = Producer(
-            {
-                **self._client,
-                "bootstrap.servers": self._bootstrap,
-                "partitioner": "murmur2_random",
-                "acks": "all",
-                "delivery.timeout.ms": int(_CONFIRM_WITHIN_S * 1000),
-            },
-            logger=_log,
-        )
-        producer.produce(
+        """Returns where the command now is, confirmed by the broker. It may come twice, as every command may."""
+        return produce_confirmed(
+            self._bootstrap,
             self._topics.commands,
             key=command.id.encode(),
             value=command.to_json(),
-            on_delivery=lambda error, message: delivered.append((error, message)),
+            client=self._client,
         )
-        producer.flush(_CONFIRM_WITHIN_S + 1.0)
-        error, message = delivered[0] if delivered else (None, None)
-        if message is None or error is not None:
-            came = "no answer" if error is None else f"{error.name()}: {error.str()}"
-            raise Unreachable(
-                f"command {command.kind} of {command.id}: wanted it confirmed on {self._topics.commands} "
-                f"within {_CONFIRM_WITHIN_S:g} s, came {came}"
-            )
-        return TopicPartition(self._topics.commands, int(message.partition() or 0), int(message.offset() or 0))
 
 
 def _command(

@@ -50,8 +50,8 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
         # As JSON, and strictly: "3" is no number here, as it is none for the published schema.
         policy = Policy.model_validate_json(orjson.dumps(fields), strict=True)
         policy = presets.spell_out(policy)
-        Core(policy, plugins)
         _check_types(policy, plugins)
+        Core(policy, plugins)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(step) for step in first["loc"])
@@ -130,9 +130,12 @@ def _check_types(policy: Policy, plugins: Plugins) -> None:
     for number, override in enumerate(policy.overrides):
         said += [(f"overrides.{number}.rules.{name}", name, rule) for name, rule in override.rules.items()]
     for place, name, rule in said:
+        checks = adapters(known[name]) if name in known else {}  # what is not known is told by the core
         for setting, value in rule.settings.items():
+            if setting not in checks:
+                continue
             try:
-                adapters(known[name])[setting].validate_json(orjson.dumps(value), strict=True)
+                checks[setting].validate_json(orjson.dumps(value), strict=True)
             except ValidationError as error:
                 wanted = error.errors()[0]["msg"].removeprefix("Input should be ")
                 raise ValueError(f"{place}.settings.{setting}: wanted {wanted}, got {value!r:.120}") from None

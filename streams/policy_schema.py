@@ -5,6 +5,7 @@ from typing import Any
 
 from haltline.detectors import ALL
 from haltline.detectors.base import Detector
+from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.setting_schema import schema_of
 from haltline.interventions.defaults import default_level, default_mode
 from haltline.schemas.findings import Severity
@@ -12,19 +13,24 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject
 
 
-def policy_schema() -> JsonObject:
+def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
     """What an editor completes and checks a policy document with (JSON Schema 2020-12).
 
     A document that it accepts is loaded, but for what no schema can say: settings of a rule that must be in order,
     overrides that are wrong only together, correlations that do not fit their type, rules about correlations that
-    there are not, and texts that are no time. It knows no detectors of other packages.
+    there are not, and texts that are no time. Of other packages' detectors it knows those of `plugins`.
+
+    Raises:
+        ValueError: a detector of another package cannot be used.
+
     """
     schema: JsonObject = Policy.model_json_schema(mode="validation")
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "haltline policy"
     definitions = schema["$defs"]
     any_rule = definitions.pop("Rule")
-    rules = {detector.id: _rule(any_rule, detector, definitions) for detector in ALL}
+    detectors = (*ALL, *(plugins.find(name) for name in plugins.ids))
+    rules = {detector.id: _rule(any_rule, detector, definitions) for detector in detectors}
     for holder in (schema, definitions["Override"]):
         holder["properties"]["rules"] |= {
             "properties": rules,

@@ -37,12 +37,17 @@ def schema(
 
     Example: haltline policy schema --out policy.schema.json
     """
-    from haltline.streams.policy_schema import policy_schema  # noqa: PLC0415  # brings every detector
+    from haltline.streams.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy_schema import policy_schema  # noqa: PLC0415  # as above
 
+    try:
+        written = policy_schema(installed())
+    except ValueError as error:
+        fail(error, Exit.USAGE)
     if out is None:
-        print_json(policy_schema())
+        print_json(written)
         return
-    out.write_bytes(orjson.dumps(policy_schema(), option=orjson.OPT_INDENT_2) + b"\n")
+    out.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n")
     say(f"schema written to {out}; in a document: # yaml-language-server: $schema={out}")
 
 

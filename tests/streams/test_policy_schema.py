@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haltline.detectors import ALL, BY_ID
@@ -57,6 +57,7 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 
 
 @given(st.sampled_from(SETTINGS), VALUES, st.booleans())
+@example(("retry_storm", "last_actions"), "3", False)  # as a number it would contradict another setting
 def test_a_setting_is_loaded_when_the_schema_takes_it(place: tuple[str, str], value: Any, overridden: bool) -> None:
     rules = {"rules": {place[0]: {"settings": {place[1]: value}}}}
     document: dict[str, Any] = {"overrides": [rules]} if overridden else rules
