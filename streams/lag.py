@@ -63,7 +63,8 @@ class LagWatch:
         stuck_after_s: float,
         on_failure: Callable[[BaseException], object],
     ) -> None:
-        self._admin = AdminClient(dict(client), logger=log)
+        self._client = dict(client)
+        self._admin = AdminClient(self._client, logger=log)
         self._place = place
         self._changelog = changelog
         self._interval_s = interval_s
@@ -94,6 +95,8 @@ class LagWatch:
                     self._look()
                 except KafkaException as failed:  # the last known ends go on counting
                     log.warning("lag: wanted the ends of the partitions, came %s", failed)
+                    # This one would name the leaders' epochs of before the crash of a broker, and be refused, for ever.
+                    self._admin = AdminClient(self._client, logger=log)
         except Exception as failure:
             self._on_failure(failure)
 

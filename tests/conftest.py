@@ -44,6 +44,7 @@ def no_client_outlives_its_test(request: pytest.FixtureRequest, caplog: pytest.L
     yield
     if client_threads() <= before:
         return
+    request.node.funcargs.clear()  # what fixtures gave
     caplog.get_records("call").clear()  # an exception that was logged holds its frames, and they what they had
     gc.collect()  # clients whose callbacks refer to their owners
     if request.session.testsfailed == failed:  # that of a failure is held until the end

@@ -103,14 +103,19 @@ class Run:
         traffic = Traffic(self.kafka.bootstrap, self.topics, load, rate)
         try:
             self.conduct(traffic, make_plan(self.seed, self.seconds, self.workers))
-            committed, end = self.settle()
+            committed, end, not_ready = self.settle()
         finally:
             self._pool.shutdown()  # waits for the broker
             self.fleet.thaw_all()
         codes = {name: self.fleet.end(name) for name in self.workers}
         self.wait_for_audit()
         codes[AUDIT] = self.fleet.end(AUDIT)
-        return [verify.check_lag(committed, end), verify.check_ends(codes), *self.compare(traffic)]
+        return [
+            verify.check_lag(committed, end),
+            verify.check_ready(len(codes), not_ready),
+            verify.check_ends(codes),
+            *self.compare(traffic),
+        ]
 
     def start_all(self) -> None:
         base = ["worker", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--group", _GROUP]
@@ -171,17 +176,17 @@ class Run:
         self._broker_at_work = None
         return False
 
-    def settle(self) -> tuple[int, int]:
-        """Wait until everyone is back and everything is committed; what is committed, and what there is."""
+    def settle(self) -> tuple[int, int, list[str]]:
+        """Wait until everyone is back and everything is committed; what is committed, what there is, who is not ready."""
         watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
         deadline = time.monotonic() + _SETTLE_WITHIN_S
         while True:
             self.fleet.supervise()
-            committed, end = watched.committed(), watched.end()
-            if (committed == end and self.fleet.all_ready()) or time.monotonic() > deadline:
+            committed, end, not_ready = watched.committed(), watched.end(), self.fleet.not_ready()
+            if (committed == end and not not_ready) or time.monotonic() > deadline:
                 watched.close()
                 self.fleet.note("all", f"committed {committed:,} of {end:,}")
-                return committed, end
+                return committed, end, not_ready
             time.sleep(0.2)
 
     def wait_for_audit(self) -> None:

@@ -114,9 +114,13 @@ class Fleet:
                 member.restart_at = member.struck = None
                 self.note(member.name, f"started again, life {member.lives}")
 
-    def all_ready(self) -> bool:
-        """Whether each of them runs, and says that it has what it needs."""
-        return all(member.child.exit_code is None and _is_ready(member.port) for member in self.members.values())
+    def not_ready(self) -> list[str]:
+        """Those that do not run, or do not say that they have what they need."""
+        return [
+            member.name
+            for member in self.members.values()
+            if member.child.exit_code is not None or not _is_ready(member.port)
+        ]
 
     def end(self, name: str) -> int:
         """Ends a process for good, in order; returns its exit status."""

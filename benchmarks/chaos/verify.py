@@ -1,7 +1,7 @@
 """What is there after a chaos run, against what must be there. Pure: every check returns its differences."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,12 @@ def check_lag(committed: int, end: int) -> Check:
     """Everything is committed."""
     differences = () if committed == end else (f"wanted {end} records committed, came {committed}",)
     return Check("lag is zero", f"{end:,} records", differences)
+
+
+def check_ready(processes: int, not_ready: Sequence[str]) -> Check:
+    """Whatever was done to it, every process says in the end that it is ready."""
+    differences = tuple(f"{name}: wanted it to say that it is ready, came something else" for name in not_ready)
+    return Check("every process is ready again", f"{processes} processes", differences)
 
 
 def check_ends(codes: Mapping[str, int]) -> Check:

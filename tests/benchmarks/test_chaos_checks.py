@@ -216,6 +216,8 @@ def test_the_audit_must_hold_each_record_once_with_its_bytes() -> None:
 def test_lag_and_unclean_ends_are_found() -> None:
     assert verify.check_lag(5, 5).ok
     assert verify.check_lag(4, 5).differences == ("wanted 5 records committed, came 4",)
+    assert verify.check_ready(2, []).ok
+    assert verify.check_ready(2, ["a"]).differences == ("a: wanted it to say that it is ready, came something else",)
     assert verify.check_ends({"a": 0}).ok
     assert verify.check_ends({"a": 0, "b": -9}).differences == ("b: wanted exit status 0, came -9",)
 

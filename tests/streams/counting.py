@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -83,6 +84,19 @@ def get(port: int, path: str) -> tuple[int, str]:
         return refused.code, refused.read().decode()
     except OSError:
         return 0, ""
+
+
+def shows(port: int, line: str) -> bool:
+    """Whether a worker's metrics have this line now."""
+    return line in get(port, "/metrics")[1].splitlines()
+
+
+def unused_port() -> int:
+    """One for a server that is about to start."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+        return number
 
 
 def produce(bootstrap: str, topic: str, keys: Iterable[str]) -> Counter[str]:

@@ -1,7 +1,6 @@
 """The worker on a mock cluster, which is what the embedded broker is, without its 3 s before a first join."""
 
 import re
-import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle, islice
@@ -14,7 +13,7 @@ from haltline.streams.broker import FETCH_WAIT_MS, EmbeddedBroker
 from haltline.streams.changelog import EPOCH_HEADER, Epoch
 from haltline.streams.runtime import EXIT_FAILED
 from tests.mock_cluster import MockCluster
-from tests.streams.counting import CountingWorker, Log, expected_tellings, get, produce
+from tests.streams.counting import CountingWorker, Log, expected_tellings, get, produce, shows, unused_port
 from tests.waiting import wait_until
 
 GROUP = "counting"
@@ -197,14 +196,7 @@ def test_topics_that_cannot_be_joined_by_partition_are_refused(mock_cluster: Cal
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
-        return number
-
-
-def shows(port: int, line: str) -> bool:
-    return line in get(port, "/metrics")[1].splitlines()
+    return unused_port()
 
 
 def test_a_worker_serves_its_health_and_its_lag(desk: Desk, port: int) -> None:

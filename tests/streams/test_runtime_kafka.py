@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Self
 
 import pytest
@@ -22,7 +23,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 from haltline.streams.changelog import EPOCH_HEADER, Epoch
 from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.runtime import EXIT_FAILED
-from tests.streams.counting import CountingWorker, Log, answered, expected_tellings, produce
+from tests.streams.counting import (
+    CountingWorker,
+    Log,
+    answered,
+    expected_tellings,
+    get,
+    produce,
+    shows,
+    unused_port,
+)
 from tests.waiting import wait_until
 
 KEYS = [f"session-{n}" for n in range(200)]
@@ -69,11 +79,6 @@ class Site:
     def committed(self) -> int:
         return sum(self.log.committed(self.group, self.events).values())
 
-    def wait_for_commits(self, records: int) -> None:
-        """Until so many more are committed than now."""
-        wanted = self.committed() + records
-        wait_until(lambda: self.committed() >= wanted, f"{records} more are committed", deadline_s=120)
-
     def check_exact(self) -> None:
         """Every record is counted once, and all was told."""
         assert self.log.counts(self.changelog) == self.sent
@@ -97,23 +102,43 @@ class Load:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def _send(self) -> None:
-        while not self._stop.wait(0.1):
-            self._site.produce(500)
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(0.1):
+                self._site.produce(500)
+        except BaseException as failure:  # raised again by whoever waits for more
+            self._failure = failure
+
+    def check(self) -> None:
+        """It still sends. Raises what ended it."""
+        if self._failure is not None:
+            raise RuntimeError("wanted records to keep coming, came their end") from self._failure
 
     def stop(self) -> None:
         """Send no more; all that was sent has arrived."""
         self._stop.set()
         self._thread.join()
+        self.check()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.stop()
+
+    def wait_for_commits(self, records: int) -> None:
+        """Until so many more are committed than now."""
+        wanted = self._site.committed() + records
+
+        def enough() -> bool:
+            self.check()
+            return self._site.committed() >= wanted
+
+        wait_until(enough, f"{records} more are committed", deadline_s=120)
 
 
 @pytest.fixture
@@ -124,10 +149,10 @@ def site(kafka: LocalKafka) -> Iterator[Site]:
 
 
 def test_a_worker_that_is_killed_again_and_again_counts_each_record_once(site: Site) -> None:
-    with site.load():
+    with site.load() as load:
         for _ in range(5):
             with site.worker(instance_id="one") as worker:  # takes its partitions up at once
-                site.wait_for_commits(random.choice([1, 2000, 5000]))
+                load.wait_for_commits(random.choice([1, 1000, 3000]))
                 worker.send(signal.SIGKILL)
     site.produce(1000)
     with site.worker(instance_id="one") as worker:
@@ -139,15 +164,15 @@ def test_a_worker_that_is_killed_again_and_again_counts_each_record_once(site: S
 
 def test_partitions_move_between_workers_under_load_and_each_record_counts_once(site: Site) -> None:
     with site.load() as load, site.worker() as first:
-        site.wait_for_commits(1000)
+        load.wait_for_commits(1000)
         with site.worker() as second:
             wait_until(lambda: members(site) == 2, "both are members")
-            site.wait_for_commits(5000)
+            load.wait_for_commits(3000)
             first.stop()
-            site.wait_for_commits(5000)
+            load.wait_for_commits(3000)
             with site.worker() as third:
                 wait_until(lambda: members(site) == 2, "both are members")
-                site.wait_for_commits(5000)
+                load.wait_for_commits(3000)
                 load.stop()
                 site.wait_until_done()
                 third.stop()
@@ -182,23 +207,23 @@ def test_a_standby_takes_over_a_killed_worker_s_partitions(site: Site) -> None:
     site.check_exact()
 
 
-def stop_and_go(site: Site, zombie: CountingWorker) -> None:
+def stop_and_go(site: Site, load: Load, zombie: CountingWorker) -> None:
     """Stop a worker until the others have its partitions and go on, then let it go on too."""
     everyone = members(site)
-    site.wait_for_commits(5000)
+    load.wait_for_commits(3000)
     zombie.send(signal.SIGSTOP)
     wait_until(lambda: members(site) == everyone - 1, "the others have all partitions", deadline_s=90)
-    site.wait_for_commits(5000)
+    load.wait_for_commits(3000)
     zombie.send(signal.SIGCONT)
 
 
 def test_a_worker_that_was_stopped_for_longer_than_its_session_ends_when_it_goes_on(site: Site) -> None:
-    with site.load(), site.worker(session_timeout_s=6) as zombie, site.worker(session_timeout_s=6) as other:
+    with site.load() as load, site.worker(session_timeout_s=4) as zombie, site.worker(session_timeout_s=4) as other:
         wait_until(lambda: members(site) == 2, "both are members")
-        stop_and_go(site, zombie)
+        stop_and_go(site, load, zombie)
         assert zombie.wait() == EXIT_FAILED
         assert "longer than the session timeout: another may have its partitions" in zombie.stderr
-        site.wait_for_commits(5000)
+        load.wait_for_commits(3000)
         other.stop()
     with site.worker() as fresh:
         site.wait_until_done()
@@ -208,10 +233,10 @@ def test_a_worker_that_was_stopped_for_longer_than_its_session_ends_when_it_goes
 
 
 def test_also_a_worker_that_does_not_know_that_it_was_stopped_does_no_harm(site: Site) -> None:
-    options = {"session_timeout_s": 6, "stood_still_s": 3600, "watermark_interval_s": 0.2}
-    with site.load(), site.worker(**options) as zombie, site.worker(**options) as other:
+    options = {"session_timeout_s": 4, "stood_still_s": 3600, "watermark_interval_s": 0.2}
+    with site.load() as load, site.worker(**options) as zombie, site.worker(**options) as other:
         wait_until(lambda: members(site) == 2, "both are members")
-        stop_and_go(site, zombie)
+        stop_and_go(site, load, zombie)
         wait_until(
             lambda: zombie.ended or other.ended or members(site) == 2, "one ended, or both are members", deadline_s=90
         )
@@ -245,11 +270,16 @@ def test_a_state_that_the_changelog_refuses_ends_the_process_and_the_next_start_
 
 def test_a_broker_that_dies_and_comes_back_under_load_is_waited_for(site: Site) -> None:
     site.produce(20_000)
-    with site.worker(session_timeout_s=30) as worker:
-        site.wait_for_commits(1)
+    port = unused_port()
+    with site.worker(session_timeout_s=30, metrics_port=port, watermark_interval_s=0.2) as worker:
+        wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
         site.kafka.restart(hard=True)
         site.produce(20_000)
         site.wait_until_done()
+        for number, end in site.log.ends(site.events).items():  # a broker that crashed has new leader epochs
+            line = f'haltline_consumer_high_watermark{{partition="{number}",topic="{site.events}"}} {float(end)}'
+            wait_until(partial(shows, port, line), line)
+        assert get(port, "/readyz")[0] == 200
         worker.stop()
 
     site.check_exact()
