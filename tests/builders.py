@@ -111,6 +111,7 @@ class Watched:
             topic="haltline.actions",
             partition=0,
             offset=self.offset,
+            recalled=self.detector.recalls,
         )
         act.batch = self.batch
         act.found = found
