@@ -8,8 +8,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -18,7 +19,7 @@ from confluent_kafka import KafkaException, Message
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.schemas.policy import Policy
 from haltline.streams.core import Core
-from haltline.streams.log_reader import LogReader
+from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable
 from haltline.streams.policy_file import BadPolicy, load_policy, parse_policy
 from haltline.streams.settings import ClientSetting
 
@@ -27,6 +28,7 @@ LOOK_EVERY_S: Final = 1.0
 """How often a file is looked at. One that was changed is read when it stayed the same for so long."""
 
 _POLL_S = 0.5
+_AGAIN_AFTER_S = 2.0
 
 log = logging.getLogger(__name__)
 
@@ -180,9 +182,14 @@ class PolicyTopic(_Followed):
         """
         super().__init__(plugins)
         self._name = name
-        self._reader = LogReader(bootstrap, [topic], client=client, fetch_wait_ms=fetch_wait_ms)
+        self._open: Callable[[], LogReader] = partial(
+            LogReader, bootstrap, [topic], client=client, fetch_wait_ms=fetch_wait_ms
+        )
+        self._seen = -1
+        """Offset of the last record of this name; all of them are on one partition."""
+        self._reader: LogReader | None = self._open()
         try:
-            self.core = self._first()
+            self.core = self._first(self._reader)
         except BaseException:
             self._reader.close()
             raise
@@ -192,14 +199,16 @@ class PolicyTopic(_Followed):
         """Ends the following."""
         self._stop.set()
         self._thread.join()
-        self._reader.close()
+        if self._reader is not None:
+            self._reader.close()
 
-    def _first(self) -> Core:
+    def _first(self, reader: LogReader) -> Core:
         policy: Policy | None = None
         refused: BadPolicy | None = None
-        for message in self._reader.to_end():
+        for message in reader.to_end():
             record = _record(message)
             if record.key == self._name.encode():
+                self._seen = record.offset
                 try:
                     policy, refused = self._parse(record), None
                 except BadPolicy as bad:
@@ -210,10 +219,23 @@ class PolicyTopic(_Followed):
         return Core(policy or Policy(name=self._name), self._plugins)
 
     def _look(self) -> None:
-        message = self._reader.poll(_POLL_S)
+        try:
+            if self._reader is None:
+                self._reader = self._open()  # from the beginning: the topic is short
+            message = self._reader.poll(_POLL_S)
+        except (KafkaException, Unreachable, NoSuchTopic) as failed:
+            log.warning("policy: wanted to follow the topic, came %s; tries again, the policy stays in force", failed)
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+            self._stop.wait(_AGAIN_AFTER_S)
+            return
         if message is None or message.key() != self._name.encode():
             return
         record = _record(message)
+        if record.offset <= self._seen:
+            return
+        self._seen = record.offset
         try:
             self._accept(self._parse(record), f"{record.topic} {record.partition}:{record.offset}")
         except BadPolicy as bad:

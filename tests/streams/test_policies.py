@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
@@ -19,6 +19,7 @@ from haltline.streams.log_reader import LogReader
 from haltline.streams.policies import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
 from haltline.streams.policy_file import BadPolicy, parse_policy
 from haltline.streams.publish import publish
+from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -146,6 +147,26 @@ def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> No
         assert taken_away.policy == Policy()
     finally:
         source.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(lambda cluster: cluster.fail_next(ApiKey.FETCH, [29] * 3), id="is refused for a while"),
+        pytest.param(lambda cluster: (cluster.set_down(), cluster.set_up()), id="loses the broker for a while"),
+    ],
+)
+def test_the_topic_is_followed_on_when_a_worker(fault: Callable[[MockCluster], object]) -> None:
+    with MockCluster() as cluster:
+        cluster.create_topic(TOPICS.policies)
+        put(cluster.bootstrap, TOPICS.policies, document(2))
+        source = PolicyTopic(cluster.bootstrap, TOPICS.policies, fetch_wait_ms=10)
+        try:
+            fault(cluster)
+            put(cluster.bootstrap, TOPICS.policies, document(3))
+            assert version(next_of(source)) == 3, "and what was known already is not told again"
+        finally:
+            source.close()
 
 
 def published(bootstrap: str, text: str) -> Policy:
