@@ -69,6 +69,8 @@ def _named(act: Act) -> Iterator[str]:
         return
     for name in _ARG_NAMES:
         said = act.event.args.get(name)
+        if said is None:
+            continue
         for item in said if isinstance(said, list) else (said,):
             if isinstance(item, str) and 0 < len(item) <= 512 and "://" not in item and "\n" not in item:
                 yield canonical(item)

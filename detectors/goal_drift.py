@@ -149,6 +149,8 @@ def _trend(actions: Sequence[Entry]) -> tuple[float, float]:
     """Mean, and the change along the least-squares line from the first value to the last."""
     values: list[float] = [e[_ALIGNMENT] for e in actions]  # type: ignore[misc]  # an entry's own value is a float here
     n = len(values)
+    if not any(values):
+        return 0.0, 0.0
     return round(sum(values) / n, 9), round(sum(map(mul, _slope_weights(n), values)) * (n - 1), 9)
 
 
