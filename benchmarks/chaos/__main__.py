@@ -177,7 +177,7 @@ class Run:
         return False
 
     def settle(self) -> tuple[int, int, list[str]]:
-        """Wait until everyone is back and everything is committed; what is committed, what there is, who is not ready."""
+        """Wait until everyone is back and everything is committed; committed, in all, not ready."""
         watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
         deadline = time.monotonic() + _SETTLE_WITHIN_S
         while True:

@@ -52,7 +52,7 @@ class Log:
             "table": str(table),
             "flush_s": 0.1,
             "fetch_wait_ms": 10,
-            "session_timeout_s": 6.0,
+            "session_timeout_s": 4.0,
         }
         return AuditSettings(**(fields | more))  # type: ignore[arg-type]  # by name
 

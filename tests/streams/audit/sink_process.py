@@ -68,7 +68,7 @@ def main() -> int:
     parser.add_argument("--group", default="haltline-audit")
     parser.add_argument("--flush-s", type=float, default=0.2)
     parser.add_argument("--flush-rows", type=int, default=500)
-    parser.add_argument("--session-timeout-s", type=float, default=6.0)
+    parser.add_argument("--session-timeout-s", type=float, default=4.0)
     parser.add_argument("--hit", nargs=3, metavar=("STEP", "COMMIT", "SIGNAL"))
     parser.add_argument("--file-limit-bytes", type=int)
     given = parser.parse_args()

@@ -28,8 +28,6 @@ from tests.streams.audit.log import QUIET, Log, SinkProcess, assert_each_once, a
 from tests.streams.audit.sink_process import Step
 from tests.waiting import wait_until
 
-SESSION_TIMEOUT_S = 6.0
-
 
 @pytest.fixture
 def log(kafka: LocalKafka, kafka_topics: Topics) -> Iterator[Log]:
