@@ -1,6 +1,7 @@
 """The worker: sessions on the runtime."""
 
 import gc
+import sys
 import time
 from collections.abc import Callable
 
@@ -26,9 +27,11 @@ def run(settings: WorkerSettings, topics: Topics, follow: Callable[[Plugins], Po
         ValueError: the policy cannot be used.
 
     """
-    # Events hold no cycles and are freed by their reference counts; the states of many sessions live long, and
-    # each full collection walks all of them.
-    gc.set_threshold(50_000, 20, 100)
+    # Events and states hold no cycles and are freed by their reference counts. States live long, and a full
+    # collection walks all of them: it comes once in some hundred million events, not with every quarter more states.
+    gc.set_threshold(50_000, 20, 1000)
+    # The fetching thread waits for the interpreter so long at most while events are processed: 5 ms by default.
+    sys.setswitchinterval(0.0005)
     metrics = Metrics()
     overruns = metrics.children("detector_overruns_total")
     stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
