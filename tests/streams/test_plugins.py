@@ -1,23 +1,29 @@
 """Detectors of other packages, found as Python finds them: a package on the path, with its metadata."""
 
+import urllib.request
 from pathlib import Path
 from textwrap import dedent
 
 import orjson
 import pytest
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.cli.common import Exit
 from haltline.streams.core import Core
+from haltline.streams.local_system import health_url
 from haltline.streams.plugins import installed
 from haltline.streams.policy_file import BadPolicy, parse_policy
 from haltline.streams.sessions import SessionPipeline
 from tests.builders import T0_MS, event
+from tests.streams.running import running_worker
 from tests.streams.test_sessions import Counted, Raw, Sent
+from tests.waiting import wait_until
 
 DETECTOR = '''
 from dataclasses import dataclass
@@ -179,3 +185,37 @@ def test_the_name_of_a_built_in_detector_is_refused(site: Path) -> None:
     install(site, "evil_locks", DETECTOR, "cycle = evil_locks:TableLocks")
     with pytest.raises(ValueError, match=r"got 'cycle' from evil_locks:TableLocks of evil_locks 1.2"):
         Core(Policy(), installed())
+
+
+def test_a_worker_switches_off_a_slow_one_and_says_so(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = DETECTOR.replace("state.locks += 1", "import time; time.sleep(0.006); state.locks += 1")
+    install(site, "slow_locks", slow, "table_locks = slow_locks:TableLocks")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("rules:\n  table_locks: {mode: shadow}\n")
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        with running_worker(broker.bootstrap, tmp_path, "--policy", str(policy)) as worker:
+
+            def locks(session: str) -> None:
+                producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+                for second in range(40):
+                    lock = event(second, "lock_table", f"table=t{second}", session=session)
+                    producer.produce(Topics().actions, key=session, value=lock.to_json())
+                assert producer.flush(10) == 0
+
+            def counts(line: str) -> bool:
+                with urllib.request.urlopen(f"{health_url(worker)}/metrics", timeout=5) as page:
+                    return f"haltline_{line}" in page.read().decode().splitlines()
+
+            locks("s1")
+            wait_until(lambda: counts('detector_errors_total{detector="table_locks"} 1.0'), "it is switched off")
+            locks("s2")
+            wait_until(lambda: counts("sessions 2.0"), "further events are processed")
+            # Ten of a hundred calls may be slow. At the next one it was switched off, and that event is kept.
+            assert counts('detector_overruns_total{detector="table_locks"} 11.0')
+            assert counts('detector_errors_total{detector="table_locks"} 1.0')
+            assert counts('dead_letters_total{reason="detector_failed"} 1.0')
+            worker.require_running()
