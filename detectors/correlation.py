@@ -28,10 +28,13 @@ _GROUP, _SELECTION, _VALUE = 4, 5, 6
 _MAX_CHARS: Final = 96
 _MAX_EVIDENCE: Final = 16
 
-State = dict[str, list[Entry]]
-"""`matches`: `[time_ms, index, event_id, offset, group, selection, value]`, in the order in which they came. Plain
-JSON, so that the state of a rule that exists only in a policy needs no type to be read."""
+State = dict[str, Any]
+"""`rule`: a digest of what is looked for; `matches`: `[time_ms, index, event_id, offset, group, selection, value]`, in
+the order in which they came. Plain JSON, so that the state of a rule that exists only in a policy needs no type."""
+_RULE: Final = "rule"
 _MATCHES: Final = "matches"
+_MAX_VALUE: Final = 1e15
+"""A larger number does not count: sums must stay finite."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
@@ -41,10 +44,12 @@ class Correlated(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset(Kind)
     rule: ClassVar[Correlation]
     names: ClassVar[tuple[str, ...]]
+    looks_for: ClassVar[str]
+    """A digest: what was remembered of a rule that looked for something else says nothing."""
 
     def start(self) -> State:
         """No match yet."""
-        return {_MATCHES: []}
+        return {_RULE: self.looks_for, _MATCHES: []}
 
     def concerns(self, act: Act) -> bool:
         """Whatever one of the selections means."""
@@ -52,7 +57,9 @@ class Correlated(Detector[State]):
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Notes the matches of the event, and looks at those of the same groups."""
-        matches = state[_MATCHES]
+        if state[_RULE] != self.looks_for:
+            state.update(self.start())
+        matches: list[Entry] = state[_MATCHES]
         new = list(self._matches(act))
         matches += new
         del matches[:-MAX_ENTRIES]
@@ -70,16 +77,20 @@ class Correlated(Detector[State]):
                 group = self._group(act, finding)
                 if group is None:
                     continue
-                value: float | str = 0
-                if field is not None:
-                    said = _values(field, act, finding)
-                    if not said:
-                        continue
-                    value = said[0] if isinstance(said[0], (int, float)) else _short(said[0])
-                    if self.rule.type is not CorrelationType.VALUE_COUNT and isinstance(value, str):
-                        continue
+                value = 0 if field is None else self._measured(_values(field, act, finding))
+                if value is None:
+                    continue
                 yield entry(act, group, number, value)
                 break
+
+    def _measured(self, said: Sequence[str | float]) -> float | str | None:
+        """What is remembered of a field's value; None: it cannot be counted."""
+        if not said:
+            return None
+        if self.rule.type is CorrelationType.VALUE_COUNT:
+            return _short(str(said[0]))
+        number = said[0]
+        return float(number) if not isinstance(number, str) and abs(number) <= _MAX_VALUE else None
 
     def _group(self, act: Act, finding: Finding | None) -> str | None:
         """The values that are grouped by; None when one of them is not there."""
@@ -133,7 +144,14 @@ class Correlated(Detector[State]):
 
 def detector_of(rule: Correlation) -> type[Detector[Any]]:
     """The detector of one rule."""
-    said = {"id": rule.rule_id, "rule": rule, "names": tuple(rule.select), "__doc__": rule.title or rule.name}
+    looks_for = rule.model_dump_json(include={"type", "select", "group_by", "condition"})
+    said = {
+        "id": rule.rule_id,
+        "rule": rule,
+        "names": tuple(rule.select),
+        "looks_for": blake2b(looks_for.encode(), digest_size=6).hexdigest(),
+        "__doc__": rule.title or rule.name,
+    }
     return type(f"Correlated_{rule.name}", (Correlated,), said)
 
 

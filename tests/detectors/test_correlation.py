@@ -255,6 +255,24 @@ def test_the_finding_names_its_evidence_and_what_was_counted() -> None:
     assert finding.target == "table=t20"
 
 
+def test_a_rule_that_looks_for_something_else_begins_anew_and_another_status_does_not() -> None:
+    before = policy(rule(type="value_count", condition={"gte": 3, "field": "target"}))
+    state = run(before, exports(0, 1))[-1].state
+    trusted = policy(rule(type="value_count", condition={"gte": 3, "field": "target"}, status="stable"))
+    other = policy(rule(type="value_sum", condition={"gte": 3, "field": "args.n"}))
+    for document, found in ((trusted, 1), (other, 0)):
+        outcome = Core(document).on_event(state_codec.decode(state_codec.encode(state)), exports(2, args={"n": 1})[0])
+        assert outcome.failures == ()
+        assert len(outcome.detections) == found
+
+
+@pytest.mark.parametrize("n", [2**60, 1e300, True, "5", None, [5]])
+def test_what_is_no_number_of_a_sensible_size_is_not_added(n: object) -> None:
+    document = policy(rule(type="value_sum", select={"all": {}}, condition={"gte": 1, "field": "args.n"}))
+    (outcome,) = run(document, [event(0, "put", args={"n": n})], restart=True)
+    assert outcome.detections == ()
+
+
 def test_what_is_remembered_is_bounded() -> None:
     document = policy(rule(timespan="30d", condition={"gte": 127}, group_by=["target"]))
     core, state = Core(document), SessionState("s1")
