@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from haltline.detectors import classify, progress
+from haltline.detectors import classify, file_access, progress
 from haltline.detectors.calls import Call, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.errors import Normalization, error_key
+from haltline.detectors.file_access import Access
 from haltline.detectors.fingerprint import fingerprint
 from haltline.detectors.lazy import lazy
 from haltline.detectors.recall import Again
@@ -158,14 +159,25 @@ class Act:
     @lazy
     def fingerprint(self) -> str:
         """Equal for the same call with the same arguments, but for what varies by itself."""
-        return self.call.fingerprint if self.call is not None else fingerprint(self.event, self.action, self.tool)
+        if self.call is None:
+            return fingerprint(self.event, self.action, self.tool)
+        self._require_recalled("the fingerprint of a result")
+        return self.call.fingerprint
 
     @lazy
     def again(self) -> Again | None:
         """What is known of the same call made before, once what came of this one is known; None: it is new."""
-        if not self.recalled:
-            raise RuntimeError("Act.again: wanted a detector that says `recalls = True`, came one that does not")
+        self._require_recalled("whether a call was made before")
         return self.calls.recall.look(self)
+
+    def _require_recalled(self, what: str) -> None:
+        if not self.recalled:
+            raise RuntimeError(f"{what}: wanted a detector that says `recalls = True`, came one that does not")
+
+    @lazy
+    def accesses(self) -> tuple[Access, ...]:
+        """Which files an attempt looks at and which it changes."""
+        return file_access.accesses(self)
 
     def error_key(self, level: Normalization) -> str:
         """The error in its normal form; empty when the call did not fail, or said nothing of why."""

@@ -6,14 +6,16 @@ without a known ending (`cat Makefile.local2`); in a pipe through `xargs`, the n
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from haltline.detectors.act import Act
 from haltline.detectors.commands.invocation import STDIN, Invocation
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell import invocations
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
+
+if TYPE_CHECKING:
+    from haltline.detectors.act import Act
 
 MAX_ACCESSES = 64
 """Of one action."""
@@ -43,7 +45,7 @@ class Access(NamedTuple):
     changes: bool
 
 
-def accesses(act: Act) -> tuple[Access, ...]:
+def accesses(act: "Act") -> tuple[Access, ...]:
     """What an attempt touches, each path once; where it is looked at and changed, the change counts."""
     found: dict[str, bool] = {}
     changes = act.effect in _EFFECTS_CHANGE and not act.runs
@@ -59,7 +61,7 @@ def accesses(act: Act) -> tuple[Access, ...]:
     return tuple(Access(path, changed) for path, changed in found.items() if path)[:MAX_ACCESSES]
 
 
-def _named(act: Act) -> Iterator[str]:
+def _named(act: "Act") -> Iterator[str]:
     """Paths that the event names: as targets, or, of a tool that runs nothing, as arguments."""
     for target in act.event.targets:
         kind, equals, value = target.partition("=")

@@ -26,7 +26,7 @@ from pydantic import Field
 from haltline.detectors import scope
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.file_access import accesses, is_path
+from haltline.detectors.file_access import is_path
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
@@ -100,7 +100,7 @@ class ScopeCreep(Detector[State]):
         own = act.calls.belongings.own
         worst: Finding | None = None
         crept = False
-        for whole, changes in accesses(act):
+        for whole, changes in act.accesses:
             path = whole[:_MAX_PATH_CHARS]
             if scope.is_incidental(path, changes=changes):
                 continue

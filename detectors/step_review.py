@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from haltline.detectors import scope
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.file_access import Access, accesses
+from haltline.detectors.file_access import Access
 from haltline.detectors.review import reading
 from haltline.detectors.review.rules import SETS, BuiltIn, CustomRule, RuleSet, targets_of, verdicts
 from haltline.detectors.review.scoring import (
@@ -82,6 +82,7 @@ class StepReview(Detector[State]):
 
     id: ClassVar[str] = "step_review"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
+    recalls: ClassVar[bool] = True
 
     medium_risk: _Risk = 0.6
     """Risk from 0 to 1, from which on an action is of medium risk."""
@@ -224,7 +225,7 @@ class StepReview(Detector[State]):
         globs = (*self.expected_paths, *state.expected)
         if not globs and (category in (Category.READ, Category.UNKNOWN) or not reading.may_be_critical(act)):
             return (), False
-        accessed = accesses(act)
+        accessed = act.accesses
         outside = bool(globs) and any(
             not scope.is_incidental(path, changes=changes)
             and not scope.in_scope(path, globs, changes=changes)
