@@ -20,7 +20,7 @@ from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.schemas.policy import Policy
 from haltline.streams.core import Core
 from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable
-from haltline.streams.policy_file import BadPolicy, load_policy, parse_policy
+from haltline.streams.policy_file import BadPolicy, in_vain, load_policy, parse_policy
 from haltline.streams.settings import ClientSetting
 
 DEFAULT_NAME: Final = Policy().name
@@ -104,8 +104,13 @@ class _Followed:
         raise NotImplementedError
 
     def _accept(self, policy: Policy, source: str) -> None:
-        self._news.append(Core(policy, self._plugins))
+        self._news.append(self._core(policy))
         log.info("policy: %s version %d is in force from now on (%s)", policy.name, policy.version, source)
+
+    def _core(self, policy: Policy) -> Core:
+        for line in in_vain(policy, self._plugins):
+            log.warning("policy: %s version %d: %s", policy.name, policy.version, line)
+        return Core(policy, self._plugins)
 
     def _refuse(self, detail: str, record: PolicyRecord | None = None) -> None:
         self._news.append(Refusal(detail, record))
@@ -127,7 +132,7 @@ class PolicyFile(_Followed):
         self._path = path
         self._wake = threading.Event()
         self._read = self._seen = self._stat()
-        self.core = Core(load_policy(path, plugins), plugins)
+        self.core = self._core(load_policy(path, plugins))
         self._thread.start()
 
     def look(self) -> None:
@@ -216,7 +221,7 @@ class PolicyTopic(_Followed):
                     log.warning("policy: passed over at the start: %s", bad)
         if refused is not None and policy is None:
             raise refused
-        return Core(policy or Policy(name=self._name), self._plugins)
+        return self._core(policy or Policy(name=self._name))
 
     def _look(self) -> None:
         try:

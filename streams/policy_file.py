@@ -15,7 +15,6 @@ from haltline.schemas.policy import Policy
 from haltline.schemas.wire import VERSION
 from haltline.streams import presets
 from haltline.streams.core import Core
-from haltline.streams.plugins import installed
 from haltline.streams.rules import without_effect
 
 MAX_CHARS = 1024 * 1024
@@ -66,9 +65,9 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
     return policy
 
 
-def in_vain(policy: Policy) -> list[str]:
+def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
     """What overrides of a policy say although it would need an exemption, one line for each."""
-    return without_effect(policy, catalogue(policy, installed()))
+    return without_effect(policy, catalogue(policy, plugins))
 
 
 def _read(text: str, source: str) -> tuple[yaml.Node | None, dict[str, Any]]:

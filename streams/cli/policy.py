@@ -56,10 +56,11 @@ def check(file: Document, as_json: AsJson = False) -> None:
 
     Example: haltline policy check policy.yaml
     """
-    from haltline.streams.policy_file import in_vain  # noqa: PLC0415  # brings every detector
+    from haltline.streams.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy_file import in_vain  # noqa: PLC0415  # as above
 
     policy = read_policy(file)
-    vain = in_vain(policy)
+    vain = in_vain(policy, installed())
     if as_json:
         print_json({"name": policy.name, "version": policy.version, "in_vain": vain})
     else:
@@ -88,6 +89,7 @@ def publish(
     Example: haltline policy publish policy.yaml --by ada --reason 'clean-up of staging is over'
     """
     from haltline.streams import publish as publishing  # noqa: PLC0415  # brings every detector
+    from haltline.streams.plugins import installed  # noqa: PLC0415  # as above
     from haltline.streams.policy_file import BadPolicy, in_vain  # noqa: PLC0415  # as above
 
     policy = read_policy(file)
@@ -110,7 +112,7 @@ def publish(
         )
     else:
         say(f"policy {policy.name}, version {policy.version}, is at {topic} {place.partition}:{place.offset}")
-    for line in in_vain(policy):
+    for line in in_vain(policy, installed()):
         say_error(f"{file}: {line}")
 
 

@@ -84,6 +84,13 @@ def test_a_file_that_changed_is_read_again_and_a_bad_one_is_refused_with_its_lin
         source.close()
 
 
+def test_what_a_policy_says_in_vain_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("overrides: [{agent: a, rules: {cycle: {mode: shadow}}}]", encoding="utf-8")
+    PolicyFile(file).close()
+    assert "overrides.0.rules.cycle.mode: shadow is looser than enforce, which holds" in caplog.text
+
+
 def test_a_file_is_read_at_once_when_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("version: 1\n", encoding="utf-8")
