@@ -31,7 +31,7 @@ class Detector(ABC, Generic[State]):
     reads: ClassVar[frozenset[Kind]]
     """The kinds of event that it is called with."""
     recalls: ClassVar[bool] = False
-    """It asks for `Act.again`, or for the fingerprint of a result: then calls are remembered by theirs, which costs time."""
+    """It asks for `Act.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
 
     @abstractmethod
     def start(self) -> State:
