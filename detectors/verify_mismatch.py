@@ -107,12 +107,18 @@ class VerifyMismatch(Detector[State]):
             found = act.head
         if makes:
             _claim(claims, act.head, act, made=True)
-        return self._found(act, found, claims[found]) if found else None
+        if not found:
+            return None
+        claim = claims[found] = claims.pop(found)
+        return self._found(act, found, claim)
 
     def _forget(self, claims: dict[str, Claim], index: int) -> None:
-        """Drops claims that lie too far back."""
+        """Drops claims that lie too far back; the one not touched for the longest time comes first."""
         oldest = index - self.last_actions
-        for target in [t for t, c in claims.items() if c.rows[-1][INDEX] <= oldest]:  # type: ignore[operator]  # an int
+        while claims:
+            target = next(iter(claims))
+            if int(claims[target].rows[-1][INDEX]) > oldest:
+                return
             del claims[target]
 
     def near(self, state: State) -> float:
@@ -178,7 +184,7 @@ def _seen(claims: dict[str, Claim], act: Act) -> str:
             claims.pop(act.head)  # it is so
             return ""
         return act.head
-    return next((t for t, c in claims.items() if not c.made and _lists(t, output)), "")
+    return next((t for t, c in claims.items() if not c.made and _lists(t, output)), "") if output else ""
 
 
 def _may_be_anew(target: str, claim: Claim, act: Act) -> bool:
