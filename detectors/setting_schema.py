@@ -40,10 +40,10 @@ def schema_of(detector: type[Detector[Any]]) -> JsonObject:
     return schema
 
 
-def descriptions(detector: type[Detector[Any]]) -> dict[str, str]:
-    """By setting: the text that stands below it in its source."""
+def descriptions(described: type) -> dict[str, str]:
+    """By field of a class: the text that stands below it in its source."""
     # pydantic reads them too, but when the class is made: a tenth of a second for every process that imports it.
-    (tree,) = ast.parse(dedent(inspect.getsource(detector))).body
+    (tree,) = ast.parse(dedent(inspect.getsource(described))).body
     return {
         said.target.id: inspect.cleandoc(below.value.value)
         for said, below in pairwise(tree.body if isinstance(tree, ast.ClassDef) else [])

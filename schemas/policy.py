@@ -39,15 +39,20 @@ class Tool(_Part):
     """What is known of the tools whose name matches a glob (case is ignored)."""
 
     match: Name
+    """A glob over names of tools."""
     effect: Effect | None = None
+    """What it does; left out: what is known of it otherwise. A producer's hint never lowers it."""
     reading: Reading = Reading.PLAIN
+    """How its arguments are read."""
 
 
 class Rule(_Part):
     """How one detector is set, and what its findings lead to."""
 
     enabled: bool = True
+    """Off: it is not looked for."""
     mode: Mode = Mode.ENFORCE
+    """shadow: only record; warn: a nudge at most; enforce. Left out: the rule's default."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """The detector's own settings; left out: its defaults."""
     levels: dict[Severity, Level] = Field(default_factory=dict)
@@ -60,6 +65,7 @@ class Exemption(_Part):
     by: Annotated[str, Field(min_length=1, max_length=256)]
     """Who allows it: a person's name."""
     reason: Annotated[str, Field(min_length=1, max_length=4096)]
+    """Why, for the audit and for whoever reads it later."""
     expires: EpochMs
     """From then on, by the sessions' event time, the whole override no longer holds."""
 
@@ -72,9 +78,13 @@ class Override(_Part):
     """
 
     agent: Name = "*"
+    """A glob over ids of agents."""
     session: Name = "*"
+    """A glob over ids of sessions."""
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)]
+    """By detector id, as the document's own."""
     exemption: Exemption | None = None
+    """Without one it can only be stricter."""
 
 
 class Preset(StrEnum):
@@ -102,8 +112,11 @@ class Policy(Record):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     v: int = 1
+    """The version of this format."""
     name: Id = "default"
+    """Under which it is published, and followed by workers."""
     version: Annotated[int, Field(ge=0)] = 1
+    """Named in every decision, so each published document has its own."""
     preset: Preset | None = None
     """What to begin with; spelled out into the rules when the document is loaded."""
     tools: Annotated[tuple[Tool, ...], Field(max_length=MAX_ENTRIES)] = ()
@@ -115,6 +128,7 @@ class Policy(Record):
     correlations: Annotated[tuple[Correlation, ...], Field(max_length=MAX_CORRELATIONS)] = ()
     """Rules of the policy's own, over several events or findings of a session."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=MAX_ENTRIES)] = ()
+    """Other rules for some agents or sessions."""
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0
     """A rule does not repeat a decision of the same level within this time, unless it is a refusal."""
     kill_grace_s: Annotated[float, Field(ge=0, le=86_400)] = 10.0

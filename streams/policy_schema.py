@@ -6,10 +6,11 @@ from typing import Any
 from haltline.detectors import ALL
 from haltline.detectors.base import Detector
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
-from haltline.detectors.setting_schema import schema_of
+from haltline.detectors.setting_schema import descriptions, schema_of
 from haltline.interventions.defaults import default_level, default_mode
+from haltline.schemas.correlation import Correlation, Selection
 from haltline.schemas.findings import Severity
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Exemption, Override, Policy, Published, Rule, Tool
 from haltline.schemas.record import JsonObject
 
 
@@ -28,6 +29,9 @@ def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "haltline policy"
     definitions = schema["$defs"]
+    _describe(schema, Policy)
+    for model in (Tool, Rule, Override, Exemption, Published, Correlation, Selection):
+        _describe(definitions[model.__name__], model)
     any_rule = definitions.pop("Rule")
     detectors = (*ALL, *(plugins.find(name) for name in plugins.ids))
     rules = {detector.id: _rule(any_rule, detector, definitions) for detector in detectors}
@@ -40,6 +44,11 @@ def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
         holder["properties"]["rules"].pop("propertyNames", None)
     schema["properties"]["v"]["const"] = 1
     return schema
+
+
+def _describe(schema: JsonObject, model: type) -> None:
+    for name, text in descriptions(model).items():
+        schema["properties"][name]["description"] = text
 
 
 def _rule(any_rule: JsonObject, detector: type[Detector[Any]], definitions: JsonObject) -> JsonObject:

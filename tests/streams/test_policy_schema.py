@@ -47,6 +47,13 @@ def test_every_setting_of_every_rule_is_described(rule: str) -> None:
         assert ("x-unit" in setting) == name.endswith(("_s", "_per_min", "_tokens")), name
 
 
+def test_the_parts_of_a_document_are_described() -> None:
+    for name, place in {"Policy": SCHEMA, **{n: SCHEMA["$defs"][n] for n in ("Tool", "Override", "Exemption")}}.items():
+        unsaid = [field for field, said in place["properties"].items() if not said.get("description")]
+        assert not unsaid, f"{name}: wanted a text below each field"
+    assert SCHEMA["properties"]["cooldown_s"]["description"].startswith("A rule does not repeat a decision")
+
+
 VALUES: st.SearchStrategy[Any] = st.one_of(
     st.integers(-2, 40),
     st.sampled_from([10**6, 10**9, 3.0, 0.5, 1.5, -0.5, "3", "medium", "jaccard", True, None, "", [], {}]),
