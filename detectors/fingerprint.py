@@ -6,6 +6,7 @@ out: of one that changes something every other value counts, and two texts that 
 digest of the whole. Of a result: times, durations, addresses and ids; other numbers are progress.
 """
 
+import json
 import re
 from datetime import datetime
 from functools import lru_cache
@@ -95,11 +96,18 @@ def fingerprint(event: ActionEvent, action: str, tool: Tool) -> str:
         plain = value if closely else _plain(value, runs=runs, about=sort == "about")
         cleaned = cleaned or plain is not value
         kept[name] = plain
-    data = orjson.dumps(kept or args, option=orjson.OPT_SORT_KEYS)
+    data = _json(kept or args)
     if args_digest and (_CUT in data or _CUT_IN_TRACES in data):
         return digest(action.encode() + args_digest.encode())
     found = digest(action.encode() + data)
-    return f"{found}.{digest(orjson.dumps(args, option=orjson.OPT_SORT_KEYS))[:6]}" if cleaned and runs else found
+    return f"{found}.{digest(_json(args))[:6]}" if cleaned and runs else found
+
+
+def _json(value: JsonObject) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # a whole number of more than 64 bits is good JSON, and orjson does not write it
+        return json.dumps(value, sort_keys=True).encode()
 
 
 def digest(data: bytes) -> str:

@@ -10,7 +10,6 @@ class SessionMeter:
     """A `sessions.Meter` over Prometheus metrics; holds the children that the hot path needs."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._events = metrics.children("events_processed_total")
         self._findings = metrics.children("findings_total")
         self._decisions = metrics.children("decisions_total")
         self._errors = metrics.children("detector_errors_total")
@@ -20,10 +19,6 @@ class SessionMeter:
         self._sessions = metrics.gauge("sessions")
         self._policy = metrics.gauge("policy_version")
         self._refused = metrics.counter("policies_refused_total")
-
-    def events(self, topic: str, partition: int, count: int) -> None:  # noqa: ARG002 - per partition there is the lag
-        """Counts records that were taken in."""
-        self._events[(topic,)].inc(count)
 
     def finding(self, finding: Finding) -> None:
         """Counts a finding."""

@@ -37,10 +37,6 @@ class Sender(Protocol):
 class Meter(Protocol):
     """What is counted on the way; the worker's is a WorkerMetrics."""
 
-    def events(self, topic: str, partition: int, count: int) -> None:
-        """Records that were taken in."""
-        ...
-
     def finding(self, finding: Finding) -> None:
         """A finding of a detector."""
         ...
@@ -125,7 +121,6 @@ class SessionPipeline:
                 self._bury(record, bad.reason, bad.detail)
         if records[0].topic == self._topics.actions:
             self._follow_time(records)
-        self._metrics.events(records[0].topic, records[0].partition, len(records))
 
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)

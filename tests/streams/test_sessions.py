@@ -60,9 +60,6 @@ class Counted:
     told: list[str] = field(default_factory=list)
     policies: list[tuple[str, int]] = field(default_factory=list)
 
-    def events(self, topic: str, partition: int, count: int) -> None:
-        self.told.append(f"{count} events of {topic} {partition}")
-
     def finding(self, finding: Finding) -> None:
         self.told.append(f"finding {finding.code}")
 
