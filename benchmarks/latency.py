@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import orjson
@@ -13,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from benchmarks import processes
 from benchmarks.cluster import PARTITIONS, QUIET, Cluster
 from benchmarks.load import Load, generate
+from benchmarks.rules import CORE, document
 from haltline.schemas.topics import Topics
 from haltline.streams.children import Child, Children
 
@@ -39,7 +41,7 @@ class Latency:
 
 
 def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, rounds: int = 2) -> list[Latency]:
-    """Echo and worker in turns, so that both see the same moods of the machine; one Latency of each."""
+    """Echo and worker (with the first rules) in turns, so that both see the same moods of the machine; one of each."""
     topics = Topics(f"latency{rate}.")
     group = f"latency{rate}"
     cluster.make_topics(topics, f"{group}-sessions-changelog")
@@ -47,9 +49,9 @@ def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, 
     echo_from = f"{topics.prefix}echo-in"
     for name in (echo_to, echo_from):
         cluster.make_topic(name)
-    worker = processes.start(
-        children, group, processes.WORKER, processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
-    )
+    arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
+    arguments += ["--policy", str(document(CORE, Path("build")))]
+    worker = processes.start(children, group, processes.WORKER, arguments)
     echo_arguments = ["--bootstrap", cluster.bootstrap, "--source", echo_from, "--target", echo_to]
     echo = processes.start(
         children, f"{group}-echo", "benchmarks.engines.echo", [*echo_arguments, "--group", f"{group}-echo"]
