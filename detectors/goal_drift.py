@@ -29,8 +29,6 @@ from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_ALIGNMENT = 4
-"""Where an entry has how well the action fits the goal."""
 _MAX_GOAL_CHARS = 8192
 _MAX_GOALS = 16
 _MAX_WORDS = 256
@@ -56,6 +54,8 @@ class State:
     goals: list[list[str]] = field(default_factory=list)
     """By paragraph: its words."""
     actions: list[Entry] = field(default_factory=list)
+    alignments: list[float] = field(default_factory=list)
+    """Of each action: how well it fits the goal. A list of its own, for it is gone through with every action."""
     told: bool = False
 
 
@@ -98,7 +98,7 @@ class GoalDrift(Detector[State]):
         if act.event.kind is Kind.SESSION_STARTED:
             if act.event.task is not None:
                 state.goals = _goals(act.event.task.goal)
-                state.actions, state.told = [], False
+                state.actions, state.alignments, state.told = [], [], False
             return None
         if not state.goals:
             return None
@@ -106,21 +106,22 @@ class GoalDrift(Detector[State]):
         if len(words) < _MIN_WORDS:
             return None
         alignment = round(max(self._alike(words, goal) for goal in state.goals), 6)
-        state.actions.append(entry(act, alignment))
-        del state.actions[: -self.window]
+        state.actions.append(entry(act))
+        state.alignments.append(alignment or 0.0)  # the one zero, which most are
+        del state.actions[: -self.window], state.alignments[: -self.window]
         return self._look(state, act)
 
     def near(self, state: State) -> float:
         """How much the alignment has fallen, to what is a finding."""
         if len(state.actions) < self.min_actions:
             return 0.0
-        mean, change = _trend(state.actions)
+        mean, change = _trend(state.alignments)
         return min(1.0, max(0.0, change / self.change)) if mean < self.mean else 0.0
 
     def _look(self, state: State, act: Act) -> Finding | None:
         if len(state.actions) < self.min_actions:
             return None
-        mean, change = _trend(state.actions)
+        mean, change = _trend(state.alignments)
         if mean >= self.mean or change >= self.change:
             state.told = False
             return None
@@ -145,9 +146,8 @@ class GoalDrift(Detector[State]):
         return common / min(len(words), len(goal))
 
 
-def _trend(actions: Sequence[Entry]) -> tuple[float, float]:
+def _trend(values: Sequence[float]) -> tuple[float, float]:
     """Mean, and the change along the least-squares line from the first value to the last."""
-    values: list[float] = [e[_ALIGNMENT] for e in actions]  # type: ignore[misc]  # an entry's own value is a float here
     n = len(values)
     if not any(values):
         return 0.0, 0.0

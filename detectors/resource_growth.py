@@ -146,8 +146,10 @@ class ResourceGrowth(Detector[State]):
                 state.limits = {name: declared[name] for name in FLOORS if declared.get(name, 0) > 0}
             return None
         _step(state, act)
-        row, totals, floors = self._row(state, act), state.totals, self._floor_at
-        last = state.rows[-2] if len(state.rows) > 1 else None
+        rows, totals, floors = state.rows, state.totals, self._floor_at
+        row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(state)
+        row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
+        last = rows[-2] if len(rows) > 1 else None
         worst: Finding | None = None
         for at, amount in _amounts(act):
             now, before = amount, row[at]
@@ -177,17 +179,10 @@ class ResourceGrowth(Detector[State]):
         """The floors by the place in a row."""
         return {at: self.floors[name] for at, name in enumerate(RESOURCES, _FIRST)}
 
-    def _row(self, state: State, act: Act) -> Row:
-        """The row of the step that the act is part of."""
-        rows = state.rows
-        if not rows or rows[-1][INDEX] != state.step:
-            row: Row = [act.time_ms, state.step, act.event.event_id, act.offset, *_NOTHING]
-            rows.append(row)
-            if len(rows) > self.window + _MORE_STEPS:
-                del rows[0]
-            return row
-        row = rows[-1]
-        row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
+    def _next_row(self, state: State) -> Row:
+        row: Row = [0, state.step, "", 0, *_NOTHING]
+        state.rows.append(row)
+        del state.rows[: -(self.window + _MORE_STEPS)]
         return row
 
     def _points(self, state: State, at: int) -> list[Point]:

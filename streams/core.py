@@ -79,6 +79,9 @@ class SessionState:
     standing: Standing = field(default_factory=Standing)
 
 
+_NOWHERE = Position("", 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A detector that raised: never the same as one that found nothing."""
@@ -154,7 +157,7 @@ class Core:
             state.agent_id = event.agent_id
 
         watch = self._watch_at(event, state.clock_ms) if self.policy.overrides else self._default
-        act = self._act(state, event, at, watch)
+        act = self._act(state, event, at or _NOWHERE, watch)
         standing = state.standing
         was_killed = standing.killed
         findings: Sequence[Finding] = ()
@@ -213,7 +216,7 @@ class Core:
             return Outcome(state)
         return Outcome(state, control=control_record(state.session_id, state.agent_id, killed, feedback.decided_at))
 
-    def _act(self, state: SessionState, event: ActionEvent, at: Place | None, watch: _Watch) -> Act:
+    def _act(self, state: SessionState, event: ActionEvent, at: Place, watch: _Watch) -> Act:
         calls = state.calls
         phase, call = calls.phase(event)
         act = Act(
@@ -222,9 +225,9 @@ class Core:
             phase=phase,
             call=call,
             calls=calls,
-            topic=at.topic if at is not None else "",
-            partition=at.partition if at is not None else 0,
-            offset=at.offset if at is not None else 0,
+            topic=at.topic,
+            partition=at.partition,
+            offset=at.offset,
             recalled=watch.recalled,
         )
         if state.standing.batches and act.is_attempt and act.destroys:

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Protocol
 
 from haltline.interventions.controller import scope_control
@@ -70,6 +71,7 @@ class Meter(Protocol):
         ...
 
 
+_TIMESTAMP = attrgetter("timestamp")
 CLOCKS_DIFFER_MS = 3_600_000
 """How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
 
@@ -124,30 +126,24 @@ class SessionPipeline:
 
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)
-        key, state = self._session(event.session_id, record)
+        state = self._session(event.session_id, record)
         outcome = self._core.on_event(state, event, record)
         if outcome.follows:
             self._emit(outcome, record)
-        self._keep(key, outcome.state, record)
 
     def _command(self, record: RawRecord) -> None:
         command = wire.decode(Command, record.value)
         if command.scope is not ScopeKind.SESSION:
             self._scope_command(command)
             return
-        key, state = self._session(command.id, record)
-        outcome = self._core.on_command(state, command, record)
-        self._emit(outcome, record)
-        self._keep(key, outcome.state, record)
+        self._emit(self._core.on_command(self._session(command.id, record), command, record), record)
 
     def _feedback(self, record: RawRecord) -> None:
         feedback = wire.decode(Feedback, record.value)
-        key, state = self._session(feedback.session_id, record)
-        outcome = self._core.on_feedback(state, feedback, record)
+        outcome = self._core.on_feedback(self._session(feedback.session_id, record), feedback, record)
         if outcome.control is not None and feedback.stage is Stage.STOPPED and feedback.decided_at is not None:
             self._metrics.stopped((self._now_ms() - feedback.decided_at) / 1000)
         self._emit(outcome, record)
-        self._keep(key, outcome.state, record)
 
     def changed(self) -> Iterable[Change]:
         """The states that changed since the last call, encoded.
@@ -199,7 +195,8 @@ class SessionPipeline:
         self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
         self._metrics.policy(core.policy.name, core.policy.version)
 
-    def _session(self, session_id: str, record: RawRecord) -> tuple[bytes, SessionState | None]:
+    def _session(self, session_id: str, record: RawRecord) -> SessionState:
+        """The session's state, which the record is about to change."""
         key = session_id.encode()
         held = self._live.get(key)
         wanted = held.partition if held is not None else partition_of(session_id, self._partitions)
@@ -207,24 +204,19 @@ class SessionPipeline:
             # On another partition than its commands and its control entry: a kill would not reach it.
             detail = f"session {session_id!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
+        self._changed[key] = wanted
         if held is not None:
-            return key, held.state
-        data = self._load(key)
-        return key, None if data is None else state_codec.decode(data)
-
-    def _keep(self, key: bytes, state: SessionState, record: RawRecord) -> None:
-        held = self._live.get(key)
-        if held is None:
-            self._live[key] = _Held(record.partition, state)
-        else:
-            held.state = state
             self._live.move_to_end(key)  # touched last
-        self._changed[key] = record.partition
+            return held.state
+        data = self._load(key)
+        state = SessionState(session_id) if data is None else state_codec.decode(data)
+        self._live[key] = _Held(wanted, state)
+        return state
 
     def _follow_time(self, records: Sequence[RawRecord]) -> None:
         """The log's own time: an agent's clock may be days off. It never runs ahead of our clock."""
         now_ms = self._now_ms()
-        latest_ms = max(record.timestamp for record in records)
+        latest_ms = max(map(_TIMESTAMP, records))
         if latest_ms > now_ms:
             known = (record.timestamp for record in records if record.timestamp <= now_ms + CLOCKS_DIFFER_MS)
             latest_ms = min(max(known, default=0), now_ms)
