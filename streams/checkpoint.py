@@ -36,9 +36,9 @@ from haltline.streams.changelog import EPOCH_HEADER, RawRecord, Slice
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Change, PipelineFactory
 
-_HOLD_LOOP_S: Final = 0.005
+_HOLD_LOOP_S: Final = 0.002
 """How long the encoding and sending of states may keep micro-batches waiting, at a time."""
-_LOOK_EVERY: Final = 32
+_LOOK_EVERY: Final = 16
 _IDLE_AT_A_TIME: Final = 1000
 """How many idle states of a partition one checkpoint drops: some 50 ms of looking at them."""
 

@@ -29,7 +29,8 @@ def run(settings: WorkerSettings, topics: Topics, follow: Callable[[Plugins], Po
     """
     # Events and states hold no cycles and are freed by their reference counts. States live long, and a full
     # collection walks all of them: it comes once in some hundred million events, not with every quarter more states.
-    gc.set_threshold(50_000, 20, 1000)
+    # The others walk what is new, some milliseconds at a time.
+    gc.set_threshold(10_000, 10, 5000)
     # The fetching thread waits for the interpreter so long at most while events are processed: 5 ms by default.
     sys.setswitchinterval(0.0005)
     metrics = Metrics()
