@@ -50,4 +50,4 @@ def test_a_sample_without_a_line_is_reported_as_of_line_0() -> None:
     sampler = Sampler()
     sampler._take(0, FrameWithoutALine())  # type: ignore[arg-type]  # real frames cannot be made
     _, details = texts(orjson.loads(sampler.as_json()), {"main": 0.5}, 1)
-    assert details.startswith("own time by line\n100.0%  test_profiling.py:0  \n")
+    assert details.splitlines()[1].strip().endswith("test_profiling.py:0")  # below the name of the clone, perhaps
