@@ -36,7 +36,7 @@ from haltline.streams.changelog import EPOCH_HEADER, RawRecord, Slice
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Change, PipelineFactory
 
-_HOLD_LOOP_S: Final = 0.002
+_HOLD_LOOP_S: Final = 0.001
 """How long the encoding and sending of states may keep micro-batches waiting, at a time."""
 _LOOK_EVERY: Final = 16
 _IDLE_AT_A_TIME: Final = 1000
@@ -99,6 +99,7 @@ class Checkpointer:
         self._handed_out: dict[bytes, bytes | None] = {}
         self._here: Slice | None = None
         self._turn = asyncio.Lock()
+        self._pause_s = 0.0
         self._pipeline = factory(self._load, outbox)
 
     def process(self, records: Sequence[RawRecord], acknowledge: Callable[[], object]) -> None:
@@ -113,8 +114,12 @@ class Checkpointer:
         self._processed.append(_Processed(partition, acknowledge))  # 2
         self._outbox.poll()
 
-    async def checkpoint(self) -> Written:
-        """Make what was processed durable, and commit it. Raises DeliveryFailed and ForeignWrite."""
+    async def checkpoint(self, *, pause_s: float = 0.0) -> Written:
+        """Make what was processed durable, and commit it. Raises DeliveryFailed and ForeignWrite.
+
+        `pause_s` is left to events after each stretch of work; a call without it hurries the one before.
+        """
+        self._pause_s = pause_s
         async with self._turn:
             started = time.perf_counter()
             work = _Work()
@@ -156,9 +161,7 @@ class Checkpointer:
             changes.append(change)
             self._handed_out[change[1]] = change[2]
             if work.is_long():
-                work.end()
-                await asyncio.sleep(0)
-                work.begin()
+                await self._rest(work)
         work.end()
 
     def _idle(self, part: Slice) -> Iterator[Change]:
@@ -191,11 +194,14 @@ class Checkpointer:
             state_bytes += len(key) + len(value or b"")
             if work.is_long():
                 self._outbox.poll()
-                work.end()
-                await asyncio.sleep(0)
-                work.begin()
+                await self._rest(work)
         work.end()
         return state_bytes
+
+    async def _rest(self, work: "_Work") -> None:
+        work.end()
+        await asyncio.sleep(self._pause_s)
+        work.begin()
 
 
 def _overdue(owned: Iterable[Slice]) -> list[Change]:
