@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from haltline.detectors.base import Detector
+from haltline.detectors.behavioral_drift import BehavioralDrift
 from haltline.detectors.budget import Budget
 from haltline.detectors.combination import Combination
 from haltline.detectors.context_thrash import ContextThrash
@@ -32,6 +33,7 @@ from haltline.detectors.verify_mismatch import VerifyMismatch
 from haltline.schemas.policy import Policy, Rule
 
 ALL: tuple[type[Detector[Any]], ...] = (
+    BehavioralDrift,
     Budget,
     ContextThrash,
     Cycle,

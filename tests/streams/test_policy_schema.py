@@ -147,7 +147,7 @@ def test_regulated_is_stricter_than_standard(rule: str) -> None:
     detector = BY_ID[rule]
     ours, standard = (rule_of(parse_policy(f"{{preset: {p}}}"), detector, ()) for p in ("regulated", "standard"))
     assert ours.enabled
-    assert ours.mode is (Mode.WARN if rule == "goal_drift" else Mode.ENFORCE)
+    assert ours.mode is (Mode.WARN if rule in ("behavioral_drift", "goal_drift") else Mode.ENFORCE)
     assert all(level >= standard.levels[severity] for severity, level in ours.levels.items())
     strict, plain = detector(**ours.settings), detector(**standard.settings)
     for name, annotation in annotations_of(detector).items():

@@ -255,6 +255,6 @@ def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytes
 def test_without_a_word_every_rule_has_its_defaults() -> None:
     found = Rules(Policy()).under(())
     assert list(found) == [detector.id for detector in ALL]
-    shadowed = {"combination", "goal_drift", "step_review"}
+    shadowed = {"behavioral_drift", "combination", "goal_drift", "step_review"}
     assert {name for name, rule in found.items() if rule.mode is not Mode.ENFORCE} == shadowed
     assert found[VOLUME].levels[Severity.CRITICAL] is Level.KILL
