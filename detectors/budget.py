@@ -27,6 +27,8 @@ RESOURCES: tuple[Resource, ...] = get_args(Resource)
 _WARNED, _EXCEEDED = 1, 2
 _STEPS = 10
 """An exceeded budget is told again with each further such part of it."""
+_LEAST = 1e-6
+"""A declared limit below this is none: nothing could be done within it."""
 _MAX_STAGE = 1_000_000
 
 
@@ -99,7 +101,7 @@ class Budget(Detector[State]):
         if "duration_ms" in said:
             said["duration_s"] = min(said["duration_ms"] / 1000, said.get("duration_s", float("inf")))
         for name in RESOURCES:
-            if said.get(name, 0) > 0:
+            if said.get(name, 0) >= _LEAST:
                 state.limits[name] = min(said[name], state.limits.get(name, said[name]))
 
     def _limits(self, state: State) -> dict[Resource, float]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MAX_OPEN_CALLS = 64
 """Calls that are remembered until their result comes; the oldest are forgotten first."""
+MAX_THINGS = 64
+"""Of what one call takes away, and of what it makes, that are remembered until its result comes."""
 MAX_DONE_CALLS = 16
 """Results that are remembered, so that an attempt that comes after its result does not count again."""
 
@@ -111,6 +113,8 @@ class Calls:
                 self.belongings.lost(loss)
         if act.recalled:
             self.recall.note(act, self.actions)
+        elif self.recall.trail or self.recall.once:
+            self.recall = Recall()  # what it misses from now on would make an old call look repeated
         if act.is_result:
             self._note_result(act)
         else:
@@ -132,8 +136,8 @@ class Calls:
             act.offset,
             act.action,
             act.effect,
-            [[loss.verb, loss.target, loss.badness.name] for loss in losses] if losses else [],
-            list(act.creates),
+            [[loss.verb, loss.target, loss.badness.name] for loss in losses[:MAX_THINGS]] if losses else [],
+            list(act.creates[:MAX_THINGS]),
             act.head,
             act.tool.reading if act.runs else "",
             act.fingerprint if act.recalled else "",

@@ -71,6 +71,9 @@ _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
 _CWD_NAMES = frozenset(_CWD_ARGS)
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _MAX_ID_CHARS = 480
+_MAX_CWD_CHARS = 1024
+_MAX_TARGETS = 256
+"""Of one event."""
 _CACHED_NAMES = 4096
 RUNS = {reading.value: Tool(match="*", effect=Effect.EXEC, reading=reading) for reading in Reading}
 """Tools that run something, by how it is read."""
@@ -118,7 +121,8 @@ class Classifier:
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
         if event.targets:
-            return tuple(event.targets) if len(event.targets) == 1 else tuple(dict.fromkeys(event.targets))
+            said = event.targets
+            return tuple(said) if len(said) == 1 else tuple(dict.fromkeys(said[:_MAX_TARGETS]))
         args = event.args
         if not args:
             return (UNKNOWN,)
@@ -133,7 +137,8 @@ class Classifier:
             if _is_id(value):
                 return (named.target(kind, value, cwd_of(event)),)
             if isinstance(value, list) and value and all(_is_id(item) for item in value):
-                return tuple(dict.fromkeys(named.target(kind, item, cwd_of(event)) for item in value))
+                cwd = cwd_of(event)
+                return tuple(dict.fromkeys(named.target(kind, item, cwd) for item in value[:_MAX_TARGETS]))
         return (UNKNOWN,)
 
 
@@ -231,7 +236,7 @@ def cwd_of(event: ActionEvent) -> str | None:
         return None
     for name in _CWD_ARGS:
         if isinstance(args.get(name), str):
-            return args[name] or None
+            return args[name] if 0 < len(args[name]) <= _MAX_CWD_CHARS else None
     return None
 
 

@@ -144,7 +144,8 @@ class Correlated(Detector[State]):
 
 def detector_of(rule: Correlation) -> type[Detector[Any]]:
     """The detector of one rule."""
-    looks_for = rule.model_dump_json(include={"type", "select", "group_by", "condition"})
+    about = rule.model_dump_json(include={"type", "select", "group_by"})
+    looks_for = f"{about} {rule.condition.field if rule.condition is not None else None}"
     said = {
         "id": rule.rule_id,
         "rule": rule,

@@ -164,7 +164,7 @@ class Evasion(Detector[State]):
                 "window_s": self.window_s,
                 "last_actions": self.last_actions,
             },
-            target=target,
+            target=target[:512],
         )
 
 

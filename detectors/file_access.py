@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from haltline.detectors.classify import cwd_of
 from haltline.detectors.commands.invocation import STDIN, Invocation
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell import invocations
@@ -52,8 +53,7 @@ def accesses(act: "Act") -> tuple[Access, ...]:
     for path in _named(act):
         found[path] = changes
     if act.runs and act.tool.reading is Reading.SHELL and act.text:
-        cwd = (act.event.args or {}).get("cwd")
-        for invocation in invocations(act.text, cwd=cwd if isinstance(cwd, str) and cwd else None):
+        for invocation in invocations(act.text, cwd=cwd_of(act.event)):
             for path, changed in _of_program(invocation):
                 found[path] = found.get(path, False) or changed
             if len(found) >= MAX_ACCESSES:

@@ -176,6 +176,7 @@ class Recall:
 
     def note(self, act: "Act", actions: int) -> None:
         """Takes in a call after the detectors saw it; `actions`: attempts of the session so far."""
+        again = act.again
         if not act.is_result:
             self.proposes = True
             if self.resulted:
@@ -183,10 +184,10 @@ class Recall:
         elif not self.resulted:
             self.resulted = True  # attempts were counted for want of results: begin anew
             self.once, self.calls, self.trail, self.points = {}, {}, [], 0
+            again = None
         fingerprint, _, variant = act.fingerprint.partition(".")
         if not fingerprint or self._is_nameless(act):
             return
-        again = act.again
         if again is not None:
             mark = self._again(act, again, actions)
             again.known.variant = variant

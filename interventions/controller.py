@@ -12,6 +12,9 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
 
+MAX_REASON_CHARS = 16_384
+"""Of a decision."""
+
 MAX_BATCHES = 16
 """Declared batches that a session can have at once, the oldest forgotten first."""
 
@@ -234,7 +237,7 @@ class Controller:
             time=event.time,
             level=Level.KILL,
             code=kill.code,
-            reason=told.reason if told else f"the session was killed before: {kill.reason}",
+            reason=told.reason if told else f"the session was killed before: {kill.reason}"[:MAX_REASON_CHARS],
             message="This session was stopped. Nothing more is executed; a person has to release it.",
             flag=told is not None,
             flag_severity=told.severity if told else None,

@@ -133,7 +133,7 @@ class Policy(Record):
     """A rule does not repeat a decision of the same level within this time, unless it is a refusal."""
     kill_grace_s: Annotated[float, Field(ge=0, le=86_400)] = 10.0
     """What a killed session begins later than this after the kill is an incident of its own."""
-    session_ttl_h: Annotated[float, Field(gt=0)] = 24.0
+    session_ttl_h: Annotated[float, Field(ge=1, le=8784)] = 24.0
     """A session that was idle for so long starts anew; a kill outlives it."""
 
     published: Published | None = None

@@ -16,7 +16,6 @@ class SessionMeter:
         self._letters = metrics.children("dead_letters_total")
         self._latency = metrics.histogram("decision_latency_seconds")
         self._stop = metrics.histogram("time_to_stop_seconds")
-        self._sessions = metrics.gauge("sessions")
         self._policy = metrics.gauge("policy_version")
         self._refused = metrics.counter("policies_refused_total")
 
@@ -40,10 +39,6 @@ class SessionMeter:
     def dead_letter(self, reason: BadRecord) -> None:
         """Counts a record that could not be used."""
         self._letters[(reason.value,)].inc()
-
-    def sessions_live(self, count: int) -> None:
-        """Notes how many sessions are held as objects."""
-        self._sessions.set(count)
 
     def policy(self, name: str, version: int) -> None:
         """Notes which policy is in force; there is one."""

@@ -62,6 +62,8 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
         # The rules name the place themselves: `rules.<id>.settings.<field>: ...`.
         steps = str(error).partition(":")[0].split(".")
         raise BadPolicy(f"{source}:{_line(root, steps)}: {error}") from error
+    except Exception as error:  # a setting's own check, of whatever package, must not end who reads the document
+        raise BadPolicy(f"{source}: wanted a policy that can be used, came {error!r:.300}") from error
     return policy
 
 

@@ -119,6 +119,8 @@ class _Worker:
         """Assigned source partitions."""
         self.done: dict[TP, tuple[int, int]] = {}
         """By source partition: offset and time (ms) of the last record processed since assignment."""
+        self.commands = 0
+        """Records of the first source, which is never kept waiting, since the last pause."""
         self.ours: dict[int, Slice] = {}
         """What this process may write: assigned, recovered and claimed."""
         self.holding = False
@@ -185,6 +187,8 @@ class _Worker:
             last = records[-1]
             self.done[event.message.tp] = (last.offset, last.timestamp)
             self.gauges.events[last.topic,].inc(len(records))
+            if last.topic == self.settings.sources[0]:
+                self.commands += len(records)
             records.clear()  # the event is held until its checkpoint, and a slow broker may hold that up
 
     def check_order(self, tp: TP, records: Fetched) -> None:
@@ -218,12 +222,16 @@ class _Worker:
                 wait_s = min(written.busy_s * _WORK_TO_CHECKPOINT, _CHECKPOINT_WITHIN_S)
 
     async def pause(self, wait_s: float) -> None:
-        """Wait for the checkpoint interval; for longer, while there is a time to wait and events come in."""
+        """Wait for the checkpoint interval; for longer, while there is a time to wait and events come in.
+
+        Not while an operator waits: who commands is told that it was done when it is committed.
+        """
         until = time.monotonic() + wait_s
         while True:
             done = dict(self.done)
             await asyncio.sleep(self.settings.checkpoint_interval_s)
-            if time.monotonic() >= until or self.done == done:
+            commands, self.commands = self.commands, 0
+            if commands or time.monotonic() >= until or self.done == done:
                 return
 
     async def housekeeping(self) -> None:

@@ -1,5 +1,6 @@
 """The main path of the worker: records in, decisions out, states to keep. One screen: `_event`."""
 
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -8,6 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Protocol
 
+from haltline.detectors.act import Calls
 from haltline.interventions.controller import scope_control
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage, control_key
@@ -21,6 +23,8 @@ from haltline.streams.core import Core, Outcome, SessionState
 from haltline.streams.pipeline import Change, Load, RawRecord
 from haltline.streams.policies import News
 
+MAX_STATE_BYTES = 4 * 1024 * 1024
+"""Of one session, encoded; typical ones take a thousandth of it. The changelog takes twice as much."""
 MAX_LIVE_SESSIONS = 200_000
 """Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
 
@@ -58,10 +62,6 @@ class Meter(Protocol):
         """A record could not be used."""
         ...
 
-    def sessions_live(self, count: int) -> None:
-        """Sessions that are held as objects."""
-        ...
-
     def policy(self, name: str, version: int) -> None:
         """A policy is in force from now on."""
         ...
@@ -70,6 +70,8 @@ class Meter(Protocol):
         """A policy document could not be used."""
         ...
 
+
+log = logging.getLogger(__name__)
 
 _TIMESTAMP = attrgetter("timestamp")
 CLOCKS_DIFFER_MS = 3_600_000
@@ -127,9 +129,14 @@ class SessionPipeline:
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)
         state = self._session(event.session_id, record)
-        outcome = self._core.on_event(state, event, record)
-        if outcome.follows:
-            self._emit(outcome, record)
+        try:
+            outcome = self._core.on_event(state, event, record)
+            if outcome.follows:
+                self._emit(outcome, record)
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as failure:
+            # One event that nobody thought of must not end every session's watch, at each start anew.
+            self._begin_anew(state, f"{failure!r}")
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")
 
     def _command(self, record: RawRecord) -> None:
         command = wire.decode(Command, record.value)
@@ -155,8 +162,30 @@ class SessionPipeline:
         self._evict()
         changed, self._changed = self._changed, {}
         for key, partition in changed.items():
-            yield partition, key, state_codec.encode(self._live[key].state)
-        self._metrics.sessions_live(len(self._live))
+            yield partition, key, self._encoded(self._live[key].state)
+
+    @property
+    def live(self) -> int:
+        """Sessions that are held as objects."""
+        return len(self._live)
+
+    def _encoded(self, state: SessionState) -> bytes:
+        """The state as it is kept; one that cannot be, or is too large, begins anew."""
+        try:
+            data = state_codec.encode(state)
+        except TypeError as failure:
+            self._begin_anew(state, f"its state cannot be written: {failure}")
+            return state_codec.encode(state)
+        if len(data) <= MAX_STATE_BYTES:
+            return data
+        self._begin_anew(state, f"its state has {len(data)} bytes, wanted at most {MAX_STATE_BYTES}")
+        return state_codec.encode(state)
+
+    def _begin_anew(self, state: SessionState, why: str) -> None:
+        """Forgets what was seen of a session; what stands against it, and which events it had, stays."""
+        log.error("session %s: begins anew: %s", state.session_id, why)
+        state.calls, state.detectors = Calls(), {}
+        self._metrics.detector_error("state")
 
     def idle_before_ms(self, partition: int) -> int:
         """Sessions that were last written before then are idle, in the time of their partition's events.
@@ -166,12 +195,13 @@ class SessionPipeline:
         return self._stream_ms.get(partition, 0) - self._ttl_ms
 
     def outlives(self, key: bytes, encoded: bytes) -> bool:
-        """Whether an idle session is kept: a kill stays, as bytes."""
+        """Whether an idle session is kept: a kill and a declared batch stay, as bytes."""
         if key in self._changed:
             return True  # it is written again soon
         held = self._live.pop(key, None)
         state = state_codec.decode(encoded) if held is None else held.state
-        return state.standing.killed is not None
+        now_ms = self._now_ms()
+        return state.standing.killed is not None or any(b.expires_ms > now_ms for b in state.standing.batches)
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""

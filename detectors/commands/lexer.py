@@ -391,7 +391,9 @@ def _is_assignment(part: Part) -> bool:
 def _ansi_char(found: re.Match[str]) -> str:
     code = found[1] or found[3]
     if code:
-        return chr(int(code, 16))
+        number = int(code, 16)
+        # Half of a surrogate pair is no character: nothing that holds it could be written.
+        return "\ufffd" if 0xD800 <= number <= 0xDFFF or number > 0x10FFFF else chr(number)
     if found[2]:
         return chr(int(found[2], 8) & 0xFF)
     return _ANSI_LETTERS.get(found[4], found[4])

@@ -11,14 +11,16 @@ from functools import lru_cache
 from haltline.schemas.events import Effect
 
 DESTRUCTIVE = (
-    "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*",
-    "delete", "drop", "truncate", "destroy", "purge",
+    "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
+    "bulk_delete*", "batch_delete*", "hard_delete*", "delete", "drop", "truncate", "destroy", "purge", "wipe",
 )  # fmt: skip
 READS = (
     "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*",
     "read", "grep", "glob", "ls",
 )  # fmt: skip
 
+_LAST_PART = re.compile(r"__|[./:]")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BY_NAME = tuple(
     (re.compile("|".join(translate(glob) for glob in globs)), effect)
     for globs, effect in ((DESTRUCTIVE, Effect.DESTRUCTIVE), (READS, Effect.READ))
@@ -29,7 +31,9 @@ _BY_NAME = tuple(
 def known_effect(action: str, hint: Effect | None) -> Effect:
     """The effect of a tool by its name, raised by the hint; a name that tells nothing counts as EXEC."""
     # `mcp__warehouse__drop_table` and `catalog.delete_asset` are named by their last part.
-    names = (action.lower(), re.split(r"__|[./:]", action.lower())[-1])
+    # `deleteAsset` and `delete-asset` are `delete_asset`.
+    snake = _CAMEL.sub("_", action).lower().replace("-", "_")
+    names = (action.lower(), snake, _LAST_PART.split(snake)[-1])
     for pattern, effect in _BY_NAME:
         if any(pattern.match(name) for name in names):
             return effect if hint is None else max(effect, hint)

@@ -1,6 +1,6 @@
 import pytest
 
-from haltline.detectors.classify import Classifier
+from haltline.detectors.classify import BUILT_IN, Classifier
 from haltline.interventions.agent.effects import DESTRUCTIVE, READS, known_effect
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Policy
@@ -11,6 +11,16 @@ from haltline.schemas.policy import Policy
 def test_the_agents_side_and_the_classifier_agree_on(glob: str, prefix: str) -> None:
     action = prefix + glob.replace("*", "asset")
     assert known_effect(action, None) is Classifier(Policy()).tool(action).effect
+
+
+@pytest.mark.parametrize("glob", [tool.match for tool in BUILT_IN if tool.effect is Effect.DESTRUCTIVE])
+def test_whatever_the_classifier_calls_destructive_is_so_without_it(glob: str) -> None:
+    assert known_effect(glob.replace("*", "asset"), None) is Effect.DESTRUCTIVE
+
+
+@pytest.mark.parametrize("action", ["deleteAsset", "delete-asset", "catalog.dropTable", "mcp__db__Purge-All"])
+def test_names_in_other_spellings_are_read_as_the_classifier_reads_them(action: str) -> None:
+    assert known_effect(action, None) is Classifier(Policy()).tool(action).effect is Effect.DESTRUCTIVE
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""Events that nobody thought of: one of them must never end the watch of every other session."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.wire import decode_event
+from haltline.streams import state_codec
+from haltline.streams.core import Core, Outcome, Place, SessionState
+from haltline.streams.sessions import MAX_STATE_BYTES, SessionPipeline
+from tests.streams.test_sessions import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
+
+
+def event(number: int, kind: str = "action.proposed", **said: Any) -> bytes:
+    head = {"event_id": f"e{number}", "session_id": SESSION, "time": T0_MS + number, "kind": kind}
+    return json.dumps(head | said).encode()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "touch $'\\ud800'",
+        "rm /srv/$'\\udfff'",
+        "git branch -D $'\\ud83d'",
+        "cat <<'EOF' > $'\\udc00'\nx\nEOF",
+        "rm $'\\UFFFFFFFF'",
+    ],
+)
+def test_a_command_line_with_what_is_no_character_is_kept_as_a_state(command: str) -> None:
+    outcome = Core().on_event(None, decode_event(event(0, action="bash", args={"command": command})))
+    assert outcome.failures == ()
+    assert state_codec.decode(state_codec.encode(outcome.state)) == outcome.state
+
+
+def test_amounts_that_add_up_for_ever_in_one_step_stay_numbers() -> None:
+    core, state = Core(), None
+    usage = {"input_tokens": 2**53, "output_tokens": 2**53, "cache_read_tokens": 2**53}
+    for number in range(1500):
+        state = core.on_event(
+            state, decode_event(event(number, action="think", call_id=f"c{number}", usage=usage))
+        ).state
+    assert state is not None
+    orjson.loads(state_codec.encode(state))
+
+
+MANY_FILES = " ".join(f"f{number}.sql" for number in range(400))
+LONG_PATHS = [f"/srv/{number}/{'x' * 480}" for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(
+            {"action": "bash", "args": {"command": f"rm {MANY_FILES}", "cwd": "/a" * 20_000}},
+            id="a working directory of 40,000 characters",
+        ),
+        pytest.param(
+            {"action": "write_files", "targets": [f"path={path}" for path in LONG_PATHS]}, id="a thousand targets"
+        ),
+        pytest.param({"action": "delete_files", "args": {"path": LONG_PATHS}}, id="a list of targets"),
+    ],
+)
+def test_the_state_stays_small_whatever_calls_are_open(said: dict[str, Any]) -> None:
+    core, state = Core(), None
+    for number in range(70):
+        state = core.on_event(state, decode_event(event(number, call_id=f"c{number}", **said))).state
+    assert state is not None
+    assert len(state_codec.encode(state)) < MAX_STATE_BYTES
+
+
+class Stumbling(Core):
+    """A core with a mistake in it, on one kind of event."""
+
+    def on_event(self, state: SessionState | None, event: ActionEvent, at: Place | None = None) -> Outcome:
+        outcome = super().on_event(state, event, at)
+        if event.action == "stumble":
+            raise KeyError("nobody thought of it")
+        if event.action == "swell":
+            outcome.state.detectors["of_tomorrow"] = "x" * (MAX_STATE_BYTES + 1)
+        if event.action == "spoil":
+            outcome.state.detectors["of_tomorrow"] = object()
+        return outcome
+
+
+def bench() -> Bench:
+    made = Bench()
+    made.pipeline = SessionPipeline(
+        Stumbling(),
+        topics=TOPICS,
+        partitions=PARTITIONS,
+        load=made.table.get,
+        outbox=made.sent,
+        metrics=made.counted,
+        now_ms=lambda: made.now_ms,
+    )
+    return made
+
+
+def test_an_event_that_the_core_stumbles_over_is_kept_and_the_session_goes_on() -> None:
+    worker = bench()
+    worker.put(TOPICS.actions, event(0, action="stumble"))
+    for second in (1, 2, 3):
+        worker.put(TOPICS.actions, delete(second))
+    assert f"dead letter {BadRecord.DETECTOR_FAILED.value}" in " ".join(worker.counted.told)
+    assert len(worker.sent.of(TOPICS.dead_letter)) == 1
+    assert any("KILL" in told for told in worker.counted.told)
+    assert state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"").standing.killed is not None
+
+
+@pytest.mark.parametrize("action", ["swell", "spoil"])
+def test_a_state_that_cannot_be_kept_begins_anew_and_a_kill_stands(action: str) -> None:
+    worker = bench()
+    for second in (1, 2, 3):
+        worker.put(TOPICS.actions, delete(second))
+    worker.put(TOPICS.actions, event(9, action=action))
+    kept = state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"")
+    assert kept.standing.killed is not None
+    assert (kept.detectors, kept.events) == ({}, 4)
+    assert "state raised" in worker.counted.told
