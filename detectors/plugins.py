@@ -239,6 +239,9 @@ class _Contained(Detector[dict[str, Any]]):
             raise PluginError(f"wanted a finding in its own name, came one of {finding.detector!r}")
         if not finding.evidence or finding.evidence[-1].event_id != act.event.event_id:
             raise PluginError(f"wanted evidence that ends with the event, came {finding.evidence!r:.120}")
+        size = len(finding.to_json())
+        if size > MAX_STATE_BYTES:
+            raise PluginError(f"wanted a finding of at most {MAX_STATE_BYTES} bytes, came {size}")
         return finding
 
 

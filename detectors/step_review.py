@@ -94,11 +94,9 @@ class StepReview(Detector[State]):
     """Globs, besides those of the task."""
     rule_set: Annotated[RuleSet, Stricter.NEITHER] = "all"
     """Built-in rules beside the matrix: all of them, those that block, or none."""
-    """Which of the built-in rules count."""
     disabled_rules: tuple[Annotated[BuiltIn, Stricter.NEITHER], ...] = ()
     """Built-in rules of the set that do not count."""
     custom_rules: Annotated[tuple[CustomRule, ...], Field(max_length=64), Stricter.MORE] = ()
-    """Rules of the policy's own."""
     """Rules of your own, looked at after the built-in ones."""
     max_file_operations: Annotated[int, Field(ge=1, le=1_000_000), Stricter.LOWER] = 100
     """Actions of a session that changed something; a task's own limit `file_ops` is not this one."""

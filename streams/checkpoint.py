@@ -5,8 +5,8 @@ For each micro-batch (`Checkpointer.process`, nothing else runs meanwhile):
 1. the pipeline decodes, skips what the state includes, decides, and sends what follows at once;
 2. the batch joins the list of processed batches.
 
-For each checkpoint (`Checkpointer.checkpoint`: about once a second, before partitions are given
-up, and at the end; micro-batches go on while it waits):
+For each checkpoint (`Checkpointer.checkpoint`: about once a second, with many sessions less often, before
+partitions are given up, and at the end; micro-batches go on while it waits):
 
 3. take the list of processed batches, before anything is awaited;
 4. have the pipeline encode what changed, and drop what is idle;

@@ -131,14 +131,6 @@ class SliceStore(Store[bytes, bytes]):
         for partition in self.slices.keys() - set(partitions):
             del self.slices[partition]
 
-    def state_of(self, key: bytes) -> bytes | None:
-        """The encoded state of a key, of whatever partition."""
-        for part in self.slices.values():
-            value = part.values.get(key)
-            if value is not None:
-                return value
-        return None
-
     def apply_changelog_batch(
         self, batch: Iterable[EventT[Any]], to_key: Callable[[Any], Any], to_value: Callable[[Any], Any]
     ) -> None:

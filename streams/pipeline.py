@@ -32,7 +32,7 @@ class Pipeline(Protocol):
         ...
 
     def changed(self) -> Iterable[Change]:
-        """What changed since the last call; called about once a second, also when idle.
+        """What changed since the last call; called about once a second, with many of them less often; also when idle.
 
         `process` may be called between two items: take the set of what changed first, and
         encode each item when it is asked for.

@@ -9,6 +9,7 @@ which are off. Events are acknowledged automatically and committed every 2.8 s, 
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Sequence
 
 import faust
@@ -64,6 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asked.group,
         broker=f"kafka://{asked.bootstrap}",
         store="memory://",
+        datadir=tempfile.mkdtemp(prefix="stock-faust-"),
         web_enabled=False,
         topic_disable_leader=True,
         topic_partitions=PARTITIONS,

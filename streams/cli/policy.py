@@ -90,6 +90,7 @@ def publish(
     """
     from haltline.streams import publish as publishing  # noqa: PLC0415  # brings every detector
     from haltline.streams.plugins import installed  # noqa: PLC0415  # as above
+    from haltline.streams.policies import DEFAULT_NAME  # noqa: PLC0415  # as above
     from haltline.streams.policy_file import BadPolicy, in_vain  # noqa: PLC0415  # as above
 
     policy = read_policy(file)
@@ -112,6 +113,8 @@ def publish(
         )
     else:
         say(f"policy {policy.name}, version {policy.version}, is at {topic} {place.partition}:{place.offset}")
+        if policy.name != DEFAULT_NAME:
+            say(f"in force in workers that run with --policy-name {policy.name}")
     for line in in_vain(policy, installed()):
         say_error(f"{file}: {line}")
 
@@ -122,6 +125,7 @@ def show(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
+    as_json: AsJson = False,
 ) -> None:
     """Print a published document, or the names of all with version, who and why. Exit 1 when there is none.
 
@@ -134,6 +138,11 @@ def show(
         if name not in documents:
             fail(f"policy {name}: wanted one that was published, came none of {sorted(documents)}", Exit.NO)
         typer.echo(orjson.dumps(orjson.loads(documents[name].value or b""), option=orjson.OPT_INDENT_2).decode())
+        return
+    if as_json:
+        print_json([orjson.loads(record.value or b"") for _, record in sorted(documents.items())])
+        if not documents:
+            raise typer.Exit(Exit.NO)
         return
     for each, record in sorted(documents.items()):
         said = orjson.loads(record.value or b"")

@@ -60,7 +60,9 @@ def worker(
     ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = DEFAULT_METRICS_PORT,
-    checkpoint_interval: Annotated[float, typer.Option(help="Seconds between checkpoints.", min=0.05)] = 1.0,
+    checkpoint_interval: Annotated[
+        float, typer.Option(help="Seconds between checkpoints, at least; up to 10 where they take long.", min=0.05)
+    ] = 1.0,
     standby_replicas: Annotated[
         int, typer.Option(help="How many other workers keep a warm copy of each partition's state.", min=0)
     ] = 0,
