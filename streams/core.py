@@ -139,6 +139,9 @@ class Core:
         self._known = catalogue(self.policy, plugins)
         self._rules = Rules(self.policy, self._known)
         self._default = self._watch(())
+        for number, override in enumerate(self.policy.overrides):
+            if not override.rules.keys().isdisjoint(plugins.ids):
+                self._watch((number,))  # what starts only under an override is tried now, not at an event
         self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 

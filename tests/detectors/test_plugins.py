@@ -117,6 +117,13 @@ def test_a_policy_sets_it_like_a_built_in_one(policy: Policy, found: list[str]) 
     assert reasons(run(Core(policy, plugins()))) == found
 
 
+def test_one_that_only_an_override_enables_is_tried_when_the_policy_is_loaded() -> None:
+    broken = type("Start", (TooManyCalls,), {"start": lambda _: object()})
+    override = Override(agent="a1", rules={"too_many_calls": Rule(enabled=True)})
+    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: wanted a state that survives JSON"):
+        Core(Policy(overrides=(override,)), plugins(broken))
+
+
 def test_a_restart_in_the_middle_changes_nothing() -> None:
     core = Core(NAMED, plugins())
     expected = run(core)
