@@ -1,7 +1,6 @@
 """The worker: sessions on the runtime."""
 
 import gc
-import sys
 import time
 from collections.abc import Callable
 
@@ -31,8 +30,6 @@ def run(settings: WorkerSettings, topics: Topics, follow: Callable[[Plugins], Po
     # collection walks all of them: it comes once in some hundred million events, not with every quarter more states.
     # The others walk what is new, some milliseconds at a time.
     gc.set_threshold(10_000, 10, 5000)
-    # The fetching thread waits for the interpreter so long at most while events are processed: 5 ms by default.
-    sys.setswitchinterval(0.0005)
     metrics = Metrics()
     overruns = metrics.children("detector_overruns_total")
     stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
