@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Protocol
 
 from haltline.detectors.act import Calls
-from haltline.interventions.controller import scope_control
+from haltline.interventions.controller import control_record, scope_control
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage, control_key
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
@@ -129,6 +129,7 @@ class SessionPipeline:
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)
         state = self._session(event.session_id, record)
+        was_killed = state.standing.killed
         try:
             outcome = self._core.on_event(state, event, record)
             if outcome.follows:
@@ -136,6 +137,9 @@ class SessionPipeline:
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as failure:
             # One event that nobody thought of must not end every session's watch, at each start anew.
             self._begin_anew(state, f"{failure!r}")
+            killed = state.standing.killed
+            if killed is not None and was_killed is None:  # decided, and not said before it failed
+                self._stand(control_record(state.session_id, state.agent_id, killed))
             self._bury(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")
 
     def _command(self, record: RawRecord) -> None:

@@ -79,6 +79,8 @@ class Stumbling(Core):
         outcome = super().on_event(state, event, at)
         if event.action == "stumble":
             raise KeyError("nobody thought of it")
+        if event.agent_id == "stumbles-at-a-kill" and outcome.control is not None:
+            raise KeyError("nobody thought of it")
         if event.action == "swell":
             outcome.state.detectors["of_tomorrow"] = "x" * (MAX_STATE_BYTES + 1)
         if event.action == "spoil":
@@ -109,6 +111,18 @@ def test_an_event_that_the_core_stumbles_over_is_kept_and_the_session_goes_on() 
     assert len(worker.sent.of(TOPICS.dead_letter)) == 1
     assert any("KILL" in told for told in worker.counted.told)
     assert state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"").standing.killed is not None
+
+
+def test_a_kill_that_was_decided_stands_on_the_control_topic_although_saying_it_failed() -> None:
+    worker = bench()
+    for number in range(3):
+        said: dict[str, Any] = {"action": "delete_asset", "args": {"asset_id": "a"}, "agent_id": "stumbles-at-a-kill"}
+        worker.put(TOPICS.actions, event(number, call_id=f"c{number}", **said))
+    assert len(worker.sent.of(TOPICS.dead_letter)) == 1
+    standing = [json.loads(value or b"{}") for value in worker.sent.of(TOPICS.control)]
+    assert [(record["id"], record["state"], record["code"]) for record in standing] == [
+        (SESSION, "killed", "session_killed_loop_guard")
+    ]
 
 
 @pytest.mark.parametrize("action", ["swell", "spoil"])
