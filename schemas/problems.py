@@ -14,6 +14,8 @@ class Problem(NamedTuple):
     """Where: the names of the fields, from the outermost on; none: the record itself."""
     kind: str
     """Pydantic's name of the error."""
+    message: str
+    """Pydantic's own words, without what came."""
     text: str
     """What was wanted and what came; never the whole input."""
     others: int
@@ -40,4 +42,4 @@ def problem_of(error: ValidationError) -> Problem:
         text = first["msg"].removeprefix("Value error, ")
     else:
         text = f"{first['msg']}, got {first['input']!r:.120}"
-    return Problem(steps, first["type"], text, len(others))
+    return Problem(steps, first["type"], first["msg"], text, len(others))

@@ -94,7 +94,7 @@ def _located(error: ValidationError, value: bytes) -> InvalidRecord:
     """Says where in the record it was, what was wanted and what came; never the whole input."""
     problem = problem_of(error)
     if problem.kind == "json_invalid":
-        return InvalidRecord(BadRecord.NOT_JSON, problem.text.partition(", got ")[0])
+        return InvalidRecord(BadRecord.NOT_JSON, problem.message)
     version = _claimed_version(value)
     if version is not None and version != VERSION:
         return InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version!r}")

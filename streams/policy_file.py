@@ -12,6 +12,7 @@ from haltline.detectors import catalogue
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.settings import adapters
 from haltline.schemas.policy import Policy
+from haltline.schemas.problems import problem_of
 from haltline.schemas.wire import VERSION
 from haltline.streams import presets
 from haltline.streams.core import Core
@@ -52,10 +53,8 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
         _check_types(policy, plugins)
         Core(policy, plugins)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        line_number = _line(root, [str(step) for step in first["loc"]])
-        raise BadPolicy(f"{source}:{line_number}: {place}: {first['msg']}, got {first['input']!r:.80}") from error
+        problem = problem_of(error)
+        raise BadPolicy(f"{source}:{_line(root, problem.steps)}: {problem.place}: {problem.text}") from error
     except orjson.JSONEncodeError as error:
         raise BadPolicy(f"{source}: wanted values that JSON has, got {error}") from error
     except ValueError as error:
