@@ -22,10 +22,11 @@ from typing import Annotated, ClassVar, TypeAlias
 from zlib import crc32
 
 import pydantic
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import ASCENDING, Many, ManyCounts
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
@@ -69,16 +70,8 @@ _DIGITS = re.compile(r"\d+")
 _LAST_PART = re.compile(r"__|[./:]")
 
 
-def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
-    if not counts[0] <= counts[1] <= counts[2]:
-        raise ValueError("medium <= high <= critical")
-    return counts
-
-
 _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
-_Many = Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER]
-Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_ascending)]
-ManyCounts: TypeAlias = Annotated[tuple[_Many, _Many, _Many], AfterValidator(_ascending)]
+Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
 @dataclass
@@ -109,7 +102,7 @@ class Monologue(Detector[State]):
     """From how many messages that are alike on it is medium, high, critical."""
     talk: ManyCounts = (20, 30, 40)
     """From how many messages of any kind on."""
-    chants: _Many = 10
+    chants: Many = 10
     """So often is a passage repeated in one message."""
     likeness: Annotated[float, Field(ge=0.3, le=1), Stricter.LOWER] = 0.8
     """Share of the word pairs of two messages that are in both."""

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, TypeAlias
 
 import pydantic
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import ASCENDING, ManyCounts
 from haltline.detectors.fingerprint import clean_result, digest
 from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, MIN_ANSWER_CHARS, QUARTERS, Again, Sort, sort_of
 from haltline.detectors.strictness import Stricter
@@ -29,18 +30,9 @@ from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, se
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-
-def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
-    if not counts[0] <= counts[1] <= counts[2]:
-        raise ValueError("medium <= high <= critical")
-    return counts
-
-
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
-Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], AfterValidator(_ascending)]
+Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 """From how many on a repetition is medium, high, critical."""
-_Many = Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER]
-ManyCounts: TypeAlias = Annotated[tuple[_Many, _Many, _Many], AfterValidator(_ascending)]
 
 
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
