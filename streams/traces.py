@@ -2,20 +2,22 @@
 
 A recorded trace has one line for each action: `session_id, seq, timestamp, action, args, args_sha1, targets,
 outcome, error, obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, duration_s`. It becomes what an
-agent would have published: the call proposed, then completed. Labels are read from the file of sessions
-beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one.
+agent would have published: the call proposed, then completed. Labels and tasks are read from the file of sessions
+beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session whose task is told begins with
+what says so (`session.started`), which has the number of the first action: numbers stay those of the source.
 """
 
 import gzip
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic import ValidationError
 
-from haltline.schemas.events import ActionEvent, Kind, Usage
+from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.problems import problem_of
 from haltline.streams.backtest import Recorded
 
@@ -24,8 +26,22 @@ STEP_MS = 5_000
 
 _START_MS = 1_735_689_600_000  # 2025-01-01: any moment does, where the source has none
 _OUTCOMES = frozenset({"ok", "error", "timeout", "refused"})
+_MAX_GOAL_CHARS = 16_384
+_CUT = re.compile(r"…\[\+\d+\]$")
+"""How many characters of a text were left out, which is none of its words."""
 
 _Row = dict[str, Any]
+
+
+class _Known(NamedTuple):
+    """What the file of sessions says of one."""
+
+    label: str | None = None
+    """`resolved`, `unresolved`, `solved` or `unsolved`."""
+    task: Task | None = None
+
+
+_NOTHING = _Known()
 
 
 class UnreadableTrace(ValueError):
@@ -48,9 +64,9 @@ def read_traces(path: Path, *, step_ms: int = STEP_MS) -> Iterator[Recorded]:
         if not isinstance(session_id, str) or not session_id:
             raise UnreadableTrace(f"{path}:{number}: session_id: wanted a text, got {session_id!r:.80}")
         sessions.setdefault(session_id, []).append((number, row))
-    labels = _labels(path)
+    known = _known(path)
     for session_id, rows in sessions.items():
-        yield _recorded(path, session_id, rows, labels.get(session_id), step_ms)
+        yield _recorded(path, session_id, rows, known.get(session_id, _NOTHING), step_ms)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
@@ -68,7 +84,7 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
             yield number, row
 
 
-def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], label: str | None, step_ms: int) -> Recorded:
+def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: _Known, step_ms: int) -> Recorded:
     clock = "real"
     events: list[tuple[int, ActionEvent]] = []
     for position, (number, row) in enumerate(rows):
@@ -82,10 +98,12 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], label: 
             if native:
                 events.append((seq, ActionEvent.model_validate(row | {"time": time})))
             else:
+                if not events and known.task is not None:
+                    events.append((seq, _started(row, time, known.task)))
                 events += [(seq, event) for event in _pair(row, seq, time)]
         except (ValidationError, ValueError, TypeError) as error:
             raise UnreadableTrace(f"{path}:{number}: {_located(error)}") from None
-    return Recorded(session_id, tuple(events), label=label, clock=clock)
+    return Recorded(session_id, tuple(events), label=known.label, clock=clock)
 
 
 def _located(error: Exception) -> str:
@@ -94,10 +112,26 @@ def _located(error: Exception) -> str:
     return str(problem_of(error))
 
 
+def _ms(time: int | str) -> int:
+    return time if isinstance(time, int) else round(datetime.fromisoformat(time).timestamp() * 1000)
+
+
+def _started(row: _Row, time: int | str, task: Task) -> ActionEvent:
+    """What the agent would have published before its first action."""
+    return ActionEvent(
+        event_id=f"{row['session_id']}/started",
+        kind=Kind.SESSION_STARTED,
+        session_id=row["session_id"],
+        agent_id=row.get("agent_id") or "unknown",
+        time=_ms(time),
+        task=task,
+    )
+
+
 def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEvent]:
     """What the agent would have published for one recorded action."""
     session_id = row["session_id"]
-    time_ms = time if isinstance(time, int) else round(datetime.fromisoformat(time).timestamp() * 1000)
+    time_ms = _ms(time)
     common = {"session_id": session_id, "agent_id": row.get("agent_id") or "unknown", "call_id": f"call-{seq}"}
     said = {
         "action": str(row.get("action", ""))[:512],
@@ -133,16 +167,31 @@ def _usage(row: _Row) -> Usage | None:
     return Usage(**known) if known else None
 
 
-def _labels(path: Path) -> Mapping[str, str]:
-    """By session: `resolved`, `unresolved`, `solved` or `unsolved`; sessions of which nothing is known are left out."""
+def _known(path: Path) -> Mapping[str, _Known]:
+    """By session: its label and its task; sessions of which nothing is known are left out."""
     name = path.name.removesuffix(".gz").removesuffix(".jsonl")
     beside = path.with_name(path.name.replace(name, f"{name}.sessions", 1))
     if not beside.exists():
         return {}
-    found: dict[str, str] = {}
-    for _, row in _rows(beside):
-        labels = cast("_Row", row.get("labels") or {})
-        for label in ("resolved", "solved"):
-            if isinstance(labels.get(label), bool):
-                found[str(row.get("session_id"))] = label if labels[label] else f"un{label}"
+    found: dict[str, _Known] = {}
+    for number, row in _rows(beside):
+        try:
+            found[str(row.get("session_id"))] = _Known(_label(row.get("labels")), _task(row.get("task")))
+        except ValidationError as error:
+            raise UnreadableTrace(f"{beside}:{number}: task: {_located(error)}") from None
     return found
+
+
+def _label(labels: Any) -> str | None:
+    found = None
+    for label in ("resolved", "solved") if isinstance(labels, dict) else ():
+        if isinstance(labels.get(label), bool):
+            found = label if labels[label] else f"un{label}"
+    return found
+
+
+def _task(task: Any) -> Task | None:
+    """A text is the goal; an object may also say which paths were expected, and which limits were declared."""
+    if isinstance(task, str):
+        task = {"goal": _CUT.sub("", task[:_MAX_GOAL_CHARS])} if task else None
+    return None if task is None else Task.model_validate(task)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Task
 from haltline.streams.backtest import Recorded
 from haltline.streams.traces import STEP_MS, UnreadableTrace, read_traces
 from tests.builders import T0_MS, event
@@ -99,6 +99,46 @@ def test_labels_come_from_the_file_beside(tmp_path: Path, name: str) -> None:
     rows = [{"session_id": s, "labels": labels} for s, labels in beside.items()]
     written(tmp_path / name.replace("t.", "t.sessions."), *rows)
     assert [s.label for s in read(path)] == ["resolved", "unresolved", "unsolved", None]
+
+
+@pytest.mark.parametrize(
+    ("said", "task"),
+    [
+        pytest.param("Fix the login of the shop", Task(goal="Fix the login of the shop"), id="a prompt"),
+        pytest.param("Fix the login…[+2428]", Task(goal="Fix the login"), id="a prompt that was cut"),
+        pytest.param(
+            {"goal": "Fix it", "expected_paths": ["src/**"], "limits": {"max_actions": 50}},
+            Task(goal="Fix it", expected_paths=["src/**"], limits={"max_actions": 50}),
+            id="with declared paths and limits",
+        ),
+    ],
+)
+def test_a_session_whose_task_is_told_begins_with_it(tmp_path: Path, said: Any, task: Task) -> None:
+    path = written(tmp_path / "t.jsonl", ROW, ROW | {"seq": 5})
+    written(tmp_path / "t.sessions.jsonl", {"session_id": "s", "task": said})
+    (session,) = read(path)
+    first_seq, started = session.events[0]
+    assert [seq for seq, _ in session.events] == [4, 4, 4, 5, 5]
+    assert (first_seq, session.length) == (4, 2)
+    assert started == ActionEvent(
+        event_id="s/started", kind=Kind.SESSION_STARTED, session_id="s", agent_id="a", time=T0_MS, task=task
+    )
+
+
+@pytest.mark.parametrize("task", [None, ""])
+def test_a_session_of_whose_task_nothing_is_told_begins_with_its_first_action(tmp_path: Path, task: str | None) -> None:
+    path = written(tmp_path / "t.jsonl", ROW)
+    written(tmp_path / "t.sessions.jsonl", {"session_id": "s", "labels": {"resolved": True}, "task": task})
+    (session,) = read(path)
+    assert [e.kind for _, e in session.events] == [Kind.PROPOSED, Kind.COMPLETED]
+
+
+def test_a_task_that_is_none_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.jsonl", ROW)
+    beside = written(tmp_path / "t.sessions.jsonl", {"session_id": "s", "task": {"goal": 3}})
+    with pytest.raises(UnreadableTrace, match="goal") as raised:
+        read(path)
+    assert str(raised.value).startswith(f"{beside}:1: task: ")
 
 
 def test_plain_events_are_taken_as_they_are(tmp_path: Path) -> None:
