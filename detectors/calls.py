@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from haltline.detectors import classify
 from haltline.detectors.belongings import Belongings
 from haltline.detectors.recall import Recall
 from haltline.schemas.events import ActionEvent, Effect, Kind
@@ -103,6 +104,16 @@ class Calls:
             return None
         return next((call for key, call in self.open.items() if key == _anonymous(action, call.index)), None)
 
+    def may_have_changed(self, act: "Act", since: int) -> bool:
+        """Whether another call, attempted after the action `since` and before this one, may have changed something.
+
+        Only of calls of which nobody knows yet what came: their results are late, or lost.
+        """
+        for call in self.open.values():
+            if since < call.index < act.index and call.fingerprint != act.fingerprint and _may_change(call):
+                return True
+        return False
+
     def note(self, act: "Act") -> None:
         """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
         if act.phase is Phase.NONE:
@@ -172,6 +183,12 @@ class Calls:
             belongings.changed = max(belongings.changed, act.index)
         if belongings.removed and act.produces:
             belongings.produced = max(belongings.produced, act.index)
+
+
+def _may_change(call: Call) -> bool:
+    if call.reading:
+        return classify.changes(None, classify.RUNS[call.reading], call.head)
+    return call.effect in classify.CHANGING
 
 
 def _anonymous(action: str, index: int) -> str:

@@ -69,7 +69,7 @@ _TEXT_ARGS = {
 }
 _CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
 _CWD_NAMES = frozenset(_CWD_ARGS)
-_CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
+CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _MAX_ID_CHARS = 480
 _MAX_CWD_CHARS = 1024
 _MAX_TARGETS = 256
@@ -203,7 +203,7 @@ def changes(hint: Effect | None, tool: Tool, text: str) -> bool:
     """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
     effect = tool.effect or hint
     if effect is not Effect.EXEC:
-        return effect is None or effect in _CHANGING or hint in _CHANGING
+        return effect is None or effect in CHANGING or hint in CHANGING
     if tool.reading is Reading.SHELL:
         return progress.changes(text)
     return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes_by_code(text)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from haltline.detectors.classify import CHANGING
 from haltline.detectors.errors import Normalization
 from haltline.detectors.fingerprint import clean_result, digest
 from haltline.schemas.events import Effect
@@ -155,6 +156,8 @@ class Recall:
         quarters = FULL
         if self.news > last:
             quarters = AFTER_CHANGE if self.changed > last else AFTER_NEWS
+        if quarters != AFTER_CHANGE and act.calls.may_have_changed(act, last):
+            quarters = AFTER_CHANGE
         waits = act.waits or self.waited > last or (stale and (_is_spaced(act, known) or _is_pending(act)))
         blind = results[0] == "" or results[0][0] == "?"
         mark = STALE if len(known.rows) > 1 else ONCE
@@ -186,7 +189,11 @@ class Recall:
             self.once, self.calls, self.trail, self.points = {}, {}, [], 0
             again = None
         fingerprint, _, variant = act.fingerprint.partition(".")
-        if not fingerprint or self._is_nameless(act):
+        if not fingerprint:
+            return
+        if self._is_nameless(act):
+            if act.tool.effect in CHANGING and not (act.failed or act.refused):
+                self.changed = self.news = max(self.news, actions + 1)  # after whatever was attempted
             return
         if again is not None:
             mark = self._again(act, again, actions)

@@ -4,7 +4,8 @@ Fires: `verify_mismatch` when something that was destroyed is there afterwards: 
     still exists"), reading or listing it shows it, or destroying it succeeds once more; and when something that
     a tool made is not found. `medium`, `high` and `critical` count how often the same thing was not so.
 Quiet: what was made anew in between, or may have been, by a program; reading that says that it is gone; acts
-    that failed or were refused; claims more than `last_actions` actions old.
+    that failed or were refused; claims more than `last_actions` actions old; results that do not say what they are
+    of, since their proposal was lost or comes late.
 Misses: things under another name; effects that nobody looks at; results whose beginning is not published.
 """
 
@@ -17,6 +18,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.errors import Normalization
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
@@ -151,7 +153,7 @@ class VerifyMismatch(Detector[State]):
 def _destroyed(claims: dict[str, Claim], act: Act) -> str:
     """Notes what is said to be destroyed; the target that is destroyed for the second time, or that is still there."""
     made = set(act.creates)
-    targets = [loss.target for loss in act.losses if loss.target not in made]
+    targets = [loss.target for loss in act.losses if loss.target not in made and loss.target != UNKNOWN]
     found = next((t for t in targets if t in claims and not claims[t].made), "")
     for target in targets:
         if target != found:
@@ -162,6 +164,8 @@ def _destroyed(claims: dict[str, Claim], act: Act) -> str:
 
 
 def _claim(claims: dict[str, Claim], target: str, act: Act, *, made: bool) -> None:
+    if target == UNKNOWN:
+        return
     known = claims.pop(target, None)
     claims[target] = known if known is not None and known.made is made else Claim(made, [entry(act)])
     if len(claims) > _MAX_CLAIMS:

@@ -392,3 +392,33 @@ def test_as_agent_sentinel_says(gap_s: float, found: str) -> None:
 def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         Repetition(**settings)
+
+
+def edited(second: float) -> tuple[ActionEvent, ActionEvent]:
+    return call(second, "edit_file", args={"path": "/srv/main.py", "new": f"{second:g}"}, output_head="ok")
+
+
+def checked(second: float) -> tuple[ActionEvent, ActionEvent]:
+    return call(second, "bash", args={"command": "ruff check ."}, output_head="All checks passed!")
+
+
+@pytest.mark.parametrize(
+    ("disturb", "found"),
+    [
+        pytest.param(lambda proposed, completed: (proposed, completed), "", id="in order"),
+        pytest.param(lambda proposed, completed: (completed, proposed), "", id="its proposal comes late"),
+        pytest.param(lambda proposed, _: (proposed,), "", id="its result is lost"),
+        pytest.param(
+            lambda _, completed: (completed.model_copy(update={"action": "edit_file"}),), "", id="its proposal is lost"
+        ),
+        pytest.param(lambda *_: (), "mccc", id="there was no edit"),
+    ],
+)
+def test_a_check_after_each_edit_is_work_though_the_edit_is_lost_or_late(disturb: Any, found: str) -> None:
+    rounds = [(*disturb(*edited(10 * n)), *checked(10 * n + 5)) for n in range(6)]
+    assert severities(rounds) == found
+
+
+def test_the_same_call_is_no_change_of_its_own_though_its_result_is_lost() -> None:
+    calls = [call(s, "bash", args={"command": "touch a"}, output_head="") for s in range(6)]
+    assert severities([pair if second != 2 else pair[:1] for second, pair in enumerate(calls)]) == "mhc"

@@ -161,3 +161,9 @@ def test_only_so_many_claims_are_held() -> None:
 def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         VerifyMismatch(**settings)
+
+
+def test_results_whose_proposals_come_late_are_not_of_one_target() -> None:
+    calls = [call(s, "delete_asset", f"asset_id=stg_{s}", output_head="deleted") for s in range(6)]
+    named = [(proposed, completed.model_copy(update={"action": "delete_asset"})) for proposed, completed in calls]
+    assert severities([named[0], *((completed, proposed) for proposed, completed in named[1:])]) == ""
