@@ -192,8 +192,7 @@ class Recall:
         if not fingerprint:
             return
         if self._is_nameless(act):
-            if act.tool.effect in CHANGING and not (act.failed or act.refused):
-                self.changed = self.news = max(self.news, actions + 1)  # after whatever was attempted
+            self._note_nameless(act, actions)
             return
         if again is not None:
             mark = self._again(act, again, actions)
@@ -218,6 +217,11 @@ class Recall:
         self.trail.append(fingerprint + mark)
         if len(self.trail) > MAX_TRAIL:
             del self.trail[0]
+
+    def _note_nameless(self, act: "Act", actions: int) -> None:
+        """Notes a result of nobody knows what: its tool may tell that something was changed."""
+        if act.tool.effect in CHANGING and not (act.failed or act.refused):
+            self.changed = self.news = max(self.news, actions + 1)  # after whatever was attempted
 
     def _again(self, act: "Act", again: Again, actions: int) -> str:
         """Notes a call that was made before; what it was."""

@@ -3,12 +3,13 @@
 Fires: `resource_growth`, once a step and resource (and again when it has become worse), when the amounts of the
     last `min_points` to `window` steps grow by more than `growth` on (geometric) average, by the median, and in
     the newest step; in every step, or in all but one when there are more than `min_points`; by more and more,
-    and to at least the resource's floor. Severity by the average: `high`, `critical`. Where there is a limit,
-    the finding says in how many steps it is reached, and is at least high when that is within `limit_steps`.
+    and to at least the resource's floor. Severity by the average or the median, whichever is less: `high`, `critical`;
+    critical also when slower growth goes on until it has come as far as `critical` does in `min_points` steps. Where
+    there is a limit, the finding says in how many steps it is reached, and is at least high within `limit_steps`.
     Resources: tokens, cost_usd, memory_bytes, output_bytes, duration_ms, file_ops, calls. Amounts are
     increments of one step, never totals; memory is the level. The parallel calls of one model turn are one step.
-Quiet: a steady amount, however large; linear growth, such as that of every agent's context; a single big step;
-    amounts that go up and down; amounts below the floor.
+Quiet: a steady amount, however large; linear growth, such as that of every agent's context; a single big step, also
+    one after which all are big; amounts that go up and down; amounts below the floor.
 Misses: growth slower than `growth`; growth with more than one pause in a window; sums that are large from the
     start; calls without a result or usage.
 """
@@ -57,7 +58,7 @@ _MOST = 2**53
 """More than this in one step is no more: sums stay within what JSON readers take."""
 _NOTHING = (None,) * len(RESOURCES)
 _MORE_STEPS = 3
-"""So many steps more than `window` are remembered, since not every step tells of each resource."""
+"""So many steps more than `window` are remembered: not each tells of every resource, and slow growth takes long."""
 _GROWING, _FALLING = 1.2, 0.8
 """A step counts as growing from the one ratio on, and as falling below the other; between them is noise."""
 _FLOOR_TO_LEAST = 8
@@ -170,7 +171,7 @@ class ResourceGrowth(Detector[State]):
         """The growth of the last two steps, as a part of what is a finding; the highest of all resources."""
         near = 0.0
         for at, floor in self._floor_at.items():
-            points = self._points(state, at)
+            points = self._points(state, at, self.window)
             if len(points) >= self.min_points and points[-1][1] >= floor:
                 mean = _mean_growth(self._values(at, points[-self.min_points :]))
                 near = max(near, min(1.0, (mean - 1) / (self.growth - 1)))
@@ -187,8 +188,8 @@ class ResourceGrowth(Detector[State]):
         del state.rows[: -(self.window + _MORE_STEPS)]
         return row
 
-    def _points(self, state: State, at: int) -> list[Point]:
-        """The last steps that tell of a resource, with its amounts, from the last on that fell."""
+    def _points(self, state: State, at: int, most: int) -> list[Point]:
+        """The last `most` steps that tell of a resource, with its amounts, from the last on that fell."""
         least = self._least(at)
         points: list[Point] = []
         after = 0.0
@@ -197,7 +198,7 @@ class ResourceGrowth(Detector[State]):
             if amount is None:
                 continue
             before = max(amount, least)
-            if len(points) == self.window or after < _FALLING * before * bool(points):
+            if len(points) == most or after < _FALLING * before * bool(points):
                 break
             points.append((row, amount))
             after = before
@@ -213,15 +214,22 @@ class ResourceGrowth(Detector[State]):
         return [max(amount, least) for _, amount in points]
 
     def _look(self, state: State, act: Act, at: int) -> Finding | None:
-        points = self._points(state, at)
-        if len(points) < self.min_points:
+        run = self._points(state, at, len(state.rows))
+        if len(run) < self.min_points:
             return None
         name = RESOURCES[at - _FIRST]
-        for length in range(len(points), self.min_points - 1, -1):
-            mean = self._sustained(self._values(at, points[-length:]))
+        far = self._is_far(self._values(at, run))
+        for length in range(min(len(run), self.window), self.min_points - 1, -1):
+            values = self._values(at, run[-length:])
+            mean = self._sustained(values)
             if mean is None:
                 continue
-            finding = self._found(state, act, name, points[-length:], mean)
+            if far:
+                finding = self._found(state, act, name, run, _mean_growth(self._values(at, run)), typical=self.critical)
+            else:
+                finding = self._found(
+                    state, act, name, run[-length:], mean, typical=min(mean, _median(_ratios(values)))
+                )
             # A step grows while its parallel calls come in: it is told again when it has become worse.
             told = state.found.get(name)
             if told is not None and told[0] == state.step and told[1] >= finding.severity.rank:
@@ -232,19 +240,33 @@ class ResourceGrowth(Detector[State]):
 
     def _sustained(self, values: list[float]) -> float | None:
         """The mean growth when it is sustained, else None."""
-        ratios = [after / before for before, after in pairwise(values)]
+        ratios = _ratios(values)
         mean = _mean_growth(values)
         pauses = sum(ratio < _GROWING for ratio in ratios)
         if mean <= self.growth or ratios[-1] <= self.growth or min(ratios) < _FALLING:
             return None
-        if sorted(ratios)[(len(ratios) - 1) // 2] <= self.growth or pauses > (len(values) > self.min_points):
+        if _median(ratios) <= self.growth or pauses > (len(values) > self.min_points):
             return None
         return mean if values[-1] - values[-2] > values[1] - values[0] else None
 
-    def _found(self, state: State, act: Act, name: Resource, points: list[Point], mean: float) -> Finding:
+    def _is_far(self, values: list[float]) -> bool:
+        """Whether slow growth has come as far as the critical one does in the fewest steps; one big step has not."""
+        ratios = _ratios(values)
+        typical = _median(ratios)
+        pauses = sum(ratio < _GROWING for ratio in ratios)
+        return (
+            len(values) > self.min_points
+            and pauses <= 1
+            and typical > self.growth
+            and len(ratios) * math.log(typical) >= (self.min_points - 1) * math.log(self.critical)
+        )
+
+    def _found(
+        self, state: State, act: Act, name: Resource, points: list[Point], mean: float, *, typical: float
+    ) -> Finding:
         severity = Severity.MEDIUM
-        if mean >= self.high:
-            severity = Severity.CRITICAL if mean >= self.critical else Severity.HIGH
+        if typical >= self.high:
+            severity = Severity.CRITICAL if typical >= self.critical else Severity.HIGH
         amounts = ", ".join(f"{amount:.4g}" for _, amount in points)
         reason = f"{name} grew {mean:.2f} times a step over {len(points)} steps: {amounts}"
         values: dict[str, float | int | str] = {"resource": name, "mean_growth": round(mean, 3), "steps": len(points)}
@@ -308,6 +330,15 @@ def _amounts(act: Act) -> Sequence[tuple[int, float]]:
         if event.duration_ms:
             found.append((_DURATION, event.duration_ms))
     return found
+
+
+def _ratios(values: list[float]) -> list[float]:
+    return [after / before for before, after in pairwise(values)]
+
+
+def _median(ratios: list[float]) -> float:
+    """Of an even number of them the lower one."""
+    return round(sorted(ratios)[(len(ratios) - 1) // 2], 9)
 
 
 def _mean_growth(values: list[float]) -> float:

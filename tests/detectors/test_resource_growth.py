@@ -30,7 +30,11 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], **settings
         pytest.param((1_000, 2_000, 4_000, 8_000), "h", id="exactly twice a step"),
         pytest.param((1_000, 3_000, 9_000, 27_000), "c", id="exactly three times a step"),
         pytest.param((1_000, 1_500, 2_250, 3_375), "", id="exactly the threshold"),
-        pytest.param((1_000, 2_000, 4_000, 8_000, 16_000, 32_000), "hhh", id="again at each further step"),
+        pytest.param((1_000, 2_000, 4_000, 8_000, 16_000, 32_000), "hhc", id="again at each further step"),
+        pytest.param(
+            [round(1_000 * 1.8**n) for n in range(8)], "mmmcc", id="slow growth that goes on, until it is far"
+        ),
+        pytest.param((1_000, 1_260, 20_000, 36_000), "m", id="one big step, and one of ordinary growth"),
         pytest.param((1_000, 2_200, 2_000, 5_000, 12_000), "m", id="one pause among four"),
         pytest.param((1_000, 2_200, 2_000, 2_100, 12_000), "", id="two pauses among four"),
         pytest.param((1_000, 4_000, 1_000, 4_000, 16_000), "", id="a fall is no pause"),
