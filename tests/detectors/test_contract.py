@@ -143,7 +143,7 @@ def test_another_process_with_another_hash_seed_finds_the_same() -> None:
     outputs = [
         subprocess.run(
             [sys.executable, "-c", script],
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(HERE.parents[1])},
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{HERE.parents[1] / 'src'}:{HERE.parents[1]}"},
             check=True,
             capture_output=True,
         ).stdout
