@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from haltline.detectors.base import Detector
+from haltline.detectors.across import ACROSS_BY_ID
+from haltline.detectors.across.base import Across
+from haltline.detectors.base import Detector, Pattern
 from haltline.detectors.behavioral_drift import BehavioralDrift
 from haltline.detectors.budget import Budget
 from haltline.detectors.combination import Combination
@@ -63,24 +65,28 @@ ALL: tuple[type[Detector[Any]], ...] = (
 BY_ID: Mapping[str, type[Detector[Any]]] = {detector.id: detector for detector in ALL}
 """Every detector by the id that policies know it by."""
 
+PATTERNS: Mapping[str, type[Pattern[Any]]] = {**BY_ID, **ACROSS_BY_ID}
+"""All that is built in: what looks at a session, then what looks across sessions."""
 
-def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, type[Detector[Any]]]:
+
+def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, type[Pattern[Any]]]:
     """What the rules of a policy can be about, in the order in which they look at an event.
 
-    The built-in detectors, those of other packages that the policy names, and its correlation rules.
+    What is built in, detectors of other packages that the policy names, and its correlation rules.
 
     Raises:
         ValueError: two have one name, or a detector of another package cannot be used.
 
     """
     for detector_id in plugins.ids:
-        if detector_id in BY_ID:
+        if detector_id in PATTERNS:
             raise ValueError(
                 f"entry points {GROUP}: wanted another name than that of a built-in detector,"
                 f" got {detector_id!r} from {plugins.place(detector_id)}"
             )
     named = {name for rules in (policy.rules, *(o.rules for o in policy.overrides)) for name in rules}
-    known = {**BY_ID, **{name: plugins.find(name) for name in plugins.ids if name in named}}
+    known: dict[str, type[Pattern[Any]]] = dict(PATTERNS)
+    known |= {name: plugins.find(name) for name in plugins.ids if name in named}
     for number, correlation in enumerate(policy.correlations):
         if correlation.rule_id in known or correlation.rule_id in plugins.ids:
             raise ValueError(f"correlations.{number}.name: wanted each name once, got {correlation.name!r} again")
@@ -90,7 +96,7 @@ def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, typ
 
 def build(
     rules: Mapping[str, Rule],
-    known: Mapping[str, type[Detector[Any]]] = BY_ID,
+    known: Mapping[str, type[Pattern[Any]]] = PATTERNS,
     plugins: Plugins = NO_PLUGINS,
 ) -> tuple[Detector[Any], ...]:
     """The enabled detectors, set as the rules say; those that are not named have their defaults.
@@ -103,13 +109,31 @@ def build(
     detectors = []
     for detector_id, detector in known.items():
         rule = rules.get(detector_id, Rule())
-        if rule.enabled:
+        if rule.enabled and issubclass(detector, Detector):
             made = construct(detector, rule.settings)
             detectors.append(plugins.contain(made) if detector_id in plugins.ids else made)
     return tuple(detectors)
 
 
-def require_known(rules: Iterable[str], known: Iterable[str] = BY_ID) -> None:
+def build_across(
+    rules: Mapping[str, Rule], known: Mapping[str, type[Pattern[Any]]] = PATTERNS
+) -> tuple[Across[Any], ...]:
+    """The enabled patterns across sessions, set as the rules say.
+
+    Raises:
+        ValueError: as `build`.
+
+    """
+    require_known(rules, known)
+    enabled = {name: rules.get(name, Rule()) for name in known if rules.get(name, Rule()).enabled}
+    return tuple(
+        construct(pattern, enabled[name].settings)
+        for name, pattern in known.items()
+        if name in enabled and issubclass(pattern, Across)
+    )
+
+
+def require_known(rules: Iterable[str], known: Iterable[str] = PATTERNS) -> None:
     """Raises ValueError naming the first rule that is of no known detector."""
     for detector_id in rules:
         if detector_id not in known:

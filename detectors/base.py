@@ -18,24 +18,56 @@ SETTINGS = ConfigDict(extra="forbid")
 
 
 @dataclass(frozen=True, kw_only=True, config=SETTINGS)
-class Detector(ABC, Generic[State]):
-    """Looks for one pattern in the events of one session.
+class Pattern(ABC, Generic[State]):
+    """One pattern to look for, in one session or across several.
 
-    A detector is its settings only, checked at construction. What it remembers of a session
-    is a State, which the engine keeps, saves and drops: a dataclass of plain JSON
+    It is its settings only, checked at construction. What it remembers of a session, or of what else it
+    looks at, is a State, which the engine keeps, saves and drops: a dataclass of plain JSON
     values, bounded in size, that comes back equal from JSON. Without slots: it is encoded five times as fast.
     """
 
     id: ClassVar[str]
     version: ClassVar[int] = 1
+
+    @abstractmethod
+    def start(self) -> State:
+        """The state when nothing was seen yet."""
+
+    def finding(  # the fields of a finding, in the order of its definition
+        self,
+        code: str,
+        severity: Severity,
+        reason: str,
+        evidence: tuple[Evidence, ...],
+        *,
+        confidence: float = 1.0,
+        values: Values | None = None,
+        thresholds: Values | None = None,
+        target: str | None = None,
+    ) -> Finding:
+        """A finding of this pattern."""
+        return Finding(
+            detector=self.id,
+            detector_version=self.version,
+            code=code,
+            severity=severity,
+            confidence=confidence,
+            reason=reason,
+            evidence=evidence,
+            values=values or {},
+            thresholds=thresholds or {},
+            target=target,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Detector(Pattern[State]):
+    """Looks for one pattern in the events of one session."""
+
     reads: ClassVar[frozenset[Kind]]
     """The kinds of event that it is called with."""
     recalls: ClassVar[bool] = False
     """It asks for `Act.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
-
-    @abstractmethod
-    def start(self) -> State:
-        """The state of a session of which nothing was seen yet."""
 
     @abstractmethod
     def observe(self, state: State, act: Act) -> Finding | None:
@@ -52,29 +84,3 @@ class Detector(ABC, Generic[State]):
     def near(self, state: State) -> float:  # noqa: ARG002 - as above
         """How close the session is to a finding, from 0 (nothing seen) to 1 (found)."""
         return 0.0
-
-    def finding(  # the fields of a finding, in the order of its definition
-        self,
-        code: str,
-        severity: Severity,
-        reason: str,
-        evidence: tuple[Evidence, ...],
-        *,
-        confidence: float = 1.0,
-        values: Values | None = None,
-        thresholds: Values | None = None,
-        target: str | None = None,
-    ) -> Finding:
-        """A finding of this detector."""
-        return Finding(
-            detector=self.id,
-            detector_version=self.version,
-            code=code,
-            severity=severity,
-            confidence=confidence,
-            reason=reason,
-            evidence=evidence,
-            values=values or {},
-            thresholds=thresholds or {},
-            target=target,
-        )

@@ -19,7 +19,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from haltline.detectors.act import Act
-from haltline.detectors.base import Detector
+from haltline.detectors.base import Detector, Pattern
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 
@@ -144,7 +144,8 @@ class Plugins:
             raise ValueError(f"{place}: wanted a state that survives JSON, came {_told(error)}") from error
         if back != state:
             raise ValueError(f"{place}: wanted a state that comes back equal from JSON, came {back!r:.120}")
-        same = {name: getattr(detector, name) for name in Detector.__annotations__ if hasattr(detector, name)}
+        names = (*Pattern.__annotations__, *Detector.__annotations__)
+        same = {name: getattr(detector, name) for name in names if hasattr(detector, name)}
         contained = type(f"Contained{type(detector).__name__}", (_Contained,), same)
         made: Detector[Any] = contained(inner=detector, adapter=adapter, stopwatch=self._stopwatch)
         return made

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from haltline.detectors.base import Detector
+from haltline.detectors.base import Pattern
 from haltline.detectors.settings import annotations_of
 from haltline.detectors.strictness import direction_of
 from haltline.schemas.record import JsonObject
@@ -16,7 +16,7 @@ from haltline.schemas.record import JsonObject
 _UNITS = {"_s": "s", "_ms": "ms", "_usd_per_min": "USD/min", "_tokens": "tokens", "tokens_per_min": "tokens/min"}
 
 
-def schema_of(detector: type[Detector[Any]]) -> JsonObject:
+def schema_of(detector: type[Pattern[Any]]) -> JsonObject:
     """An object schema: types, bounds, defaults and descriptions of the settings.
 
     `x-unit` and `x-stricter` say the unit and which way a setting is stricter. That some settings must be in order

@@ -3,19 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs
 
-from haltline.detectors.base import Detector
+from haltline.detectors.base import Pattern
 from haltline.detectors.strictness import Stricter, direction_of, stricter
 
+_P = TypeVar("_P", bound=Pattern[Any])
 _CACHED = 1024
 """Detectors of which what checks their settings is kept: a policy's own ones come and go with it."""
 
 
-def construct(detector: type[Detector[Any]], settings: Mapping[str, Any]) -> Detector[Any]:
+def construct(detector: type[_P], settings: Mapping[str, Any]) -> _P:
     """A detector with these settings; what is left out has its default.
 
     Raises:
@@ -29,7 +30,7 @@ def construct(detector: type[Detector[Any]], settings: Mapping[str, Any]) -> Det
         raise ValueError("; ".join(_located(detector, (), problem) for problem in error.errors())) from None
 
 
-def check(detector: type[Detector[Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
+def check(detector: type[Pattern[Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings as values of their types, each checked for itself.
 
     Raises:
@@ -48,7 +49,7 @@ def check(detector: type[Detector[Any]], settings: Mapping[str, Any]) -> dict[st
     return checked
 
 
-def restrict(detector: type[Detector[Any]], settings: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+def restrict(detector: type[Pattern[Any]], settings: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
     """`settings`, and of those that are in `others` too the stricter one; where none is stricter, that of `others`.
 
     Raises:
@@ -63,28 +64,28 @@ def restrict(detector: type[Detector[Any]], settings: Mapping[str, Any], others:
 
 
 @lru_cache(maxsize=_CACHED)
-def adapters(detector: type[Detector[Any]]) -> dict[str, TypeAdapter[Any]]:
+def adapters(detector: type[Pattern[Any]]) -> dict[str, TypeAdapter[Any]]:
     """By name: what checks each setting for itself."""
     return {name: TypeAdapter(said) for name, said in annotations_of(detector).items()}
 
 
 @lru_cache(maxsize=_CACHED)
-def _directions(detector: type[Detector[Any]]) -> dict[str, Stricter]:
+def _directions(detector: type[Pattern[Any]]) -> dict[str, Stricter]:
     # One that says nothing has no direction: the contract tests ask each to say so.
     return {name: direction_of(said) or Stricter.NEITHER for name, said in annotations_of(detector).items()}
 
 
-def annotations_of(detector: type[Detector[Any]]) -> dict[str, Any]:
+def annotations_of(detector: type[Pattern[Any]]) -> dict[str, Any]:
     """By name: the type of each setting, with its bounds and which way it is stricter."""
     return {field.name: field.type for field in fields(detector)}
 
 
-def _unknown(detector: type[Detector[Any]], name: str) -> str:
+def _unknown(detector: type[Pattern[Any]], name: str) -> str:
     known = ", ".join(field.name for field in fields(detector)) or "none, as there are no settings"
     return f"rules.{detector.id}.settings.{name}: wanted one of {known}, got {name!r}"
 
 
-def _located(detector: type[Detector[Any]], within: tuple[str, ...], problem: Any) -> str:
+def _located(detector: type[Pattern[Any]], within: tuple[str, ...], problem: Any) -> str:
     """Where in the policy it was, what was wanted, and what came."""
     steps = [*within, *(str(step) for step in problem["loc"] if step != "[key]")]
     if steps and steps[0] not in adapters(detector):

@@ -15,6 +15,9 @@ from haltline.schemas.policy import Policy, Rule
 MAX_REASON_CHARS = 16_384
 """Of a decision."""
 
+_STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
+_BY_OPERATOR = "This session was stopped by an operator. Nothing more is executed; a person has to release it."
+
 MAX_BATCHES = 16
 """Declared batches that a session can have at once, the oldest forgotten first."""
 
@@ -120,7 +123,7 @@ class Controller:
         """An operator's kill of the session; None when it is killed already."""
         if standing.killed is not None:
             return None
-        code = "session_killed_by_operator"
+        code = command.code or "session_killed_by_operator"
         decision_id = digest("operator", command.id, command.command_id)
         standing.killed = Kill(decision_id, code, command.reason, command.by, command.time)
         return Decision(
@@ -132,7 +135,7 @@ class Controller:
             level=Level.KILL,
             code=code,
             reason=f"killed by {command.by}: {command.reason}",
-            message="This session was stopped by an operator. Nothing more is executed; a person has to release it.",
+            message=_BY_OPERATOR if command.code is None else _STOPPED,
             policy=self._policy.name,
             policy_version=self._policy.version,
         )
@@ -176,10 +179,10 @@ class Controller:
         would, finding = max(
             wanted,
             # Of two equally hard ones the one that names a target tells the operator more.
-            key=lambda w: (_held_back(w[0], rules[w[1].detector].mode), w[0], w[1].severity, w[1].target is not None),
+            key=lambda w: (held_back(w[0], rules[w[1].detector].mode), w[0], w[1].severity, w[1].target is not None),
         )
         rule = rules[finding.detector]
-        level = _held_back(would, rule.mode)
+        level = held_back(would, rule.mode)
         return Decision(
             decision_id=digest(finding.detector, event.session_id, finding.evidence[-1].event_id),
             session_id=event.session_id,
@@ -238,7 +241,7 @@ class Controller:
             level=Level.KILL,
             code=kill.code,
             reason=told.reason if told else f"the session was killed before: {kill.reason}"[:MAX_REASON_CHARS],
-            message="This session was stopped. Nothing more is executed; a person has to release it.",
+            message=_STOPPED,
             flag=told is not None,
             flag_severity=told.severity if told else None,
             detector="killed",
@@ -271,7 +274,7 @@ def _meant(decision: Decision) -> Level:
     return decision.would or decision.level
 
 
-def _held_back(level: Level, mode: Mode) -> Level:
+def held_back(level: Level, mode: Mode) -> Level:
     """What a mode leaves of a level."""
     if mode is Mode.ENFORCE:
         return level

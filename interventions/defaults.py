@@ -8,8 +8,11 @@ from haltline.schemas.findings import Finding, Severity
 LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
 """The rules that make up the loop guard: their kill is answered with one code."""
 
-_SHADOWED = frozenset({"behavioral_drift", "combination", "goal_drift", "step_review"})
+_SHADOWED = frozenset({"agent_baseline", "behavioral_drift", "combination", "goal_drift", "step_review"})
 """Rules that fire in sound sessions as often as in others, or in too few to tell: only recorded until trusted."""
+
+_WARNED = frozenset({"target_destruction"})
+"""Rules that cannot tell work from a runaway in every fleet: a hint and a flag until a policy enforces them."""
 
 _BY_SEVERITY: Mapping[Severity, Level] = {
     Severity.LOW: Level.NUDGE,
@@ -33,6 +36,13 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
         Severity.HIGH: Level.BLOCK,
         Severity.CRITICAL: Level.BLOCK,
     },
+    # Across sessions: the session that goes on is killed, then its agent; what is shared is frozen.
+    "agent_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "respawn": {**_BY_SEVERITY, Severity.CRITICAL: Level.KILL},
+    "spawn_storm": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "target_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    "agent_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
+    "mission_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
     # Growth is slowed down before it is stopped.
     "resource_growth": {**_BY_SEVERITY, Severity.HIGH: Level.THROTTLE},
 }
@@ -45,7 +55,9 @@ def default_level(detector: str, severity: Severity) -> Level:
 
 def default_mode(detector: str) -> Mode:
     """The mode of a rule without a word from the policy."""
-    return Mode.SHADOW if detector in _SHADOWED else Mode.ENFORCE
+    if detector in _SHADOWED:
+        return Mode.SHADOW
+    return Mode.WARN if detector in _WARNED else Mode.ENFORCE
 
 
 def kill_code(detector: str) -> str:
@@ -54,6 +66,8 @@ def kill_code(detector: str) -> str:
 
 
 _MESSAGES: Mapping[str, str] = {
+    "respawned": "Sessions before this one were stopped. Do not take up what they did; report what you were asked for.",
+    "target_destruction": "Others are trying to take {target} away too. Leave it, and ask who is to do it.",
     "loop_suspected": (
         "You have done this to {target} before and are about to do it again. "
         "Check first what came of it; if it did not work, repeating it will not help. Report it instead."

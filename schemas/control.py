@@ -47,9 +47,9 @@ class ControlRecord(Record):
         return control_key(self.scope, self.id)
 
 
-def control_key(scope: ScopeKind, scope_id: str) -> str:
-    """The key of a control record: `session:42`, `agent:cleaner`, `fleet:*`."""
-    return f"{scope.value}:{scope_id}"
+def control_key(scope: str, scope_id: str) -> str:
+    """The key of a control record, of the scope's value and its id: `session:42`, `agent:cleaner`, `fleet:*`."""
+    return f"{scope}:{scope_id}"
 
 
 class CommandKind(StrEnum):
@@ -91,6 +91,8 @@ class Command(Record):
     time: EpochMs
     batch: Batch | None = None
     decision_id: Id | None = None
+    code: Name | None = None
+    """Of a kill that haltline itself asks for: what the session's calls are refused with."""
     label: Name | None = None
     """For `label`: `confirmed` or `false_alarm`."""
 
@@ -124,20 +126,3 @@ class Feedback(Record):
     action: Name = ""
     children: list[Id] = Field(default_factory=list, max_length=10_000)
     detail: Text = ""
-
-
-class Signal(Record):
-    """One of the few events that matter across sessions, re-keyed by agent, target or root session."""
-
-    v: int = 1
-    signal_id: Id
-    kind: Name
-    scope: Name
-    """What the key is: `agent`, `target` or `root`."""
-    id: Id
-    session_id: Id
-    agent_id: Id = "unknown"
-    event_id: Id
-    time: EpochMs
-    action: Name = ""
-    target: Name = ""

@@ -71,6 +71,8 @@ class Decision(Record):
 
     level: Level
     scope: ScopeKind = ScopeKind.SESSION
+    scope_id: Id | None = None
+    """The id within the scope; None: that of the session."""
     code: Name
     """For machines, such as `session_killed_loop_guard`."""
     reason: Text

@@ -62,5 +62,8 @@ class Detection(Record):
     mode: Name = "enforce"
     decision_id: Id | None = None
     """The decision that it led to, if any."""
+    scope: Name | None = None
+    """Of a pattern across sessions: what it was seen in, such as `agent`; `session_id` is that of the last event."""
+    scope_id: Id | None = None
     policy: Name = ""
     policy_version: int = 0

@@ -124,9 +124,9 @@ class Topics:
         return f"{self.prefix}dead-letter"
 
     @property
-    def session_sources(self) -> tuple[str, str, str]:
-        """The topics that a worker reads into the state of sessions."""
-        return (self.actions, self.commands, self.feedback)
+    def session_sources(self) -> tuple[str, str, str, str]:
+        """The topics that a worker reads into its states."""
+        return (self.actions, self.commands, self.feedback, self.signals)
 
     @property
     def all(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import orjson
 from pydantic import ValidationError
 
 from haltline.schemas import cloudevents, otel
-from haltline.schemas.control import Command, ControlRecord, Feedback, Signal
+from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
@@ -15,6 +15,7 @@ from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import JsonObject, Record
+from haltline.schemas.signals import Signal
 
 VERSION = 1
 """The version of every record that is written."""

@@ -1,11 +1,15 @@
 """What a policy would have done with recorded sessions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from heapq import merge
+from operator import itemgetter
 
-from haltline.schemas.decisions import Level
+from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
-from haltline.streams.core import Core, Position, SessionState
+from haltline.schemas.findings import Finding
+from haltline.streams.core import Core, Outcome, Position
+from haltline.streams.fleet import Fleet, decisions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +65,25 @@ class Result:
 
     session_id: str
     events: int
+    label: str | None = None
+    clock: str = "real"
     level: str = Level.ALLOW.value
     first: FirstStop | None = None
     findings: list[FoundAt] = field(default_factory=list)
     decisions: list[DecidedAt] = field(default_factory=list)
-    label: str | None = None
-    clock: str = "real"
+
+    def found(self, seq: int, finding: Finding) -> None:
+        """Adds a finding."""
+        self.findings.append(FoundAt(seq, finding.detector, finding.severity.value, finding.confidence, finding.reason))
+
+    def decided(self, seq: int, decision: Decision) -> None:
+        """Adds a decision, unless it is the plain verdict on an event."""
+        if not decision.detector and decision.level is not Level.KILL:
+            return
+        self.decisions.append(DecidedAt(seq, decision.level.value, decision.detector, decision.reason))
+        self.level = max(Level(self.level), decision.level).value
+        if decision.level >= Level.PAUSE and self.first is None:
+            self.first = FirstStop(seq, decision.event_id, decision.detector, decision.level.value)
 
     def to_dict(self) -> dict[str, object]:
         """As plain values, for JSON."""
@@ -74,22 +91,57 @@ class Result:
 
 
 def backtest(core: Core, session: Recorded) -> Result:
-    """Runs one session through the core, to its end or to the kill."""
-    result = Result(session.session_id, session.length, label=session.label, clock=session.clock)
-    state: SessionState | None = None
-    for offset, (seq, event) in enumerate(session.events):
-        followed = core.on_event(state, event, Position("recorded", 0, offset))
-        state = followed.state
-        for detection in followed.detections:
-            f = detection.finding
-            result.findings.append(FoundAt(seq, f.detector, f.severity.value, f.confidence, f.reason))
-        decision = followed.decision
-        if decision is None or not decision.detector:
+    """Runs one session by itself through the core, to its end or to the kill."""
+    return together(core, [session])[0]
+
+
+def together(core: Core, sessions: Sequence[Recorded]) -> list[Result]:
+    """Runs sessions beside each other, in the order of their times, with what looks across them.
+
+    Each to its end or to its kill. Returns one result for each, in their order.
+    """
+    fleet = Fleet(core)
+    runs = {s.session_id: Result(s.session_id, s.length, s.label, s.clock) for s in sessions}
+    numbers: dict[str, int] = {}
+    killed: set[str] = set()
+    ordered = merge(*(_numbered(session) for session in sessions), key=itemgetter(0))
+    for offset, (_, seq, event) in enumerate(ordered):
+        if event.session_id in killed:
             continue
-        result.decisions.append(DecidedAt(seq, decision.level.value, decision.detector, decision.reason))
-        result.level = max(Level(result.level), decision.level).value
-        if decision.level >= Level.PAUSE and result.first is None:
-            result.first = FirstStop(seq, event.event_id, decision.detector, decision.level.value)
-        if decision.level is Level.KILL:
-            break
-    return result
+        numbers[event.session_id] = seq
+        for followed in fleet.event(event, Position("recorded", 0, offset)):
+            for detection in followed.detections:
+                if detection.session_id in runs:
+                    runs[detection.session_id].found(numbers.get(detection.session_id, 0), detection.finding)
+            for decision in decisions_of(followed):
+                if decision.session_id in runs:
+                    runs[decision.session_id].decided(numbers.get(decision.session_id, 0), decision)
+            if isinstance(followed, Outcome) and followed.state.standing.killed is not None:
+                killed.add(followed.state.session_id)
+    return list(runs.values())
+
+
+def related(sessions: Sequence[Recorded]) -> list[list[Recorded]]:
+    """The sessions in groups, each of one tree: those that name a parent or a root, with it. In order of the first."""
+    group_of: dict[str, str] = {}
+
+    def first_of(name: str) -> str:
+        while group_of.get(name, name) != name:
+            name = group_of[name]
+        return name
+
+    for session in sessions:
+        group_of.setdefault(session.session_id, session.session_id)
+        for _, event in session.events:
+            for above in (event.parent_session_id, event.root_session_id):
+                if above is not None:
+                    group_of.setdefault(above, above)
+                    group_of[first_of(session.session_id)] = first_of(above)
+    groups: dict[str, list[Recorded]] = {}
+    for session in sessions:
+        groups.setdefault(first_of(session.session_id), []).append(session)
+    return list(groups.values())
+
+
+def _numbered(session: Recorded) -> Iterator[tuple[int, int, ActionEvent]]:
+    return ((event.time, seq, event) for seq, event in session.events)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from haltline.detectors import build, catalogue
 from haltline.detectors.act import Act, Calls
@@ -22,7 +22,13 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.signals import Signal, SignalKind
+from haltline.streams.across import AcrossCore, ScopeOutcome, ScopeState
+from haltline.streams.place import Failure, Place, Position
 from haltline.streams.rules import Rules
+from haltline.streams.signals import Unsaid, origin_of, origin_of_command, stood_in
+
+__all__ = ["Core", "Failure", "Outcome", "Place", "Position", "SessionState"]
 
 MAX_SEEN = 64
 """Event ids that are remembered, to know an event that its producer sent twice."""
@@ -30,33 +36,6 @@ MAX_SEEN = 64
 _SHORT_CHARS = 12
 _CACHED_WATCHES = 1024
 """Sets of overrides that hold together, of which the detectors are kept built."""
-
-
-class Place(Protocol):
-    """Where an input stands in the log, such as a record of it."""
-
-    @property
-    def topic(self) -> str:
-        """Its name."""
-        ...
-
-    @property
-    def partition(self) -> int:
-        """From 0."""
-        ...
-
-    @property
-    def offset(self) -> int:
-        """From 0."""
-        ...
-
-
-class Position(NamedTuple):
-    """A place in the log without its record."""
-
-    topic: str
-    partition: int
-    offset: int
 
 
 @dataclass
@@ -77,17 +56,12 @@ class SessionState:
     detectors: dict[str, Any] = field(default_factory=dict)
     """By detector id: its State."""
     standing: Standing = field(default_factory=Standing)
+    unsaid: Unsaid = field(default_factory=Unsaid)
+    root_session_id: str | None = None
+    """The first session of the tree that it is of, where that is another one."""
 
 
 _NOWHERE = Position("", 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A detector that raised: never the same as one that found nothing."""
-
-    detector: str
-    error: BaseException
 
 
 @dataclass(slots=True)
@@ -104,12 +78,14 @@ class Outcome:
     released: bool = False
     """The session's entry on the compacted topic is to be removed."""
     failures: tuple[Failure, ...] = ()
+    signals: Sequence[Signal] = ()
+    """For what looks across sessions."""
 
     @property
     def follows(self) -> bool:
         """Whether anything does: of most inputs nothing does but their place in the state."""
         said = self.decision is not None or self.control is not None or self.released
-        return said or bool(self.detections or self.failures)
+        return said or bool(self.detections or self.failures or self.signals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +119,8 @@ class Core:
             if not override.rules.keys().isdisjoint(plugins.ids):
                 self._watch((number,))  # what starts only under an override is tried now, not at an event
         self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
+        self._across = AcrossCore(self.policy, self._rules, self._known)
+        self._signaller = self._across.signaller
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: Place | None = None) -> Outcome:
@@ -158,6 +136,8 @@ class Core:
         state.clock_ms = max(state.clock_ms, event.time)
         if event.agent_id != "unknown":
             state.agent_id = event.agent_id
+        if event.parent_session_id is not None or event.root_session_id is not None:
+            state.root_session_id = stood_in(event)
 
         watch = self._watch_at(event, state.clock_ms) if self.policy.overrides else self._default
         act = self._act(state, event, at or _NOWHERE, watch)
@@ -169,15 +149,20 @@ class Core:
             findings, failures = _observe(watch, state, act)
         else:
             findings = self._after_kill(act, was_killed)
+        signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
         state.calls.note(act)
         if not (findings or failures or was_killed or event.await_verdict):
-            return Outcome(state)
+            return Outcome(state, signals=signals)
         decision = self._controller.decide(
             standing, event, findings, watch.rules, lambda: _near(watch, state, event.kind)
         )
         killed = standing.killed
+        if decision is not None and was_killed is None:
+            origin = origin_of(act, state.agent_id)
+            signals += self._signaller.decided(origin, decision, killed=killed is not None)
         return Outcome(
             state,
+            signals=signals,
             detections=tuple(self._detection(event, finding, watch, decision) for finding in findings),
             decision=decision,
             control=control_record(state.session_id, state.agent_id, killed)
@@ -193,16 +178,21 @@ class Core:
         if not _is_new(state, at):
             return Outcome(state, applied=False)
         standing = state.standing
+        origin = origin_of_command(command, state.agent_id, state.root_session_id)
         if command.kind is CommandKind.KILL:
             decision = self._controller.kill(standing, command, state.agent_id)
             killed = standing.killed
             if decision is None or killed is None:
                 return Outcome(state)  # killed already: what stands says by whom and when
-            return Outcome(state, decision=decision, control=control_record(state.session_id, state.agent_id, killed))
+            control = control_record(state.session_id, state.agent_id, killed)
+            signals = tuple(self._signaller.decided(origin, decision, killed=True))
+            return Outcome(state, decision=decision, control=control, signals=signals)
         if command.kind is CommandKind.RESET:
             # Anew, but what was already taken in stays taken in.
+            was_killed = standing.killed is not None
             state.calls, state.detectors, state.standing = Calls(), {}, Standing()
-            return Outcome(state, released=True)
+            signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED)) if was_killed else ()
+            return Outcome(state, released=True, signals=signals)
         if command.kind is CommandKind.BATCH and command.batch is not None:
             self._controller.declare(standing, command.batch)
         return Outcome(state)
@@ -218,6 +208,19 @@ class Core:
         if not stopped or killed is None:
             return Outcome(state)
         return Outcome(state, control=control_record(state.session_id, state.agent_id, killed, feedback.decided_at))
+
+    def on_signal(self, state: ScopeState | None, signal: Signal, at: Place | None = None) -> ScopeOutcome:
+        """Takes in the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""
+        return self._across.on_signal(state, signal, at)
+
+    def on_scope_command(self, state: ScopeState | None, command: Command, at: Place | None = None) -> ScopeState:
+        """Notes an operator's act on one of these. Changes `state` in place."""
+        return self._across.on_command(state, command, at)
+
+    @staticmethod
+    def outlives(state: ScopeState) -> bool:
+        """Whether the state of an agent, target, tree, mission or the fleet is kept when it is idle."""
+        return AcrossCore.outlives(state)
 
     def _act(self, state: SessionState, event: ActionEvent, at: Place, watch: _Watch) -> Act:
         calls = state.calls

@@ -3,8 +3,8 @@
 from copy import deepcopy
 from typing import Any
 
-from haltline.detectors import ALL
-from haltline.detectors.base import Detector
+from haltline.detectors import PATTERNS
+from haltline.detectors.base import Pattern
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.setting_schema import descriptions, schema_of
 from haltline.interventions.defaults import default_level, default_mode
@@ -33,7 +33,7 @@ def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
     for model in (Tool, Rule, Override, Exemption, Published, Correlation, Selection):
         _describe(definitions[model.__name__], model)
     any_rule = definitions.pop("Rule")
-    detectors = (*ALL, *(plugins.find(name) for name in plugins.ids))
+    detectors = (*PATTERNS.values(), *(plugins.find(name) for name in plugins.ids))
     rules = {detector.id: _rule(any_rule, detector, definitions) for detector in detectors}
     for holder in (schema, definitions["Override"]):
         holder["properties"]["rules"] |= {
@@ -51,7 +51,7 @@ def _describe(schema: JsonObject, model: type) -> None:
         schema["properties"][name]["description"] = text
 
 
-def _rule(any_rule: JsonObject, detector: type[Detector[Any]], definitions: JsonObject) -> JsonObject:
+def _rule(any_rule: JsonObject, detector: type[Pattern[Any]], definitions: JsonObject) -> JsonObject:
     rule = deepcopy(any_rule)
     settings = schema_of(detector)
     definitions.update(settings.pop("$defs", {}))

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from haltline.detectors import BY_ID, require_known
-from haltline.detectors.base import Detector
+from haltline.detectors import PATTERNS, require_known
+from haltline.detectors.base import Pattern
 from haltline.detectors.settings import check, construct, restrict
 from haltline.interventions.defaults import default_level, default_mode
 from haltline.schemas.findings import Severity
@@ -23,7 +23,7 @@ _WILD = "*?["
 class Rules:
     """The rules of one policy, for every session."""
 
-    def __init__(self, policy: Policy, detectors: Mapping[str, type[Detector[Any]]] = BY_ID) -> None:
+    def __init__(self, policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> None:
         """Tries every way in which the policy's overrides can meet; `detectors` are those that rules can be about.
 
         Raises:
@@ -60,7 +60,7 @@ class Rules:
         return tuple(numbers[id(override)] for override in holding)
 
 
-def rule_of(policy: Policy, detector: type[Detector[Any]], overrides: Sequence[Override]) -> Rule:
+def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Override]) -> Rule:
     """A detector's rule under the overrides that hold, complete but for settings that are left at their defaults.
 
     Raises:
@@ -83,7 +83,7 @@ def rule_of(policy: Policy, detector: type[Detector[Any]], overrides: Sequence[O
     return rule
 
 
-def without_effect(policy: Policy, detectors: Mapping[str, type[Detector[Any]]] = BY_ID) -> list[str]:
+def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> list[str]:
     """What overrides say in vain, as it would loosen a rule and nobody has exempted it; one line for each."""
     lines = []
     for number, override in enumerate(policy.overrides):
@@ -100,7 +100,7 @@ def without_effect(policy: Policy, detectors: Mapping[str, type[Detector[Any]]] 
     return lines
 
 
-def _restricted(detector: type[Detector[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
+def _restricted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
     said = other.model_fields_set
     return {
         "enabled": rule.enabled or ("enabled" in said and other.enabled),
@@ -110,14 +110,14 @@ def _restricted(detector: type[Detector[Any]], rule: Rule, other: Rule) -> dict[
     }
 
 
-def _exempted(detector: type[Detector[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
+def _exempted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
     return {name: getattr(other, name) for name in other.model_fields_set} | {
         "levels": {**rule.levels, **other.levels},
         "settings": {**rule.settings, **check(detector, other.settings)},
     }
 
 
-def _ignored(detector: type[Detector[Any]], rule: Rule, said: Rule) -> Iterator[tuple[str, object, object]]:
+def _ignored(detector: type[Pattern[Any]], rule: Rule, said: Rule) -> Iterator[tuple[str, object, object]]:
     if "enabled" in said.model_fields_set and said.enabled is not rule.enabled:
         yield "enabled", said.enabled, rule.enabled
     if "mode" in said.model_fields_set and said.mode is not rule.mode:
@@ -132,7 +132,7 @@ def _ignored(detector: type[Detector[Any]], rule: Rule, said: Rule) -> Iterator[
             yield f"settings.{name}", value, held
 
 
-def _spelled_out(policy: Policy, detectors: Mapping[str, type[Detector[Any]]]) -> Policy:
+def _spelled_out(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) -> Policy:
     """The policy with a rule for each detector that is not built in.
 
     A correlation's mode and level are as it says itself. Another package's detector that only overrides name is off,
@@ -146,12 +146,12 @@ def _spelled_out(policy: Policy, detectors: Mapping[str, type[Detector[Any]]]) -
         levels = {**begun, **said.levels}
         rules[correlation.rule_id] = Rule(enabled=said.enabled, mode=mode, settings=said.settings, levels=levels)
     for name in detectors:
-        if name not in BY_ID and name not in rules:
+        if name not in PATTERNS and name not in rules:
             rules[name] = Rule(enabled=False)
     return policy.model_copy(update={"rules": rules})
 
 
-def _require_known(policy: Policy, detectors: Mapping[str, type[Detector[Any]]]) -> None:
+def _require_known(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) -> None:
     require_known(policy.rules, detectors)
     for number, override in enumerate(policy.overrides):
         try:
@@ -160,7 +160,7 @@ def _require_known(policy: Policy, detectors: Mapping[str, type[Detector[Any]]])
             raise ValueError(f"overrides.{number}.{error}") from None
 
 
-def _check_meetings(policy: Policy, detector: type[Detector[Any]]) -> None:
+def _check_meetings(policy: Policy, detector: type[Pattern[Any]]) -> None:
     """Overrides can be right one by one and wrong together: every way in which they can meet is tried.
 
     Raises ValueError naming the last override of the first way that is wrong.

@@ -15,10 +15,12 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage, control_key
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.schemas.findings import Finding
+from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.partitioner import partition_of
+from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
+from haltline.streams.across import ScopeState
 from haltline.streams.core import Core, Outcome, SessionState
 from haltline.streams.pipeline import Change, Load, RawRecord
 from haltline.streams.policies import News
@@ -73,6 +75,9 @@ class Meter(Protocol):
 
 log = logging.getLogger(__name__)
 
+SCOPE_KEY = b"\xff"
+"""What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
+
 _TIMESTAMP = attrgetter("timestamp")
 CLOCKS_DIFFER_MS = 3_600_000
 """How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
@@ -81,7 +86,7 @@ CLOCKS_DIFFER_MS = 3_600_000
 @dataclass(slots=True)
 class _Held:
     partition: int
-    state: SessionState
+    state: SessionState | ScopeState
 
 
 class SessionPipeline:
@@ -108,7 +113,12 @@ class SessionPipeline:
         self._metrics = metrics
         self._max_live = max_live_sessions
         self._now_ms = now_ms
-        self._handle = {topics.actions: self._event, topics.commands: self._command, topics.feedback: self._feedback}
+        self._handle = {
+            topics.actions: self._event,
+            topics.commands: self._command,
+            topics.feedback: self._feedback,
+            topics.signals: self._signal,
+        }
         self._live: OrderedDict[bytes, _Held] = OrderedDict()  # the longest untouched first
         self._changed: dict[bytes, int] = {}
         self._use(core)
@@ -145,7 +155,7 @@ class SessionPipeline:
     def _command(self, record: RawRecord) -> None:
         command = wire.decode(Command, record.value)
         if command.scope is not ScopeKind.SESSION:
-            self._scope_command(command)
+            self._scope_command(command, record)
             return
         self._emit(self._core.on_command(self._session(command.id, record), command, record), record)
 
@@ -155,6 +165,24 @@ class SessionPipeline:
         if outcome.control is not None and feedback.stage is Stage.STOPPED and feedback.decided_at is not None:
             self._metrics.stopped((self._now_ms() - feedback.decided_at) / 1000)
         self._emit(outcome, record)
+
+    def _signal(self, record: RawRecord) -> None:
+        signal = wire.decode(Signal, record.value)
+        state = self._scope(signal.scope, signal.id, record)
+        outcome = self._core.on_signal(state, signal, record)
+        session = signal.session_id.encode()
+        for detection in outcome.detections:
+            self._found(session, detection)
+        for decision in outcome.decisions:
+            self._decided(decision.session_id.encode(), decision, record)
+        for control in outcome.controls:
+            self._stand(control.model_copy(update={"decided_at": self._now_ms()}))
+        for command in outcome.commands:
+            self._outbox.send(self._topics.commands, key=command.id.encode(), value=command.to_json())
+        self._tell(outcome.signals)
+        for failure in outcome.failures:
+            self._metrics.detector_error(failure.detector)
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
 
     def changed(self) -> Iterable[Change]:
         """The states that changed since the last call, encoded.
@@ -173,7 +201,7 @@ class SessionPipeline:
         """Sessions that are held as objects."""
         return len(self._live)
 
-    def _encoded(self, state: SessionState) -> bytes:
+    def _encoded(self, state: SessionState | ScopeState) -> bytes:
         """The state as it is kept; one that cannot be, or is too large, begins anew."""
         try:
             data = state_codec.encode(state)
@@ -185,10 +213,14 @@ class SessionPipeline:
         self._begin_anew(state, f"its state has {len(data)} bytes, wanted at most {MAX_STATE_BYTES}")
         return state_codec.encode(state)
 
-    def _begin_anew(self, state: SessionState, why: str) -> None:
-        """Forgets what was seen of a session; what stands against it, and which events it had, stays."""
-        log.error("session %s: begins anew: %s", state.session_id, why)
-        state.calls, state.detectors = Calls(), {}
+    def _begin_anew(self, state: SessionState | ScopeState, why: str) -> None:
+        """Forgets what was seen of a session or a scope; what stands against it, and which events it had, stays."""
+        if isinstance(state, SessionState):
+            log.error("session %s: begins anew: %s", state.session_id, why)
+            state.calls = Calls()
+        else:
+            log.error("%s %s: begins anew: %s", state.scope, state.id, why)
+        state.detectors = {}
         self._metrics.detector_error("state")
 
     def idle_before_ms(self, partition: int) -> int:
@@ -203,7 +235,9 @@ class SessionPipeline:
         if key in self._changed:
             return True  # it is written again soon
         held = self._live.pop(key, None)
-        state = state_codec.decode(encoded) if held is None else held.state
+        state = _decode(key, encoded) if held is None else held.state
+        if isinstance(state, ScopeState):
+            return self._core.outlives(state)
         now_ms = self._now_ms()
         return state.standing.killed is not None or any(b.expires_ms > now_ms for b in state.standing.batches)
 
@@ -232,20 +266,38 @@ class SessionPipeline:
     def _session(self, session_id: str, record: RawRecord) -> SessionState:
         """The session's state, which the record is about to change."""
         key = session_id.encode()
+        state = self._touched(key, session_id, record)
+        if state is None:
+            data = self._load(key)
+            state = SessionState(session_id) if data is None else state_codec.decode(data)
+            self._live[key] = _Held(record.partition, state)
+        assert isinstance(state, SessionState)  # by its key
+        return state
+
+    def _scope(self, scope: str, scope_id: str, record: RawRecord) -> ScopeState:
+        """The state of an agent, target, tree, mission or the fleet, which the record is about to change."""
+        key = SCOPE_KEY + control_key(scope, scope_id).encode()
+        state = self._touched(key, scope_id, record)
+        if state is None:
+            data = self._load(key)
+            state = ScopeState(scope, scope_id) if data is None else state_codec.decode_scope(data)
+            self._live[key] = _Held(record.partition, state)
+        assert isinstance(state, ScopeState)  # by its key
+        return state
+
+    def _touched(self, key: bytes, record_key: str, record: RawRecord) -> SessionState | ScopeState | None:
+        """The object of a state, which will be written at the next checkpoint; None: there is no object yet."""
         held = self._live.get(key)
-        wanted = held.partition if held is not None else partition_of(session_id, self._partitions)
+        wanted = held.partition if held is not None else partition_of(record_key, self._partitions)
         if wanted != record.partition:
             # On another partition than its commands and its control entry: a kill would not reach it.
-            detail = f"session {session_id!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
+            detail = f"{record_key!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
         self._changed[key] = wanted
-        if held is not None:
-            self._live.move_to_end(key)  # touched last
-            return held.state
-        data = self._load(key)
-        state = SessionState(session_id) if data is None else state_codec.decode(data)
-        self._live[key] = _Held(wanted, state)
-        return state
+        if held is None:
+            return None
+        self._live.move_to_end(key)  # touched last
+        return held.state
 
     def _follow_time(self, records: Sequence[RawRecord]) -> None:
         """The log's own time: an agent's clock may be days off. It never runs ahead of our clock."""
@@ -260,26 +312,41 @@ class SessionPipeline:
     def _emit(self, outcome: Outcome, record: RawRecord) -> None:
         key = outcome.state.session_id.encode()
         for detection in outcome.detections:
-            self._outbox.send(self._topics.detections, key=key, value=detection.to_json())
-            self._metrics.finding(detection.finding)
+            self._found(key, detection)
         if outcome.decision is not None:
-            now_ms = self._now_ms()
-            decision = outcome.decision.model_copy(update={"decided_at": now_ms})
-            self._outbox.send(self._topics.interventions, key=key, value=decision.to_json())
-            self._metrics.decision(decision, (now_ms - record.timestamp) / 1000)
+            now_ms = self._decided(key, outcome.decision, record)
             if outcome.control is not None:
                 self._stand(outcome.control.model_copy(update={"decided_at": now_ms}))
         elif outcome.control is not None:
             self._stand(outcome.control)
         if outcome.released:
             self._release(ScopeKind.SESSION, outcome.state.session_id)
+        self._tell(outcome.signals)
         for failure in outcome.failures:
             self._metrics.detector_error(failure.detector)
             self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
 
-    def _scope_command(self, command: Command) -> None:
+    def _found(self, key: bytes, detection: Detection) -> None:
+        self._outbox.send(self._topics.detections, key=key, value=detection.to_json())
+        self._metrics.finding(detection.finding)
+
+    def _decided(self, key: bytes, decision: Decision, record: RawRecord) -> int:
+        """Says a decision; when, in epoch milliseconds."""
+        now_ms = self._now_ms()
+        decision = decision.model_copy(update={"decided_at": now_ms})
+        self._outbox.send(self._topics.interventions, key=key, value=decision.to_json())
+        self._metrics.decision(decision, (now_ms - record.timestamp) / 1000)
+        return now_ms
+
+    def _tell(self, signals: Iterable[Signal]) -> None:
+        for signal in signals:
+            self._outbox.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
+
+    def _scope_command(self, command: Command, record: RawRecord) -> None:
         if command.kind not in {CommandKind.KILL, CommandKind.RESET}:
             return
+        if command.scope is not ScopeKind.TOOL:  # nothing is added up by tool
+            self._core.on_scope_command(self._scope(command.scope.value, command.id, record), command, record)
         standing = scope_control(command)
         if standing is None:
             self._release(command.scope, command.id)
@@ -312,3 +379,7 @@ class SessionPipeline:
         for key in list(islice(self._live, max(0, excess))):
             if key not in self._changed:
                 del self._live[key]
+
+
+def _decode(key: bytes, encoded: bytes) -> SessionState | ScopeState:
+    return state_codec.decode_scope(encoded) if key.startswith(SCOPE_KEY) else state_codec.decode(encoded)

@@ -1,24 +1,33 @@
-"""A session's state as bytes, and back. The version says who wrote it; golden states in the tests keep it readable."""
+"""The state of a session, or of an agent, target or tree, as bytes, and back.
 
-from typing import Any
+The version says who wrote it; golden states in the tests keep it readable.
+"""
+
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from haltline.detectors import ALL
+from haltline.detectors.across import ACROSS
+from haltline.streams.across import ScopeState
 from haltline.streams.core import SessionState
 
 VERSION = 1
 
-_STATE = TypeAdapter(SessionState)
-_DETECTOR_STATES: dict[str, TypeAdapter[Any]] = {d.id: TypeAdapter(type(d().start())) for d in ALL}
+State = SessionState | ScopeState
+
+_S = TypeVar("_S", SessionState, ScopeState)
+_SESSION = TypeAdapter(SessionState)
+_SCOPE = TypeAdapter(ScopeState)
+_MEMORIES: dict[str, TypeAdapter[Any]] = {d.id: TypeAdapter(type(d().start())) for d in (*ALL, *ACROSS)}
 
 
 class CorruptState(Exception):
-    """Bytes in the changelog that are not a session's state of a version that is known."""
+    """Bytes in the changelog that are not a state of a version that is known."""
 
 
-def encode(state: SessionState) -> bytes:
+def encode(state: State) -> bytes:
     """The state as JSON."""
     return orjson.dumps(state)
 
@@ -32,14 +41,29 @@ def decode(data: bytes) -> SessionState:
         CorruptState: it is something else; says what.
 
     """
+    return _decode(_SESSION, data)
+
+
+def decode_scope(data: bytes) -> ScopeState:
+    """As `decode`, of what is not one session's.
+
+    Raises:
+        CorruptState: it is something else; says what.
+
+    """
+    return _decode(_SCOPE, data)
+
+
+def _decode(adapter: TypeAdapter[_S], data: bytes) -> _S:
     try:
         fields = orjson.loads(data)
         if fields.get("v") != VERSION:
             raise CorruptState(f"state version: wanted {VERSION}, got {fields.get('v')!r} in {data[:80]!r}")
-        state = _STATE.validate_python(fields)
-        for detector_id, adapter in _DETECTOR_STATES.items():
-            if detector_id in state.detectors:
-                state.detectors[detector_id] = adapter.validate_python(state.detectors[detector_id])
+        state = adapter.validate_python(fields)
+        for detector_id in state.detectors:
+            memory = _MEMORIES.get(detector_id)
+            if memory is not None:
+                state.detectors[detector_id] = memory.validate_python(state.detectors[detector_id])
     except (orjson.JSONDecodeError, ValidationError, AttributeError) as error:
         raise CorruptState(f"wanted a session's state, got {data[:80]!r}: {error}") from error
     return state

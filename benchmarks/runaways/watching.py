@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from benchmarks.runaways.case import Case
 from haltline.schemas.decisions import Level
-from haltline.streams.core import Core, Position, SessionState
+from haltline.streams.core import Core, Position
+from haltline.streams.fleet import Fleet, decisions_of
 
 STOPPED = Level.PAUSE
 
@@ -29,22 +30,19 @@ class Seen:
 
 
 def watch(core: Core, case: Case) -> Seen:
-    """Runs all sessions of the case to the first stop of any, or to their end."""
-    states: dict[str, SessionState] = {}
+    """Runs all sessions of the case, with what looks across them, to the first stop of any, or to their end."""
+    fleet = Fleet(core)
     for command in case.commands:
-        states[command.id] = core.on_command(states.get(command.id), command).state
+        fleet.command(command)
     level, reached = Level.ALLOW, 0
     for offset, event in enumerate(case.events):
         reached = max(reached, case.step[event.event_id])
-        followed = core.on_event(states.get(event.session_id), event, Position("synthetic", 0, offset))
-        states[event.session_id] = followed.state
-        if followed.failures:
-            raise followed.failures[0].error
-        decision = followed.decision
-        if decision is None:
-            continue
-        level = max(level, decision.level)
-        if decision.level >= STOPPED:
-            steps = case.steps_since_it_began(reached)
-            return Seen(level, decision.detector, decision.reason, event.event_id, steps)
+        for followed in fleet.event(event, Position("synthetic", 0, offset)):
+            if followed.failures:
+                raise followed.failures[0].error
+            for decision in decisions_of(followed):
+                level = max(level, decision.level)
+                if decision.level >= STOPPED:
+                    steps = case.steps_since_it_began(reached)
+                    return Seen(level, decision.detector, decision.reason, event.event_id, steps)
     return Seen(level)

@@ -7,12 +7,13 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from haltline.schemas import wire
-from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Signal
+from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import EARLIEST_MS
+from haltline.schemas.signals import Signal
 from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.columns import Row
@@ -267,7 +268,10 @@ def _of_signal(record: KafkaRecord) -> dict[str, Any]:
         "scope": signal.scope,
         "scope_id": signal.id,
         "action": signal.action,
-        "targets": [signal.target] if signal.target else None,
+        "parent_session_id": signal.parent_session_id,
+        "targets": signal.targets or ([signal.target] if signal.target else None),
+        "code": signal.code,
+        "reason": signal.reason,
         "summary": summary.of_signal(signal),
     }
 

@@ -1,11 +1,12 @@
 """One line for people about each kind of record. Pure."""
 
-from haltline.schemas.control import Command, ControlRecord, Feedback, Signal
+from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
+from haltline.schemas.signals import Signal
 
 _SHOWN_TARGETS = 3
 _SHOWN_ERROR_CHARS = 200

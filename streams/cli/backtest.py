@@ -12,8 +12,8 @@ from rich.progress import track
 from rich.table import Table
 
 from haltline.schemas.decisions import Level
-from haltline.streams.backtest import Recorded, Result
-from haltline.streams.backtest import backtest as run_one
+from haltline.streams.backtest import Recorded, Result, related
+from haltline.streams.backtest import together as run_together
 from haltline.streams.cli.common import AsJson, Exit, PolicyFile, console, fail, say
 from haltline.streams.cli.run import read_policy
 from haltline.streams.core import Core
@@ -36,9 +36,15 @@ def backtest(
     against: Annotated[
         Path | None, typer.Option(help="Another policy: print the sessions that fare differently.", metavar="FILE")
     ] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="All sessions are of one fleet: look across them, by agent and target too."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run recorded sessions through the detectors and say what would have been decided.
+
+    Each session is by itself, but for those of one tree (that name a parent or a root), or with --together.
 
     With --json: one object a line for each session, with its findings and decisions. Sessions without times
     get a step of 5 s for each action; their object says "clock": "steps".
@@ -53,14 +59,14 @@ def backtest(
     console_for_progress = Console(stderr=True)
     results: list[Result] = []
     others: list[Result] = []
-    for session in track(
-        sessions, "Sessions", console=console_for_progress, disable=not console_for_progress.is_terminal
-    ):
-        results.append(run_one(core, session))
-        if as_json:
-            typer.echo(orjson.dumps(results[-1].to_dict()).decode())
+    groups = [sessions] if together else related(sessions)
+    for group in track(groups, "Sessions", console=console_for_progress, disable=not console_for_progress.is_terminal):
+        found = run_together(core, group)
+        results += found
+        for result in found if as_json else ():
+            typer.echo(orjson.dumps(result.to_dict()).decode())
         if other is not None:
-            others.append(run_one(other, session))
+            others += run_together(other, group)
     if as_json:
         return
     console().print(_summary(results))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from haltline.detectors import ALL, BY_ID
+from haltline.detectors import BY_ID, PATTERNS
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Exemption, Override, Policy, Preset, Rule
@@ -254,7 +254,8 @@ def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytes
 
 def test_without_a_word_every_rule_has_its_defaults() -> None:
     found = Rules(Policy()).under(())
-    assert list(found) == [detector.id for detector in ALL]
-    shadowed = {"behavioral_drift", "combination", "goal_drift", "step_review"}
-    assert {name for name, rule in found.items() if rule.mode is not Mode.ENFORCE} == shadowed
+    assert list(found) == list(PATTERNS)
+    shadowed = {"agent_baseline", "behavioral_drift", "combination", "goal_drift", "step_review"}
+    assert {name for name, rule in found.items() if rule.mode is Mode.SHADOW} == shadowed
+    assert {name for name, rule in found.items() if rule.mode is Mode.WARN} == {"target_destruction"}
     assert found[VOLUME].levels[Severity.CRITICAL] is Level.KILL

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 
-NO_FLEET = "no detector looks across sessions"
 SHIFTED = "of calls without ids, one result that is lost or out of order joins the next ones to the wrong calls"
 BY_ORDER = "which calls are of one turn is told by their order"
 
 NOT_YET: Mapping[str, str] = {
-    "spawn_storm": NO_FLEET,
-    "respawned_deletes": NO_FLEET,
 }
 """Families of runaways of which not every case is stopped in time, and why."""
 

@@ -1,11 +1,12 @@
 """Records for the tests of the audit: one of each kind, and the scenario's own."""
 
-from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState, Feedback, Signal, Stage
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState, Feedback, Stage
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Finding, Severity
 from haltline.schemas.policy import Policy
+from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.reading import KafkaRecord
 

@@ -1,0 +1,86 @@
+"""An agent that is killed, begins a new session, and is killed again: it goes on as if nothing had been.
+
+Fires: `respawned` when one session after another of an agent was killed within `window_s`, each begun after the one
+    before was killed: high from `generations` killed sessions on, critical from one more on.
+Quiet: sessions that ran beside each other and are killed together; a session that was released by an operator; a new
+    session that does its work.
+Misses: an agent that gives itself another id; sessions of which the first event was not seen; of an agent with many
+    sessions at a time, two that are killed for their own reasons one after the other look alike.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.across.base import SESSION, Across, evidence, heard
+from haltline.detectors.base import SETTINGS
+from haltline.detectors.strictness import Stricter
+from haltline.detectors.window import TIME_MS, Entry, seconds
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+
+_MAX_STARTS = 256
+_MAX_KILLS = 64
+
+
+@dataclass
+class State:
+    """When the agent's last sessions began, and which were killed, in the order in which that was heard."""
+
+    started_ms: dict[str, int] = field(default_factory=dict)
+    killed: list[Entry] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Respawn(Across[State]):
+    """A chain of killed sessions."""
+
+    id: ClassVar[str] = "respawn"
+    scope: ClassVar[SignalScope] = SignalScope.AGENT
+    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STARTED, SignalKind.KILLED, SignalKind.RELEASED})
+
+    generations: Annotated[int, Field(ge=2, le=32), Stricter.LOWER] = 2
+    """Sessions killed one after the other."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 3600.0
+    """From the first of these kills to the last, in event time."""
+
+    def start(self) -> State:
+        """No session yet."""
+        return State()
+
+    def observe(self, state: State, signal: Signal) -> Finding | None:
+        """Notes what became of a session; looks when it was killed."""
+        if signal.kind == SignalKind.STARTED:
+            state.started_ms.setdefault(signal.session_id, signal.time)
+            if len(state.started_ms) > _MAX_STARTS:
+                del state.started_ms[next(iter(state.started_ms))]
+            return None
+        state.killed = [entry for entry in state.killed if entry[SESSION] != signal.session_id]
+        if signal.kind == SignalKind.RELEASED:
+            return None
+        last = heard(signal)
+        state.killed.append(last)
+        del state.killed[:-_MAX_KILLS]
+        chain = self._chain(state, last)
+        if len(chain) < self.generations:
+            return None
+        return self.finding(
+            "respawned",
+            Severity.CRITICAL if len(chain) > self.generations else Severity.HIGH,
+            f"{len(chain)} sessions in {seconds(chain)}s, each begun after the one before was killed",
+            evidence(chain, last),
+            values={"generations": len(chain), "span_s": seconds(chain)},
+            thresholds={"generations": self.generations, "window_s": self.window_s},
+        )
+
+    def _chain(self, state: State, last: Entry) -> list[Entry]:
+        """The killed sessions that led to the last one, the first of them first."""
+        chain = [last]
+        earliest_ms = int(last[TIME_MS]) - self.window_s * 1000
+        for entry in sorted(state.killed, key=lambda e: int(e[TIME_MS]), reverse=True):
+            begun_ms = state.started_ms.get(str(chain[-1][SESSION]))
+            if begun_ms is not None and earliest_ms <= int(entry[TIME_MS]) <= begun_ms:
+                chain.append(entry)
+        return chain[::-1]
