@@ -7,6 +7,16 @@ from pydantic import Field
 
 from haltline.schemas.findings import Evidence, Severity
 from haltline.schemas.ordered import OrderedName
+from haltline.schemas.payloads import (
+    Choice,
+    Governance,
+    Incident,
+    Reinforcement,
+    Remediation,
+    Rollback,
+    Throttling,
+    Usd,
+)
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text, Values
 
 
@@ -101,5 +111,40 @@ class Decision(Record):
     limits: dict[Name, float] | None = None
     checkpoint: Name | None = None
     arguments: JsonObject | None = None
-    """Changed arguments to use instead."""
+    """Arguments that get these values instead; those that are not named stay as they are."""
     expires: EpochMs | None = None
+
+    action: Name | None = None
+    """The tool that was called, of what is more than a plain verdict."""
+    target: Name | None = None
+    """What the finding is about, where one thing can be named."""
+    without_arguments: tuple[Name, ...] | None = None
+    """Arguments to leave out."""
+    would_do: Text | None = None
+    """What was held back by the mode, in words."""
+    choice: Choice | None = None
+    """Why this level, where it is not the rule's own."""
+    reinforcement: Reinforcement | None = None
+    """With REINFORCE: the task again."""
+    throttling: Throttling | None = None
+    """With THROTTLE: how `limits` came about."""
+    rollback: Rollback | None = None
+    """With ROLLBACK: which checkpoint, or that a person has to recover."""
+    incident: Incident | None = None
+    """With KILL: the report."""
+    remediation: Remediation | None = None
+    """With a refusal: what the caller may do about it."""
+    governance: Governance | None = None
+    """What ACGP's evaluation came to, where the policy governs the session by it."""
+    vocabulary: Name | None = None
+    """In whose words the policy wants it said."""
+    attempt: Annotated[int, Field(ge=1)] | None = None
+    """Of a refusal: how often this same call was refused lately, this time included."""
+    estimated_cost_usd: Usd | None = None
+    """What the call would have cost, where the policy has a price for it."""
+    cost_prevented_usd: Usd | None = None
+    """The same, at the first refusal of a call that is tried again and again; 0 at each further one."""
+    blast_radius: Text | None = None
+    """What the refused call would have taken away, in words."""
+    custom: JsonObject | None = None
+    """What another package's intervention added."""

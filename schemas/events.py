@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from haltline.schemas.ordered import OrderedName
+from haltline.schemas.payloads import Checkpoint
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 
 # Bounded, so that sums of them in a session's state stay within what JSON readers take: 64 bits, never infinite.
@@ -115,5 +116,7 @@ class ActionEvent(Record):
 
     usage: Usage | None = None
     task: Task | None = None
+    checkpoint: Checkpoint | None = None
+    """The agent's side has kept a state to which it can go back; on any kind of event."""
     await_verdict: bool = False
     """The agent's side waits for a verdict on this event."""

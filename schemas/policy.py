@@ -10,6 +10,7 @@ from haltline.schemas.correlation import Correlation
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
+from haltline.schemas.intervening import Interventions
 from haltline.schemas.record import EpochMs, Id, Name, Record
 
 MAX_ENTRIES = 1000
@@ -131,6 +132,8 @@ class Policy(Record):
     """Other rules for some agents or sessions."""
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0
     """A rule does not repeat a decision of the same level within this time, unless it is a refusal."""
+    interventions: Interventions | None = None
+    """How levels are chosen and what decisions bring along; left out: its defaults."""
     kill_grace_s: Annotated[float, Field(ge=0, le=86_400)] = 10.0
     """What a killed session begins later than this after the kill is an incident of its own."""
     session_ttl_h: Annotated[float, Field(ge=1, le=8784)] = 24.0
