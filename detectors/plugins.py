@@ -102,7 +102,14 @@ class Source:
 class Plugins:
     """The detectors of other packages that a process can use, by id. Nothing is imported before a policy names it."""
 
-    def __init__(self, sources: Mapping[str, Source] | None = None, stopwatch: Stopwatch | None = None) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, Source] | None = None,
+        stopwatch: Stopwatch | None = None,
+        others: Mapping[str, Mapping[str, Source]] | None = None,
+    ) -> None:
+        self.others = others or {}
+        """What else the packages offer, by entry point group and name."""
         self._sources = dict(sorted((sources or {}).items()))
         self._stopwatch = stopwatch
         self._classes: dict[str, type[Detector[Any]]] = {}

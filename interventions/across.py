@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from haltline.interventions.controller import Given, digest, held_back
+from haltline.interventions.choosing import held_back
+from haltline.interventions.controller import Given, digest
 from haltline.interventions.defaults import kill_code, message_for
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind

@@ -5,9 +5,14 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 
-from haltline.interventions.defaults import default_level, kill_code, message_for
+from haltline.interventions.choosing import Chooser, Chosen
+from haltline.interventions.context import NOTHING, Context
+from haltline.interventions.defaults import kill_code
+from haltline.interventions.history import History
+from haltline.interventions.payloads import Payloads
+from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
 from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, Feedback, Stage
-from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
+from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
@@ -73,6 +78,8 @@ class Standing:
     stopped_early: dict[str, int] = field(default_factory=dict)
     """By decision id: when the agent's side stopped for a kill that is not known here yet. In mode
     `local` it decides by itself, and its answer, on another topic, can overtake the event."""
+    history: History | None = None
+    """What was said, and whether it helped; None: there was nothing to say yet."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> Batch | None:
         """The declared batch that covers this action on all of these targets now; the largest of several."""
@@ -92,8 +99,11 @@ class Standing:
 class Controller:
     """Chooses what follows from findings, commands and feedback, under one policy."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
+        """Finds what the policy names of other packages. Raises ValueError: there is none of a name, or it is none."""
         self._policy = policy
+        self._chooser = Chooser(policy, extensions)
+        self._payloads = Payloads(policy, extensions)
 
     def decide(
         self,
@@ -102,6 +112,8 @@ class Controller:
         findings: Sequence[Finding],
         rules: Mapping[str, Rule],
         near: Callable[[], dict[str, float]],
+        *,
+        context: Context = NOTHING,
     ) -> Decision | None:
         """The one decision on an event; None when there is nothing to say.
 
@@ -109,14 +121,11 @@ class Controller:
         """
         if standing.killed is not None:
             return self._after_kill(standing, event, standing.killed, findings)
-        chosen = self._hardest(event, findings, rules, near)
-        if chosen is not None and self._is_news(standing, chosen):
-            standing.given[chosen.detector] = Given(level=_meant(chosen).value, time_ms=event.time)
-            if chosen.level is Level.KILL:
-                standing.killed = kill = Kill(chosen.decision_id, chosen.code, chosen.reason, "haltline", event.time)
-                kill.stopped_at_ms = standing.stopped_early.pop(kill.decision_id, None)
-                kill.time_to_stop_ms = None if kill.stopped_at_ms is None else 0
-            return chosen
+        if findings:
+            standing.history = history = standing.history or History()
+            chosen = self._chooser.choose(history, event, findings, rules, context)
+            if chosen is not None and self._is_news(standing, history, event, chosen):
+                return self._said(standing, history, event, chosen, found=findings, near=near(), context=context)
         return self._verdict(event) if event.await_verdict else None
 
     def kill(self, standing: Standing, command: Command, agent_id: str) -> Decision | None:
@@ -166,25 +175,27 @@ class Controller:
             kill.time_to_stop_ms = max(0, feedback.time - feedback.decided_at)
         return True
 
-    def _hardest(
+    def _said(
         self,
+        standing: Standing,
+        history: History,
         event: ActionEvent,
-        findings: Sequence[Finding],
-        rules: Mapping[str, Rule],
-        near: Callable[[], dict[str, float]],
-    ) -> Decision | None:
-        if not findings:
-            return None
-        wanted = [(self._wanted(rules[f.detector], f), f) for f in findings]
-        would, finding = max(
-            wanted,
-            # Of two equally hard ones the one that names a target tells the operator more.
-            key=lambda w: (held_back(w[0], rules[w[1].detector].mode), w[0], w[1].severity, w[1].target is not None),
+        chosen: Chosen,
+        *,
+        found: Sequence[Finding],
+        near: dict[str, float],
+        context: Context,
+    ) -> Decision:
+        finding, level, meant = chosen.finding, chosen.level, chosen.meant
+        standing.given[finding.detector] = Given(level=meant.value, time_ms=event.time)
+        decision_id = digest(finding.detector, event.session_id, finding.evidence[-1].event_id)
+        fields = self._payloads.fields(
+            history, event, chosen, found=found, context=context, near=near, decision_id=decision_id
         )
-        rule = rules[finding.detector]
-        level = held_back(would, rule.mode)
-        return Decision(
-            decision_id=digest(finding.detector, event.session_id, finding.evidence[-1].event_id),
+        self._chooser.note(history, event, chosen, context.actions)
+        flagged = meant >= Level.PAUSE or chosen.last_hint
+        decision = Decision(
+            decision_id=decision_id,
             session_id=event.session_id,
             agent_id=event.agent_id,
             event_id=event.event_id,
@@ -193,35 +204,39 @@ class Controller:
             level=level,
             code=kill_code(finding.detector) if level is Level.KILL else finding.code,
             reason=finding.reason,
-            message="" if level is Level.ALLOW else message_for(level, finding),
-            flag=would >= Level.PAUSE,
-            flag_severity=finding.severity if would >= Level.PAUSE else None,
+            flag=flagged,
+            flag_severity=finding.severity if flagged else None,
             detector=finding.detector,
             severity=finding.severity,
             confidence=finding.confidence,
             evidence=finding.evidence,
             values=finding.values,
             thresholds=finding.thresholds,
-            near=near(),
-            mode=rule.mode,
-            would=None if would is level else would,
+            near=near,
+            mode=chosen.mode,
+            would=None if meant is level else meant,
             policy=self._policy.name,
             policy_version=self._policy.version,
+            **fields,
         )
+        decision = self._payloads.handled(decision, finding, context.failed)
+        if level is Level.KILL:
+            standing.killed = kill = Kill(decision_id, decision.code, decision.reason, "haltline", event.time)
+            kill.stopped_at_ms = standing.stopped_early.pop(decision_id, None)
+            kill.time_to_stop_ms = None if kill.stopped_at_ms is None else 0
+        return decision
 
-    @staticmethod
-    def _wanted(rule: Rule, finding: Finding) -> Level:
-        return rule.levels.get(finding.severity) or default_level(finding.detector, finding.severity)
-
-    def _is_news(self, standing: Standing, decision: Decision) -> bool:
+    def _is_news(self, standing: Standing, history: History, event: ActionEvent, chosen: Chosen) -> bool:
         """A refusal is always said; a hint is not repeated within the cooldown unless it grows harder."""
-        meant = _meant(decision)
+        meant = chosen.meant  # a shadow rule says the same things as an enforced one
         if meant >= Level.PAUSE:
             return True
-        last = standing.given.get(decision.detector)
+        if not self._chooser.has_hints_left(history, meant):
+            return False
+        last = standing.given.get(chosen.finding.detector)
         if last is None or meant > Level(last.level):
             return True
-        return decision.time - last.time_ms >= self._policy.cooldown_s * 1000
+        return event.time - last.time_ms >= self._policy.cooldown_s * 1000
 
     def _after_kill(
         self, standing: Standing, event: ActionEvent, kill: Kill, findings: Sequence[Finding]
@@ -267,18 +282,6 @@ class Controller:
             policy=self._policy.name,
             policy_version=self._policy.version,
         )
-
-
-def _meant(decision: Decision) -> Level:
-    """The level without the mode that held it back: a shadow rule says the same things as an enforced one."""
-    return decision.would or decision.level
-
-
-def held_back(level: Level, mode: Mode) -> Level:
-    """What a mode leaves of a level."""
-    if mode is Mode.ENFORCE:
-        return level
-    return Level.ALLOW if mode is Mode.SHADOW else min(level, Level.NUDGE)
 
 
 def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int | None = None) -> ControlRecord:

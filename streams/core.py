@@ -15,8 +15,12 @@ from haltline.detectors.act import Act, Calls
 from haltline.detectors.base import Detector
 from haltline.detectors.classify import Classifier
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.interventions import rollback
 from haltline.interventions.after_kill import activity_after_kill
+from haltline.interventions.context import Context, TaskNote, note_of
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
+from haltline.interventions.history import Checkpoints
+from haltline.interventions.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
@@ -59,6 +63,10 @@ class SessionState:
     unsaid: Unsaid = field(default_factory=Unsaid)
     root_session_id: str | None = None
     """The first session of the tree that it is of, where that is another one."""
+    task: TaskNote | None = None
+    """What it was asked to do, cut."""
+    checkpoints: Checkpoints | None = None
+    """What the agent's side has kept; None: it keeps none."""
 
 
 _NOWHERE = Position("", 0, 0)
@@ -110,7 +118,10 @@ class Core:
         """
         self.policy = policy or Policy()
         self._classifier = Classifier(self.policy)
-        self._controller = Controller(self.policy)
+        offered = plugins.others
+        self._controller = Controller(
+            self.policy, Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
+        )
         self._plugins = plugins
         self._known = catalogue(self.policy, plugins)
         self._rules = Rules(self.policy, self._known)
@@ -144,17 +155,24 @@ class Core:
         standing = state.standing
         was_killed = standing.killed
         findings: Sequence[Finding] = ()
-        failures: Sequence[Failure] = ()
+        failures: list[Failure] = []
         if was_killed is None:
             findings, failures = _observe(watch, state, act)
         else:
             findings = self._after_kill(act, was_killed)
         signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
         state.calls.note(act)
+        if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
+            _note(state, act)
         if not (findings or failures or was_killed or event.await_verdict):
             return Outcome(state, signals=signals)
         decision = self._controller.decide(
-            standing, event, findings, watch.rules, lambda: _near(watch, state, event.kind)
+            standing,
+            event,
+            findings,
+            watch.rules,
+            lambda: _near(watch, state, event.kind),
+            context=Context(state, act, lambda name, error: failures.append(Failure(name, error))),
         )
         killed = standing.killed
         if decision is not None and was_killed is None:
@@ -296,7 +314,21 @@ def _is_first(state: SessionState, event: ActionEvent) -> bool:
     return True
 
 
-def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[Sequence[Finding], Sequence[Failure]]:
+def _note(state: SessionState, act: Act) -> None:
+    """The task, checkpoints, and what came of calls since the last one: what interventions go back to."""
+    event = act.event
+    if event.task is not None:
+        state.task = note_of(event.task)
+    if act.is_result and state.checkpoints is not None:
+        rollback.note_result(state.checkpoints, event)
+    if event.checkpoint is not None:
+        state.checkpoints = state.checkpoints or Checkpoints()
+        rollback.note_checkpoint(
+            state.checkpoints, event.checkpoint, event, act.offset if act.topic else -1, state.calls.actions
+        )
+
+
+def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[Sequence[Finding], list[Failure]]:
     findings: list[Finding] = []
     failures: list[Failure] = []
     memories = state.detectors

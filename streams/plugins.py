@@ -1,28 +1,37 @@
-"""Detectors of other packages that are installed beside haltline."""
+"""Detectors, strategies and interventions of other packages that are installed beside haltline."""
 
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
+from typing import Final
 
 from haltline.detectors.plugins import GROUP, Plugins, Source, Stopwatch
+from haltline.interventions.plugins import INTERVENTIONS, STRATEGIES
+
+_OTHERS: Final = {STRATEGIES: "strategy", INTERVENTIONS: "intervention"}
 
 
 def installed(stopwatch: Stopwatch | None = None) -> Plugins:
     """What the packages of this environment offer; nothing of it is imported yet.
 
     Raises:
-        ValueError: two packages offer a detector of one name.
+        ValueError: two packages offer one name.
 
     """
+    others = {group: _offered(group, what) for group, what in _OTHERS.items()}
+    return Plugins(_offered(GROUP, "detector"), stopwatch, others)
+
+
+def _offered(group: str, what: str) -> dict[str, Source]:
     sources: dict[str, Source] = {}
-    for point in _each_once(entry_points(group=GROUP)):
+    for point in _each_once(entry_points(group=group)):
         source = Source(point.load, f"{point.value} of {_package(point)}")
         if point.name in sources:
             raise ValueError(
-                f"entry points {GROUP}: wanted one detector of the name {point.name!r},"
+                f"entry points {group}: wanted one {what} of the name {point.name!r},"
                 f" came {sources[point.name].place} and {source.place}"
             )
         sources[point.name] = source
-    return Plugins(sources, stopwatch)
+    return sources
 
 
 def _each_once(points: Iterable[EntryPoint]) -> Iterable[EntryPoint]:

@@ -10,6 +10,7 @@ from haltline.detectors.setting_schema import descriptions, schema_of
 from haltline.interventions.defaults import default_level, default_mode
 from haltline.schemas.correlation import Correlation, Selection
 from haltline.schemas.findings import Severity
+from haltline.schemas.intervening import PARTS as INTERVENTION_PARTS
 from haltline.schemas.policy import Exemption, Override, Policy, Published, Rule, Tool
 from haltline.schemas.record import JsonObject
 
@@ -30,7 +31,7 @@ def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
     schema["title"] = "haltline policy"
     definitions = schema["$defs"]
     _describe(schema, Policy)
-    for model in (Tool, Rule, Override, Exemption, Published, Correlation, Selection):
+    for model in (Tool, Rule, Override, Exemption, Published, Correlation, Selection, *INTERVENTION_PARTS):
         _describe(definitions[model.__name__], model)
     any_rule = definitions.pop("Rule")
     detectors = (*PATTERNS.values(), *(plugins.find(name) for name in plugins.ids))

@@ -1,0 +1,120 @@
+"""Findings, proposals and a controller in one line each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from haltline.interventions.context import Context, TaskNote
+from haltline.interventions.controller import Controller, Standing
+from haltline.interventions.history import Checkpoints
+from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent, Effect, Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.policy import Policy, Rule
+from tests.builders import T0_MS
+
+
+def proposed(second: float = 0, action: str = "delete_asset", **fields: Any) -> ActionEvent:
+    said = {
+        "event_id": f"e@{second:g}",
+        "kind": Kind.PROPOSED,
+        "session_id": "s1",
+        "agent_id": "a1",
+        "time": T0_MS + round(second * 1000),
+        "call_id": f"c@{second:g}",
+        "action": action,
+    }
+    return ActionEvent.model_validate(said | fields)
+
+
+def found(
+    severity: Severity = Severity.MEDIUM, rule: str = "error_repetition", confidence: float = 1.0, **fields: Any
+) -> Finding:
+    said = {
+        "detector": rule,
+        "code": rule,
+        "severity": severity,
+        "confidence": confidence,
+        "reason": "seen too often",
+        "evidence": (Evidence(event_id="e@first", topic="t", partition=0, offset=10), Evidence(event_id="e@last")),
+    }
+    return Finding(**(said | fields))
+
+
+@dataclass
+class Loss:
+    verb: str
+    target: str
+
+
+@dataclass
+class Deed:
+    """An event as the policy reads it."""
+
+    effect: Effect = Effect.READ
+    is_attempt: bool = True
+    fingerprint: str = "f" * 16
+    losses: Sequence[Loss] = ()
+
+
+@dataclass
+class Calls:
+    actions: int = 0
+    failed: int = 0
+    open: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Session:
+    """The session's state, as far as interventions look at it."""
+
+    events: int = 0
+    calls: Calls = field(default_factory=Calls)
+    task: TaskNote | None = None
+    checkpoints: Checkpoints | None = None
+
+
+@dataclass
+class Story:
+    """One session before a controller: each `tell` is its next event with what was found on it."""
+
+    policy: Policy = field(default_factory=Policy)
+    extensions: Extensions = NO_EXTENSIONS
+    standing: Standing = field(default_factory=Standing)
+    session: Session = field(default_factory=Session)
+    failed: list[tuple[str, BaseException]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.controller = Controller(self.policy, self.extensions)
+
+    def tell(
+        self,
+        second: float,
+        *findings: Finding,
+        rule: Rule | None = None,
+        effect: Effect = Effect.READ,
+        losses: Sequence[Loss] = (),
+        event: ActionEvent | None = None,
+        near: Callable[[], dict[str, float]] = dict,
+        actions: int = 1,
+    ) -> Decision | None:
+        self.session.events += 1
+        self.session.calls.actions += actions
+        return self.controller.decide(
+            self.standing,
+            event or proposed(second),
+            findings,
+            {f.detector: rule or Rule() for f in findings},
+            near,
+            context=Context(
+                self.session,
+                Deed(effect, losses=losses),
+                lambda name, error: self.failed.append((name, error)),
+            ),
+        )
+
+    def level(self, second: float, *findings: Finding, **more: Any) -> str | None:
+        """The level of the next decision by name; None: nothing was said."""
+        decision = self.tell(second, *findings, **more)
+        return None if decision is None else decision.level.value
