@@ -217,6 +217,7 @@ class Controller:
             would=None if meant is level else meant,
             policy=self._policy.name,
             policy_version=self._policy.version,
+            vocabulary=self._vocabulary(event),
             **fields,
         )
         decision = self._payloads.handled(decision, finding, context.failed)
@@ -225,6 +226,22 @@ class Controller:
             kill.stopped_at_ms = standing.stopped_early.pop(decision_id, None)
             kill.time_to_stop_ms = None if kill.stopped_at_ms is None else 0
         return decision
+
+    def _vocabulary(self, event: ActionEvent) -> str | None:
+        """In whose words the policy wants it said."""
+        said = self._policy.interventions
+        return (
+            None
+            if said is None
+            else next(
+                (
+                    spoken.vocabulary.value
+                    for spoken in said.vocabularies
+                    if fnmatchcase(event.agent_id, spoken.agent) and fnmatchcase(event.session_id, spoken.session)
+                ),
+                None,
+            )
+        )
 
     def _is_news(self, standing: Standing, history: History, event: ActionEvent, chosen: Chosen) -> bool:
         """A refusal is always said; a hint is not repeated within the cooldown unless it grows harder."""

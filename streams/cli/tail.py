@@ -1,16 +1,19 @@
 """`haltline tail`: follows topics, one line for each record."""
 
+import contextlib
 from typing import Annotated, cast
 
 import orjson
 import typer
 from confluent_kafka import Message
 
+from haltline.interventions.vocabularies import render
 from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
+from haltline.schemas.intervening import Vocabulary
 from haltline.schemas.record import Record, rfc3339
 from haltline.schemas.topics import Topics
 from haltline.streams.cli.common import (
@@ -42,11 +45,17 @@ def tail(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
+    vocabulary: Annotated[
+        Vocabulary | None,
+        typer.Option(help="Say decisions in the words of another system; what it has no word for is left out."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow topics until Ctrl-C, one line for each record. With --json one object for each.
 
     Example: haltline tail --topic interventions --from-beginning --count 10
+
+    Example: haltline tail --topic interventions --vocabulary acgp
     """
     if unknown := set(topic) - set(wire.MODELS):
         fail(f"--topic: wanted one of {', '.join(wire.MODELS)}, came {', '.join(sorted(unknown))}", Exit.USAGE)
@@ -58,22 +67,22 @@ def tail(
                 message = reader.poll(_POLL_S)
                 if message is None or (session is not None and message.key() != session.encode()):
                     continue
-                typer.echo(_as_json(message, prefix) if as_json else _line(message, prefix))
+                typer.echo(_as_json(message, prefix, vocabulary) if as_json else _line(message, prefix, vocabulary))
                 left = None if left is None else left - 1
     except KeyboardInterrupt:
         return  # how following is ended
 
 
-def _line(message: Message, prefix: str) -> str:
+def _line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
     topic = str(message.topic()).removeprefix(prefix)
     _, time_ms = message.timestamp()
     key = (message.key() or b"-").decode(errors="replace")
     when = rfc3339(time_ms) if time_ms > 0 else "-"
-    text = printable(f"{key}  {_what(topic, message)}")
+    text = printable(f"{key}  {_what(topic, message, vocabulary)}")
     return f"{when}  {topic}/{message.partition()}@{message.offset()}  {text}"
 
 
-def _what(topic: str, message: Message) -> str:
+def _what(topic: str, message: Message, vocabulary: Vocabulary | None) -> str:
     """The record in a few words."""
     value = message.value()
     if topic == "dead-letter":
@@ -84,7 +93,17 @@ def _what(topic: str, message: Message) -> str:
         record = _decoded(topic, message)
     except wire.InvalidRecord as bad:
         return f"(cannot be read: {bad})"
+    wanted = vocabulary or _wanted(record)
+    if isinstance(record, Decision) and wanted is not None:
+        said = render(record, wanted)
+        return f"(no {wanted} record)" if said is None else f"{wanted} {said.to_json().decode()}"
     return _described(record)
+
+
+def _wanted(record: Record) -> Vocabulary | None:
+    """The vocabulary that the policy chose for the session; None also for one that this release does not know."""
+    said = record.vocabulary if isinstance(record, Decision) else None
+    return Vocabulary(said) if said in set(Vocabulary) else None
 
 
 def _decoded(topic: str, message: Message) -> Record:
@@ -119,9 +138,13 @@ def _described(record: Record) -> str:
             return record.to_json().decode()
 
 
-def _as_json(message: Message, prefix: str) -> str:
+def _as_json(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
     """The record with its place; a value that is not JSON as text."""
     value = message.value()
+    if vocabulary is not None and str(message.topic()).removeprefix(prefix) == "interventions" and value:
+        with contextlib.suppress(wire.InvalidRecord):  # shown as it is
+            said = render(wire.decode(Decision, value), vocabulary)
+            value = b"null" if said is None else said.to_json()
     try:
         content = None if value is None else orjson.loads(value)
     except orjson.JSONDecodeError:

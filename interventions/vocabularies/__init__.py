@@ -1,0 +1,24 @@
+"""One decision in the words of four systems: a pure function from Decision to a typed record for each.
+
+What a vocabulary has no word for is left out there, never invented: our record of the decision has it all.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from haltline.interventions.vocabularies import acgp, agent_sentinel, pipeline, tappass
+from haltline.schemas.decisions import Decision
+from haltline.schemas.intervening import Vocabulary
+from haltline.schemas.record import Record
+
+RENDER: Final[Mapping[Vocabulary, Callable[[Decision], Record | None]]] = {
+    Vocabulary.PIPELINE: pipeline.render,
+    Vocabulary.ACGP: acgp.render,
+    Vocabulary.AGENT_SENTINEL: agent_sentinel.render,
+    Vocabulary.TAPPASS: tappass.render,
+}
+
+
+def render(decision: Decision, vocabulary: Vocabulary) -> Record | None:
+    """The decision in the words of a vocabulary; None: it has no record of such a decision."""
+    return RENDER[vocabulary](decision)

@@ -1,0 +1,83 @@
+"""ACGP: five interventions, and the flag beside any of them. In code upper case, in messages lower case."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.findings import Severity
+from haltline.schemas.payloads import Ticket
+from haltline.schemas.record import EpochMs, Id, Name, Record, Text
+
+
+class Intervention(StrEnum):
+    """What the agent is to do."""
+
+    OK = "ok"
+    """Go on."""
+    NUDGE = "nudge"
+    """Think again, then go on."""
+    ESCALATE = "escalate"
+    """Wait for a person."""
+    BLOCK = "block"
+    """Do not do this."""
+    HALT = "halt"
+    """Stop altogether."""
+
+
+class AcgpMessage(Record):
+    """A decision as an ACGP intervention message."""
+
+    type: Name = "INTERVENTION"
+    intervention: Intervention
+    flagged: bool = False
+    flag_severity: Severity | None = None
+    message: Text
+    agent_id: Name
+    session_id: Id
+    decision_id: Id
+    timestamp: EpochMs
+    ctq: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Where the session is governed by it; else it was decided without."""
+    risk: Annotated[float, Field(ge=0, le=1)] | None = None
+    agent_acl_tier: int | None = None
+    tripwire: Name | None = None
+    trust_debt: float | None = None
+    standing: Name | None = None
+    review_ticket: Ticket | None = None
+
+
+_BY_LEVEL: Final[Mapping[Level, Intervention]] = {
+    Level.ALLOW: Intervention.OK,
+    Level.NUDGE: Intervention.NUDGE,
+    Level.REINFORCE: Intervention.NUDGE,
+    Level.THROTTLE: Intervention.NUDGE,
+    Level.PAUSE: Intervention.ESCALATE,
+    Level.BLOCK: Intervention.BLOCK,
+    Level.ROLLBACK: Intervention.BLOCK,
+    Level.KILL: Intervention.HALT,
+}
+
+
+def render(decision: Decision) -> AcgpMessage:
+    """Every decision has a message."""
+    said = decision.governance
+    return AcgpMessage(
+        intervention=_BY_LEVEL[decision.level],
+        flagged=decision.flag,
+        flag_severity=decision.flag_severity,
+        message=decision.message or decision.reason,
+        agent_id=decision.agent_id,
+        session_id=decision.session_id,
+        decision_id=decision.decision_id,
+        timestamp=decision.time,
+        ctq=None if said is None else said.ctq,
+        risk=None if said is None else said.risk,
+        agent_acl_tier=None if said is None else said.agent_acl_tier,
+        tripwire=None if said is None else said.tripwire,
+        trust_debt=None if said is None else said.trust_debt,
+        standing=None if said is None else said.standing,
+        review_ticket=None if said is None else said.ticket,
+    )

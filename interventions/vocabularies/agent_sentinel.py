@@ -1,0 +1,140 @@
+"""Agent Sentinel: intervention records of twelve types and six outcomes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from haltline.interventions.modify import Changes
+from haltline.interventions.refusal import BUDGETS, EVIDENCE, LOOPS
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Severity
+from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+
+_LOOPS_ACROSS: Final = frozenset({"agent_destruction", "respawn", "spawn_storm", "target_destruction"})
+_BUDGETS_ACROSS: Final = frozenset({"agent_budget", "mission_budget"})
+
+_BY_CODE: Final[Mapping[str, RecordType]] = {
+    "no_visible_effect": RecordType.IDEMPOTENT_REPLAY,
+    "critical_path": RecordType.CONTENT_BLOCKED,
+}
+"""By a finding's code; a code that is the name of a type is that type, such as a correlation's or a plug-in's own."""
+
+_RISK: Final[Mapping[Severity, RiskLevel]] = {
+    Severity.LOW: RiskLevel.LOW,
+    Severity.MEDIUM: RiskLevel.MEDIUM,
+    Severity.HIGH: RiskLevel.HIGH,
+    Severity.CRITICAL: RiskLevel.CRITICAL,
+}
+
+
+_SWITCH: Final[Mapping[ScopeKind, str]] = {
+    ScopeKind.SESSION: "run",
+    ScopeKind.AGENT: "agent",
+    ScopeKind.MISSION: "mission",
+    ScopeKind.TOOL: "tool",
+    ScopeKind.TARGET: "target",
+    ScopeKind.FLEET: "fleet",
+}
+"""What the kill switch is of; Agent Sentinel has the first three."""
+
+
+def render(decision: Decision) -> InterventionRecord | None:
+    """The record of a decision by itself; None: nothing was done, a plain verdict."""
+    return record_of(decision)
+
+
+def record_of(
+    decision: Decision, event: ActionEvent | None = None, *, resolution: RecordOutcome | None = None, intent: str = ""
+) -> InterventionRecord | None:
+    """The record of a decision.
+
+    `event` is the proposal that it answers, where it is at hand: with it the record has the inputs. `resolution` is
+    what a person said to a pause: without one it is `escalated`. One that expired is nobody's word: `blocked`.
+    """
+    if not decision.detector and decision.level is Level.ALLOW and not decision.flag:
+        return None
+    inputs = None if event is None else event.args
+    changes = Changes(decision.arguments or {}, decision.without_arguments or ())
+    changed = None
+    if decision.arguments is not None or decision.without_arguments:
+        changed = changes.put if inputs is None else changes.of(inputs)
+    kind, outcome = type_of(decision), resolution or outcome_of(decision)
+    prevented = outcome in (RecordOutcome.BLOCKED, RecordOutcome.REJECTED_AFTER_REVIEW)
+    return InterventionRecord(
+        id=f"int_{decision.decision_id}"[:256],
+        type=kind,
+        outcome=outcome,
+        action_name=decision.action or "",
+        description=f"{decision.code} by {decision.detector or 'an operator'}"
+        + (f" on {decision.target}" if decision.target else ""),
+        agent_id=decision.agent_id,
+        run_id=decision.session_id,
+        mission_id=None if event is None else event.mission_id,
+        task_id=decision.call_id,
+        policy_id=decision.detector or "operator",
+        policy_name=f"{decision.policy} version {decision.policy_version}",
+        risk_level=RiskLevel.MINIMAL if decision.severity is None else _RISK[decision.severity],
+        estimated_cost_usd=decision.estimated_cost_usd or 0.0,
+        cost_prevented_usd=(decision.cost_prevented_usd or 0.0) if prevented else 0.0,
+        attempt=decision.attempt or 1,
+        blast_radius=decision.blast_radius or "",
+        reason=decision.reason,
+        agent_intent=intent,
+        original_inputs=inputs,
+        modified_inputs=changed,
+        remediation_payload=decision.remediation,
+        context={
+            "level": decision.level.value,
+            "mode": decision.mode.value,
+            **({"would": decision.would.value} if decision.would is not None else {}),
+            **({"kill_switch": _SWITCH[decision.scope]} if decision.level is Level.KILL else {}),
+        },
+        timestamp=decision.time,
+        created_at=decision.decided_at,
+    )
+
+
+def type_of(decision: Decision) -> RecordType:
+    """The type: of what was held back by its mode, a warning."""
+    rule, code, level = decision.detector, decision.code.removeprefix("session_killed_"), decision.level
+    budget = rule in BUDGETS or rule in _BUDGETS_ACROSS
+    if level < Level.PAUSE:
+        if decision.arguments is not None or decision.without_arguments:
+            return RecordType.DOWNGRADE
+        if level is Level.THROTTLE:
+            return RecordType.RATE_LIMITED
+        return RecordType.BUDGET_WARNING if budget else RecordType.WARNING
+    named = next((kind for kind in RecordType if kind.value in (code, rule.removeprefix("correlation_"))), None)
+    if level is Level.PAUSE:
+        return RecordType.APPROVAL_REQUIRED
+    if level is Level.ROLLBACK:
+        return RecordType.DOWNGRADE
+    if named is not None:
+        return named
+    if budget:
+        return RecordType.BUDGET_EXCEEDED
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    if rule == "resource_growth":
+        return RecordType.RATE_LIMITED
+    if rule in LOOPS or rule in _LOOPS_ACROSS or code == "loop_guard":
+        return RecordType.LOOP_DETECTED
+    return RecordType.MISSING_EVIDENCE if rule in EVIDENCE else RecordType.HARD_BLOCK
+
+
+def outcome_of(decision: Decision) -> RecordOutcome:
+    """What became of the call, as far as the decision says."""
+    level = decision.level
+    if level is Level.PAUSE:
+        return RecordOutcome.ESCALATED
+    if level is Level.ROLLBACK:
+        return RecordOutcome.MODIFIED
+    if level >= Level.BLOCK:
+        return RecordOutcome.BLOCKED
+    changed = decision.arguments is not None or decision.without_arguments
+    return RecordOutcome.MODIFIED if changed or level is Level.THROTTLE else RecordOutcome.WARNED
+
+
+def prevented_usd(records: Iterable[InterventionRecord]) -> float:
+    """What was prevented in all: each refused call counts once however often it was tried."""
+    return round(sum(record.cost_prevented_usd for record in records), 6)

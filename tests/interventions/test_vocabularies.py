@@ -1,0 +1,293 @@
+"""Every level in the words of all four systems, and the records of Agent Sentinel whole."""
+
+from typing import Any
+
+import pytest
+
+from haltline.interventions.vocabularies import acgp, agent_sentinel, pipeline, render, tappass
+from haltline.interventions.vocabularies.agent_sentinel import prevented_usd, record_of, type_of
+from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Severity
+from haltline.schemas.intervening import Vocabulary
+from haltline.schemas.payloads import Rollback
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.streams.core import Core
+from tests.builders import delete, event
+from tests.interventions.cases import Story, found, proposed
+
+LOW, MEDIUM, HIGH, CRITICAL = Severity
+
+
+def decision(level: Level = Level.BLOCK, rule: str = "scope_creep", **more: Any) -> Decision:
+    said = {
+        "decision_id": "d1",
+        "session_id": "s1",
+        "agent_id": "a1",
+        "event_id": "e1",
+        "time": 1_750_000_000_000,
+        "level": level,
+        "code": rule,
+        "detector": rule,
+        "reason": "seen too often",
+        "message": "Stop.",
+        "severity": HIGH,
+        "policy": "default",
+        "policy_version": 3,
+    }
+    return Decision(**(said | more))
+
+
+@pytest.mark.parametrize(
+    ("level", "pipeline_ex", "acgp_ex", "sentinel", "tappass_ex"),
+    [
+        pytest.param(Level.ALLOW, (None, "allow"), "ok", ("warning", "warned"), "allow", id="allow"),
+        pytest.param(Level.NUDGE, ("soft_correction", "warn"), "nudge", ("warning", "warned"), "allow", id="nudge"),
+        pytest.param(
+            Level.REINFORCE, ("context_reinforcement", "warn"), "nudge", ("warning", "warned"), "allow", id="reinforce"
+        ),
+        pytest.param(
+            Level.THROTTLE, ("resource_throttling", "modify"), "nudge", ("rate_limited", "modified"), "allow",
+            id="throttle",
+        ),
+        pytest.param(
+            Level.PAUSE, ("manual_intervention", "block"), "escalate", ("approval_required", "escalated"), "deny",
+            id="pause",
+        ),
+        pytest.param(Level.BLOCK, (None, "block"), "block", ("hard_block", "blocked"), "deny", id="block"),
+        pytest.param(
+            Level.ROLLBACK, ("checkpoint_rollback", "block"), "block", ("downgrade", "modified"), "deny", id="rollback"
+        ),
+        pytest.param(Level.KILL, ("emergency_stop", "block"), "halt", ("hard_block", "blocked"), "deny", id="kill"),
+    ],
+)  # fmt: skip
+def test_every_level_in_four_vocabularies(
+    level: Level, pipeline_ex: tuple[str | None, str], acgp_ex: str, sentinel: tuple[str, str], tappass_ex: str
+) -> None:
+    said = decision(level, limits={"max_tokens": 5} if level is Level.THROTTLE else None)
+    ours = pipeline.render(said)
+    record = agent_sentinel.render(said)
+    assert record is not None
+    assert (ours.intervention_type, ours.decision) == pipeline_ex
+    assert ours.allows_continuation is (level < Level.ROLLBACK)
+    assert acgp.render(said).intervention == acgp_ex
+    assert (record.type, record.outcome) == sentinel
+    assert tappass.render(said).decision == tappass_ex
+
+
+def test_there_is_a_row_for_each_level() -> None:
+    for vocabulary in Vocabulary:
+        for level in Level:
+            said = render(decision(level), vocabulary)
+            assert said is not None
+            assert type(said).model_validate_json(said.to_json()) == said
+
+
+@pytest.mark.parametrize(
+    ("scope", "pipeline_ex", "acgp_ex", "switch"),
+    [
+        (ScopeKind.SESSION, "emergency_stop", "halt", "run"),
+        (ScopeKind.AGENT, None, "halt", "agent"),
+        (ScopeKind.MISSION, None, "halt", "mission"),
+        (ScopeKind.FLEET, None, "halt", "fleet"),
+    ],
+)
+def test_the_kill_of_more_than_a_session(scope: ScopeKind, pipeline_ex: str | None, acgp_ex: str, switch: str) -> None:
+    said = decision(Level.KILL, scope=scope)
+    record = agent_sentinel.render(said)
+    assert record is not None
+    assert (pipeline.render(said).intervention_type, acgp.render(said).intervention) == (pipeline_ex, acgp_ex)
+    assert record.context["kill_switch"] == switch
+
+
+def test_the_flag_stands_beside_every_acgp_intervention() -> None:
+    flagged = [acgp.render(decision(level, flag=True, flag_severity=HIGH)) for level in Level]
+    assert {(one.flagged, one.flag_severity) for one in flagged} == {(True, HIGH)}
+    assert {one.intervention for one in flagged} == set(acgp.Intervention)
+
+
+TYPES = [
+    (decision(Level.BLOCK), RecordType.HARD_BLOCK),
+    (decision(Level.PAUSE), RecordType.APPROVAL_REQUIRED),
+    (decision(Level.THROTTLE), RecordType.RATE_LIMITED),
+    (decision(Level.BLOCK, "resource_growth"), RecordType.RATE_LIMITED),
+    (decision(Level.BLOCK, "budget"), RecordType.BUDGET_EXCEEDED),
+    (decision(Level.NUDGE, arguments={"limit": 1}), RecordType.DOWNGRADE),
+    (decision(Level.ROLLBACK), RecordType.DOWNGRADE),
+    (decision(Level.NUDGE), RecordType.WARNING),
+    (decision(Level.NUDGE, "budget"), RecordType.BUDGET_WARNING),
+    (decision(Level.BLOCK, "hallucination"), RecordType.MISSING_EVIDENCE),
+    (decision(Level.BLOCK, "correlation_pii_blocked"), RecordType.PII_BLOCKED),
+    (decision(Level.BLOCK, code="critical_path"), RecordType.CONTENT_BLOCKED),
+    (decision(Level.BLOCK, "repetition"), RecordType.LOOP_DETECTED),
+    (decision(Level.KILL, "destructive_repeat", code="session_killed_loop_guard"), RecordType.LOOP_DETECTED),
+    (decision(Level.BLOCK, "repetition", code="no_visible_effect"), RecordType.IDEMPOTENT_REPLAY),
+]
+
+
+@pytest.mark.parametrize(("said", "kind"), TYPES, ids=[kind.value for _, kind in TYPES])
+def test_all_twelve_types(said: Decision, kind: RecordType) -> None:
+    assert type_of(said) is kind
+
+
+def test_the_table_has_every_type_and_outcome() -> None:
+    assert {kind for _, kind in TYPES} == set(RecordType)
+    said = [record_of(decision(level)) for level in (Level.NUDGE, Level.THROTTLE, Level.PAUSE, Level.BLOCK)]
+    said += [record_of(decision(Level.PAUSE), resolution=outcome) for outcome in list(RecordOutcome)[2:4]]
+    assert {one.outcome for one in said if one is not None} == set(RecordOutcome)
+
+
+@pytest.mark.parametrize(
+    ("resolution", "prevented"),
+    [
+        pytest.param(None, 0.0, id="while it waits, nothing is prevented yet"),
+        pytest.param(RecordOutcome.APPROVED_AFTER_REVIEW, 0.0, id="approved: nothing was prevented"),
+        pytest.param(RecordOutcome.REJECTED_AFTER_REVIEW, 7.5, id="rejected: its cost was"),
+        pytest.param(RecordOutcome.BLOCKED, 7.5, id="expired: its cost was too"),
+    ],
+)
+def test_what_a_pause_has_prevented_depends_on_a_persons_word(
+    resolution: RecordOutcome | None, prevented: float
+) -> None:
+    record = record_of(decision(Level.PAUSE, estimated_cost_usd=7.5, cost_prevented_usd=7.5), resolution=resolution)
+    assert record is not None
+    assert (record.estimated_cost_usd, record.cost_prevented_usd) == (7.5, prevented)
+
+
+def test_a_plain_verdict_is_no_intervention_and_a_shadow_one_is_a_warning() -> None:
+    assert record_of(decision(Level.ALLOW, rule="")) is None
+    shadow = record_of(decision(Level.ALLOW, mode=Mode.SHADOW, would=Level.KILL, cost_prevented_usd=5.0))
+    assert shadow is not None
+    assert (shadow.type, shadow.outcome, shadow.cost_prevented_usd) == ("warning", "warned", 0.0)
+    assert shadow.context == {"level": "ALLOW", "mode": "shadow", "would": "KILL"}
+
+
+def test_a_record_has_every_field_of_the_published_list() -> None:
+    policy = Policy.model_validate({"interventions": {"prices": [{"action": "drop_*", "usd": 40}]}})
+    told = Story(policy)
+    asked = proposed(0, "drop_table", args={"database": "production", "table": "customers"}, mission_id="m1")
+    records: list[InterventionRecord] = []
+    for second in range(50):
+        said = told.tell(
+            second,
+            found(CRITICAL, "severe_destruction", target="table=customers"),
+            rule=Rule(levels={CRITICAL: Level.BLOCK}),
+            event=asked.model_copy(update={"event_id": f"e{second}", "time": asked.time + second * 1000}),
+        )
+        assert said is not None
+        record = record_of(said, asked, intent="Cleanup old test data")
+        assert record is not None
+        records.append(record)
+    assert prevented_usd(records) == 40
+    assert [record.attempt for record in records] == list(range(1, 51))
+    written = records[0].model_dump(mode="json")
+    assert {name: written[name] for name in written if name not in ("id", "timestamp", "context", "created_at")} == {
+        "type": "hard_block",
+        "outcome": "blocked",
+        "action_name": "drop_table",
+        "description": "severe_destruction by severe_destruction on table=customers",
+        "agent_id": "a1",
+        "run_id": "s1",
+        "mission_id": "m1",
+        "task_id": "c@0",
+        "policy_id": "severe_destruction",
+        "policy_name": "default version 1",
+        "risk_level": "critical",
+        "estimated_cost_usd": 40.0,
+        "actual_cost_usd": 0.0,
+        "cost_prevented_usd": 40.0,
+        "attempt": 1,
+        "blast_radius": "drop_table (read)",
+        "reason": "seen too often",
+        "agent_intent": "Cleanup old test data",
+        "original_inputs": {"database": "production", "table": "customers"},
+        "modified_inputs": None,
+        "remediation_payload": {
+            "reason_code": "DENIED_ACTION",
+            "missing_requirements": [],
+            "required_prior_actions": [],
+            "retry_guidance": "Do not repeat the call, nor another with the same end.",
+            "safe_alternatives": ["Report what you wanted to do and why."],
+            "stale_evidence": [],
+            "argument_violations": [],
+            "retry_after_seconds": None,
+        },
+    }
+
+
+def test_changed_arguments_are_the_modified_inputs() -> None:
+    asked = proposed(0, "export", args={"limit": 9000, "overwrite": True, "q": "x"})
+    record = record_of(decision(Level.NUDGE, arguments={"limit": 100}, without_arguments=("overwrite",)), asked)
+    assert record is not None
+    assert (record.type, record.outcome) == ("downgrade", "modified")
+    assert record.modified_inputs == {"limit": 100, "q": "x"}
+
+
+@pytest.mark.parametrize(
+    ("severity", "risk"), [(None, RiskLevel.MINIMAL), *((s, RiskLevel(s.value)) for s in Severity)]
+)
+def test_risk_levels(severity: Severity | None, risk: RiskLevel) -> None:
+    record = record_of(decision(severity=severity))
+    assert record is not None
+    assert record.risk_level is risk
+
+
+def test_the_loop_guards_line_of_the_seed() -> None:
+    core, state, said = Core(), None, []
+    for second in (0, 6, 12, 20):
+        outcome = core.on_event(state, delete(second, kind=Kind.PROPOSED, outcome=None, call_id=f"c{second}"))
+        state = outcome.state
+        said.append(outcome.decision)
+    assert said[0] is None
+    rows = [tappass.render(one) for one in said[1:] if one is not None]
+    assert [row.event_kind for row in rows] == ["loop_suspected", "loop_detected", "loop_detected"]
+    assert [row.decision for row in rows] == ["allow", "deny", "deny"]
+    assert rows[1].reason == "session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s"
+    assert [row.response_code for row in rows] == [None, "session_killed_loop_guard", "session_killed_loop_guard"]
+
+
+def test_a_policy_chooses_the_vocabulary_by_agent_and_session() -> None:
+    policy = Policy.model_validate(
+        {
+            "interventions": {
+                "vocabularies": [
+                    {"agent": "trader-*", "vocabulary": "acgp"},
+                    {"session": "night-*", "vocabulary": "tappass"},
+                ]
+            }
+        }
+    )
+    chosen = []
+    for agent, session in (("trader-1", "night-1"), ("other", "night-1"), ("other", "day-1")):
+        said = Story(policy).tell(0, found(HIGH), event=proposed(0, agent_id=agent, session_id=session))
+        assert said is not None
+        chosen.append(said.vocabulary)
+    assert chosen == ["acgp", "tappass", None]
+
+
+def test_a_rollback_without_a_checkpoint_needs_recovery() -> None:
+    said = decision(Level.ROLLBACK, rollback=Rollback(recovery_needed=True, why="none"))
+    assert pipeline.render(said).result == "recovery_needed"
+    assert pipeline.render(decision(Level.KILL)).result == "stop"
+    assert pipeline.render(decision(Level.NUDGE)).message == pipeline.Injected(
+        content="Stop.",
+        metadata={"type": "intervention", "intervention_type": "soft_correction", "issue_type": "scope_creep"},
+    )
+
+
+def test_the_step_reviewers_decisions() -> None:
+    said = [
+        decision(Level.ALLOW),
+        decision(Level.NUDGE),
+        decision(Level.NUDGE, arguments={"limit": 1}),
+        decision(Level.BLOCK, arguments={"limit": 1}),
+    ]
+    assert [pipeline.review_of(one) for one in said] == ["allow", "warn", "modify", "block"]
+
+
+def test_events_that_are_none_of_an_action_are_rendered_too() -> None:
+    heartbeat = event(0, "", kind=Kind.HEARTBEAT, outcome=None)
+    said = Story().tell(0, found(HIGH), event=heartbeat)
+    assert said is not None
+    assert all(render(said, vocabulary) is not None for vocabulary in Vocabulary)
