@@ -13,8 +13,13 @@ class ControlState(StrEnum):
     """What holds for a session, an agent, a tool, a target, a mission or the fleet."""
 
     KILLED = "killed"
+    """Nothing more is done, and an agent that is told so ends."""
     FROZEN = "frozen"
+    """Nothing is done until it is lifted."""
+    CONTAINED = "contained"
+    """It may look, and touch nothing, until it is lifted."""
     PROBATION = "probation"
+    """It was released, and is held to less for a while."""
 
 
 class ControlRecord(Record):
@@ -40,6 +45,16 @@ class ControlRecord(Record):
     stopped_at: EpochMs | None = None
     """When the agent's side said that it stopped; None: not acknowledged yet."""
     time_to_stop_ms: Annotated[int, Field(ge=0)] | None = None
+    issued: Annotated[int, Field(ge=1)] | None = None
+    """How often a kill was sent, when that was more than once."""
+    escalated_at: EpochMs | None = None
+    """When it was given up waiting for the agent's side to acknowledge a kill, though it was sent again."""
+    locked_until: EpochMs | None = None
+    """A reset by one operator alone is refused before then."""
+    actions_left: Annotated[int, Field(ge=0)] | None = None
+    """Of a probation, as it began."""
+    spared: list[Id] | None = Field(default=None, max_length=1000)
+    """Sessions for which the entry of an agent, a mission or the fleet does not hold: they were released from it."""
 
     @property
     def key(self) -> str:
@@ -57,8 +72,14 @@ class CommandKind(StrEnum):
 
     KILL = "kill"
     RESET = "reset"
+    CONTAIN = "contain"
+    FREEZE = "freeze"
+    LIFT = "lift"
+    """End of what was contained or frozen; a kill needs a reset."""
     APPROVE = "approve"
     REJECT = "reject"
+    ASK = "ask"
+    """Request for information, before an approval."""
     LABEL = "label"
     BATCH = "batch"
 
@@ -95,6 +116,16 @@ class Command(Record):
     """Of a kill that haltline itself asks for: what the session's calls are refused with."""
     label: Name | None = None
     """For `label`: `confirmed` or `false_alarm`."""
+    request_id: Id | None = None
+    """For `approve`, `reject` and `ask`: the approval request."""
+    nonce: Id | None = None
+    """As in the request: what is answered is what was seen."""
+    probation_actions: Annotated[int, Field(ge=0, le=10_000)] | None = None
+    """For `reset`: on probation for so many actions; left out: as the policy says."""
+    force: bool | None = None
+    """For `reset`: within the lockout, which takes two operators."""
+    session: Id | None = None
+    """For `reset` of an agent, a mission or the fleet: only of this one session."""
 
 
 class Stage(StrEnum):
@@ -126,3 +157,5 @@ class Feedback(Record):
     action: Name = ""
     children: list[Id] = Field(default_factory=list, max_length=10_000)
     detail: Text = ""
+    cause: Name | None = None
+    """The key of the control record that it obeys, such as `session:42`; left out: a decision on this session."""

@@ -63,6 +63,48 @@ class ScopeKind(StrEnum):
     FLEET = "fleet"
 
 
+class ApprovalState(StrEnum):
+    """What became of an approval request."""
+
+    PENDING = "pending"
+    INFO_REQUESTED = "info_requested"
+    """An operator wants to know more first."""
+    APPROVED = "approved"
+    USED = "used"
+    """Approved, and the one call that it was for has been made."""
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    """Nobody answered in time: refused, and not by anybody."""
+
+
+class Approval(Record):
+    """A request to a person to let one call pass, as it stands."""
+
+    request_id: Id
+    nonce: Id
+    """An answer names it: what is answered is what was seen."""
+    parameters: Id
+    """Digest of the call's canonical parameters: one with other arguments needs another approval."""
+    state: ApprovalState = ApprovalState.PENDING
+    priority: Severity = Severity.MEDIUM
+    action: Name = ""
+    targets: list[Name] = Field(default_factory=list, max_length=32)
+    arguments: Text = ""
+    """The call's arguments for people, cut."""
+    quorum: Annotated[int, Field(ge=1)] = 1
+    voters: Annotated[int, Field(ge=1)] = 1
+    approved_by: list[Name] = Field(default_factory=list, max_length=16)
+    rejected_by: list[Name] = Field(default_factory=list, max_length=16)
+    question: Text = ""
+    """What an operator wants to know first."""
+    asked: Annotated[int, Field(ge=1)] = 1
+    """How often this call was about to be made while it waited."""
+    since: EpochMs
+    """Event time of the first of them."""
+    expires: EpochMs
+    """On the agent's clock. Nothing is ever allowed by its passing."""
+
+
 class Decision(Record):
     """One intervention, or the verdict on one event that awaited it."""
 
@@ -148,3 +190,5 @@ class Decision(Record):
     """What the refused call would have taken away, in words."""
     custom: JsonObject | None = None
     """What another package's intervention added."""
+    approval: Approval | None = None
+    """With PAUSE: the request that a person is to answer; with what follows from it: how it stands."""

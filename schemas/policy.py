@@ -107,6 +107,54 @@ class Published(_Part):
     time: EpochMs
 
 
+class ApprovalRules(_Part):
+    """How a person's approval of a call is got."""
+
+    expires_s: Annotated[float, Field(ge=1, le=86_400)] = 900.0
+    """A request that nobody has answered by then is refused; never allowed."""
+    quorum: Annotated[int, Field(ge=1, le=5)] = 1
+    """How many different operators must approve."""
+    critical_quorum: Annotated[int, Field(ge=1, le=5)] = 2
+    """The same for requests of priority critical: a critical finding about an act that destroys."""
+    critical_voters: Annotated[int, Field(ge=1, le=9)] = 3
+    """Out of so many operators: a critical request is rejected once the others can no longer make the quorum."""
+
+
+class ProbationRules(_Part):
+    """What a session is held to after a reset."""
+
+    actions: Annotated[int, Field(ge=0, le=10_000)] = 20
+    """For so many of its actions; 0: no probation."""
+    rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(
+        default_factory=lambda: {"destructive_volume": Rule(settings={"max_deletes": 2, "max_deletes_in_actions": 3})}
+    )
+    """By detector id, as an override's: they can only be stricter. From PAUSE on, each decision is a kill."""
+    lockout_s: Annotated[float, Field(ge=0, le=7 * 86_400)] = 3600.0
+    """A kill during probation cannot be reset before this has passed; the next one for twice as long, and so on."""
+    longest_lockout_s: Annotated[float, Field(ge=0, le=30 * 86_400)] = 86_400.0
+    """It does not grow beyond this."""
+
+
+class Operations(_Part):
+    """Approvals, kills and resets."""
+
+    approvals: ApprovalRules = ApprovalRules()
+    """How a person's approval of a call is got."""
+    probation: ProbationRules = ProbationRules()
+    """What a session is held to after a reset."""
+    kill_ack_s: Annotated[float, Field(ge=0.1, le=3600)] = 5.0
+    """A kill that the agent's side has not acknowledged by then is sent again."""
+    kill_issues: Annotated[int, Field(ge=1, le=100)] = 3
+    """How often it is sent; when the last one is not acknowledged either, that is an incident."""
+    second_person_s: Annotated[float, Field(ge=1, le=86_400)] = 900.0
+    """How long what takes two operators (a fleet's kill, a reset within the lockout) waits for the second."""
+    reset_requires_new_session: bool = False
+    """A reset does not release a session: it stays closed, and the work goes on in a new one."""
+
+
+_OPERATIONS = Operations()
+
+
 class Policy(Record):
     """One policy document."""
 
@@ -138,9 +186,16 @@ class Policy(Record):
     """What a killed session begins later than this after the kill is an incident of its own."""
     session_ttl_h: Annotated[float, Field(ge=1, le=8784)] = 24.0
     """A session that was idle for so long starts anew; a kill outlives it."""
+    operations: Operations | None = None
+    """Approvals, kills and resets; left out: the defaults of each."""
 
     published: Published | None = None
     """Added when it is published; not part of what is decided."""
+
+    @property
+    def operated(self) -> Operations:
+        """Approvals, kills and resets, with what is left out."""
+        return self.operations or _OPERATIONS
 
     def overrides_for(self, agent_id: str, session_id: str, time_ms: int) -> tuple[Override, ...]:
         """The overrides that hold for a session at a moment of its event time, in order."""

@@ -11,8 +11,24 @@ from haltline.interventions.defaults import default_level, default_mode
 from haltline.schemas.correlation import Correlation, Selection
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import PARTS as INTERVENTION_PARTS
-from haltline.schemas.policy import Exemption, Override, Policy, Published, Rule, Tool
+from haltline.schemas.policy import (
+    ApprovalRules,
+    Exemption,
+    Operations,
+    Override,
+    Policy,
+    ProbationRules,
+    Published,
+    Rule,
+    Tool,
+)
 from haltline.schemas.record import JsonObject
+
+
+_DESCRIBED = (
+    Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published, Correlation, Selection,
+    *INTERVENTION_PARTS,
+)  # fmt: skip
 
 
 def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
@@ -31,12 +47,12 @@ def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
     schema["title"] = "haltline policy"
     definitions = schema["$defs"]
     _describe(schema, Policy)
-    for model in (Tool, Rule, Override, Exemption, Published, Correlation, Selection, *INTERVENTION_PARTS):
+    for model in _DESCRIBED:
         _describe(definitions[model.__name__], model)
     any_rule = definitions.pop("Rule")
     detectors = (*PATTERNS.values(), *(plugins.find(name) for name in plugins.ids))
     rules = {detector.id: _rule(any_rule, detector, definitions) for detector in detectors}
-    for holder in (schema, definitions["Override"]):
+    for holder in (schema, definitions["Override"], definitions["ProbationRules"]):
         holder["properties"]["rules"] |= {
             "properties": rules,
             "patternProperties": {"^correlation_[a-z][a-z0-9_]{0,63}$": any_rule},
