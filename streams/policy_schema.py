@@ -24,7 +24,6 @@ from haltline.schemas.policy import (
 )
 from haltline.schemas.record import JsonObject
 
-
 _DESCRIBED = (
     Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published, Correlation, Selection,
     *INTERVENTION_PARTS,
