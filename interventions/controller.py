@@ -54,6 +54,16 @@ class Kill:
     since_ms: int
     stopped_at_ms: int | None = None
     time_to_stop_ms: int | None = None
+    issued: int = 1
+    """How often it was sent; 0: nobody is there who could answer."""
+    sent_ms: int | None = None
+    """When it was sent first, on the worker's clock; None: not looked at yet."""
+    due_ms: int = 0
+    """When it is to be acknowledged, on the worker's clock; 0: not looked at yet."""
+    escalated_at_ms: int | None = None
+    """When it was given up waiting."""
+    locked_until_ms: int | None = None
+    """A reset by one operator alone is refused before then, on the operator's clock."""
 
 
 @dataclass
@@ -172,7 +182,9 @@ class Controller:
             return False
         kill.stopped_at_ms = feedback.time
         if feedback.decided_at is not None:
-            kill.time_to_stop_ms = max(0, feedback.time - feedback.decided_at)
+            # It may answer a kill that was sent again: what counts is when it was sent first.
+            first_ms = min(feedback.decided_at, kill.sent_ms or feedback.decided_at)
+            kill.time_to_stop_ms = max(0, feedback.time - first_ms)
         return True
 
     def _said(
@@ -316,6 +328,9 @@ def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int |
         decided_at=decided_at,
         stopped_at=kill.stopped_at_ms,
         time_to_stop_ms=kill.time_to_stop_ms,
+        issued=kill.issued if kill.issued > 1 else None,
+        escalated_at=kill.escalated_at_ms,
+        locked_until=kill.locked_until_ms,
     )
 
 

@@ -5,6 +5,9 @@ For each micro-batch (`Checkpointer.process`, nothing else runs meanwhile):
 1. the pipeline decodes, skips what the state includes, decides, and sends what follows at once;
 2. the batch joins the list of processed batches.
 
+What is due by the clock (`Checkpointer.tick`) is as a micro-batch without records: sent at once, and part of the
+states of the next checkpoint. When the process dies before that it is due again, and sent with the same id.
+
 For each checkpoint (`Checkpointer.checkpoint`: about once a second, with many sessions less often, before
 partitions are given up, and at the end; micro-batches go on while it waits):
 
@@ -113,6 +116,15 @@ class Checkpointer:
             self._here = None
         self._processed.append(_Processed(partition, acknowledge))  # 2
         self._outbox.poll()
+
+    def recovered(self, part: Slice) -> None:
+        """A partition is ours from now on."""
+        self._pipeline.recovered(part.partition, part.values)
+
+    def tick(self) -> None:
+        """What is due by the clock: as a micro-batch without records. Raises what the pipeline raises."""
+        self._alive()
+        self._pipeline.tick()
 
     async def checkpoint(self, *, pause_s: float = 0.0) -> Written:
         """Make what was processed durable, and commit it. Raises DeliveryFailed and ForeignWrite.

@@ -19,8 +19,10 @@ from haltline.interventions import rollback
 from haltline.interventions.after_kill import activity_after_kill
 from haltline.interventions.context import Context, TaskNote, note_of
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
+from haltline.interventions.desk import Desk
 from haltline.interventions.history import Checkpoints
 from haltline.interventions.plugins import INTERVENTIONS, STRATEGIES, Extensions
+from haltline.interventions.said import Said, Who
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
@@ -46,6 +48,8 @@ _CACHED_WATCHES = 1024
 class SessionState:
     """All that is remembered of one session: one value, with the offsets that it includes."""
 
+    due_ms: int = field(default=0, kw_only=True)
+    """When a tick has something to do, on the worker's clock; 0: never. First, so that it is seen in the bytes."""
     session_id: str
     v: int = 1
     agent_id: str = "unknown"
@@ -67,6 +71,8 @@ class SessionState:
     """What it was asked to do, cut."""
     checkpoints: Checkpoints | None = None
     """What the agent's side has kept; None: it keeps none."""
+    ended: bool = False
+    """Its side said that it has ended, and was not heard of since."""
 
 
 _NOWHERE = Position("", 0, 0)
@@ -88,6 +94,10 @@ class Outcome:
     failures: tuple[Failure, ...] = ()
     signals: Sequence[Signal] = ()
     """For what looks across sessions."""
+    also: tuple[Decision, ...] = ()
+    """More decisions, after the first."""
+    told: str = ""
+    """What operators, answers or the clock have brought about, to be counted; see `Said.told`."""
 
     @property
     def follows(self) -> bool:
@@ -122,6 +132,7 @@ class Core:
         self._controller = Controller(
             self.policy, Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
         )
+        self._desk = Desk(self.policy)
         self._plugins = plugins
         self._known = catalogue(self.policy, plugins)
         self._rules = Rules(self.policy, self._known)
@@ -149,6 +160,7 @@ class Core:
             state.agent_id = event.agent_id
         if event.parent_session_id is not None or event.root_session_id is not None:
             state.root_session_id = stood_in(event)
+        state.ended = event.kind is Kind.SESSION_ENDED
 
         watch = self._watch_at(event, state.clock_ms) if self.policy.overrides else self._default
         act = self._act(state, event, at or _NOWHERE, watch)
@@ -175,6 +187,7 @@ class Core:
             context=Context(state, act, lambda name, error: failures.append(Failure(name, error))),
         )
         killed = standing.killed
+        state.due_ms = self._desk.due_ms(standing)
         if decision is not None and was_killed is None:
             origin = origin_of(act, state.agent_id)
             signals += self._signaller.decided(origin, decision, killed=killed is not None)
@@ -202,13 +215,14 @@ class Core:
             killed = standing.killed
             if decision is None or killed is None:
                 return Outcome(state)  # killed already: what stands says by whom and when
+            state.due_ms = self._desk.due_ms(standing)
             control = control_record(state.session_id, state.agent_id, killed)
             signals = tuple(self._signaller.decided(origin, decision, killed=True))
             return Outcome(state, decision=decision, control=control, signals=signals)
         if command.kind is CommandKind.RESET:
             # Anew, but what was already taken in stays taken in.
             was_killed = standing.killed is not None
-            state.calls, state.detectors, state.standing = Calls(), {}, Standing()
+            state.calls, state.detectors, state.standing, state.due_ms = Calls(), {}, Standing(), 0
             signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED)) if was_killed else ()
             return Outcome(state, released=True, signals=signals)
         if command.kind is CommandKind.BATCH and command.batch is not None:
@@ -225,7 +239,47 @@ class Core:
         killed = state.standing.killed
         if not stopped or killed is None:
             return Outcome(state)
+        state.due_ms = self._desk.due_ms(state.standing)
         return Outcome(state, control=control_record(state.session_id, state.agent_id, killed, feedback.decided_at))
+
+    def on_tick(self, state: SessionState, now_ms: int) -> Outcome:
+        """Does the first thing that is due by now, on the worker's clock. Changes `state` in place.
+
+        Call it again while `state.due_ms` is not 0 and not later than `now_ms`. What follows bears the time at which
+        it was due, not that of the tick. A replay, which has no clock, goes without.
+        """
+        if not 0 < state.due_ms <= now_ms:
+            return Outcome(state, applied=False)
+        who = Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
+        said = self._desk.tick(state.standing, who, now_ms)
+        state.due_ms = self._desk.due_ms(state.standing)
+        return self._outcome(state, said)
+
+    def _outcome(self, state: SessionState, said: Said) -> Outcome:
+        first, *others = said.decisions or (None,)
+        incident = said.incident
+        return Outcome(
+            state,
+            detections=() if incident is None or first is None else (self._incident(state, incident, first),),
+            decision=first,
+            also=tuple(decision for decision in others if decision is not None),
+            control=said.control,
+            released=said.released,
+            told=said.told,
+        )
+
+    def _incident(self, state: SessionState, finding: Finding, decision: Decision) -> Detection:
+        return Detection(
+            detection_id=digest("detection", finding.detector, finding.code, state.session_id, decision.decision_id),
+            session_id=state.session_id,
+            agent_id=state.agent_id,
+            event_id=decision.event_id,
+            time=decision.time,
+            finding=finding,
+            decision_id=decision.decision_id,
+            policy=self.policy.name,
+            policy_version=self.policy.version,
+        )
 
     def on_signal(self, state: ScopeState | None, signal: Signal, at: Place | None = None) -> ScopeOutcome:
         """Takes in the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""

@@ -12,6 +12,7 @@ class SessionMeter:
     def __init__(self, metrics: Metrics) -> None:
         self._findings = metrics.children("findings_total")
         self._decisions = metrics.children("decisions_total")
+        self._told = metrics.children("followups_total")
         self._errors = metrics.children("detector_errors_total")
         self._letters = metrics.children("dead_letters_total")
         self._latency = metrics.histogram("decision_latency_seconds")
@@ -23,14 +24,19 @@ class SessionMeter:
         """Counts a finding."""
         self._findings[finding.detector, finding.severity.value].inc()
 
-    def decision(self, decision: Decision, latency_s: float) -> None:
+    def decision(self, decision: Decision, latency_s: float | None) -> None:
         """Counts a decision; a clock that is behind the producer's counts as no latency."""
         self._decisions[decision.detector or "none", decision.level.value, decision.mode.value].inc()
-        self._latency.observe(max(0.0, latency_s))
+        if latency_s is not None:
+            self._latency.observe(max(0.0, latency_s))
 
     def stopped(self, time_to_stop_s: float) -> None:
         """Notes how long it took until a killed session had stopped."""
         self._stop.observe(max(0.0, time_to_stop_s))
+
+    def followed(self, what: str) -> None:
+        """Counts what operators, answers or the clock have brought about."""
+        self._told[(what,)].inc()
 
     def detector_error(self, detector: str) -> None:
         """Counts an event on which a detector raised."""

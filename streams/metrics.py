@@ -55,6 +55,11 @@ METRICS: Final = (
     _counter("detector_errors_total", "Events on which a detector raised; they are dead letters too.", "detector"),
     _counter("detector_overruns_total", "Calls of other packages' detectors that took too long.", "detector"),
     _counter("dead_letters_total", "Records that could not be read, by reason.", "reason"),
+    _counter(
+        "followups_total",
+        "What operators, answers and the clock brought about: kill_reissued, kill_unacknowledged, approval_expired ...",
+        "what",
+    ),
     _histogram(
         "decision_latency_seconds",
         "From the time of the record on the broker to its decision being sent.",

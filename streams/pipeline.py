@@ -1,6 +1,6 @@
 """What the worker's runtime asks of what it runs; it knows nothing else of it."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from haltline.streams.changelog import RawRecord
@@ -28,6 +28,20 @@ class Pipeline(Protocol):
         Outputs go through the outbox at once. Must not block or await. Records that a state
         includes already come again after a restart; they must change nothing. The sequence is
         emptied afterwards.
+        """
+        ...
+
+    def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
+        """Take in the encoded states of a partition that is this worker's from now on, by key.
+
+        Must be quick: there may be a million of them.
+        """
+        ...
+
+    def tick(self) -> None:
+        """Do what is due by the clock; called some twenty times a second while there is something to own.
+
+        As `process`: outputs go at once, must not block, and is not called again for what a state shows as done.
         """
         ...
 

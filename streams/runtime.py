@@ -235,10 +235,12 @@ class _Worker:
                 return
 
     async def housekeeping(self) -> None:
-        """See failed deliveries and a crashed Faust at once."""
+        """See failed deliveries and a crashed Faust at once; do what is due by the clock."""
         while True:
             await asyncio.sleep(_HOUSEKEEPING_EVERY_S)
             self.outbox.poll()
+            if self.ours and not self.holding:
+                self.checkpointer.tick()
             if self.app.crashed:
                 reason = self.app.crash_reason
                 raise RuntimeError(f"wanted Faust to run, came a crash: {reason!r}") from reason
@@ -291,6 +293,7 @@ class _Worker:
             part = self.store.slice(tp.partition)
             part.claim(self.generation, time.time_ns() // 1_000_000, last_offsets[tp])
             self.ours[tp.partition] = part
+            self.checkpointer.recovered(part)
             if part.late:
                 log.warning("changelog partition %d: %d keys are written anew", tp.partition, len(part.late))
             if part.skipped:

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
@@ -11,8 +11,9 @@ from typing import Protocol
 
 from haltline.detectors.act import Calls
 from haltline.interventions.controller import control_record, scope_control
+from haltline.interventions.proof import ARM
 from haltline.schemas import wire
-from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, Stage, control_key
+from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, control_key
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection, Finding
@@ -22,6 +23,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
 from haltline.streams.across import ScopeState
 from haltline.streams.core import Core, Outcome, SessionState
+from haltline.streams.due import Agenda
 from haltline.streams.pipeline import Change, Load, RawRecord
 from haltline.streams.policies import News
 
@@ -48,12 +50,16 @@ class Meter(Protocol):
         """A finding of a detector."""
         ...
 
-    def decision(self, decision: Decision, latency_s: float) -> None:
-        """A decision, and the time since its event was produced."""
+    def decision(self, decision: Decision, latency_s: float | None) -> None:
+        """A decision, and the time since its event was produced; None: it is on no event."""
         ...
 
     def stopped(self, time_to_stop_s: float) -> None:
         """A kill was acknowledged."""
+        ...
+
+    def followed(self, what: str) -> None:
+        """Something that operators, answers or the clock have brought about."""
         ...
 
     def detector_error(self, detector: str) -> None:
@@ -72,6 +78,9 @@ class Meter(Protocol):
         """A policy document could not be used."""
         ...
 
+
+_MOST_DUE = 100
+"""Things that one session has due at once; more than it can have."""
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +130,7 @@ class SessionPipeline:
         }
         self._live: OrderedDict[bytes, _Held] = OrderedDict()  # the longest untouched first
         self._changed: dict[bytes, int] = {}
+        self._agenda = Agenda()
         self._use(core)
         self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest event
 
@@ -150,6 +160,8 @@ class SessionPipeline:
             killed = state.standing.killed
             if killed is not None and was_killed is None:  # decided, and not said before it failed
                 self._stand(control_record(state.session_id, state.agent_id, killed))
+                state.due_ms = ARM
+                self._agenda.put(state.session_id.encode(), record.partition, ARM)
             self._bury(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")
 
     def _command(self, record: RawRecord) -> None:
@@ -162,8 +174,10 @@ class SessionPipeline:
     def _feedback(self, record: RawRecord) -> None:
         feedback = wire.decode(Feedback, record.value)
         outcome = self._core.on_feedback(self._session(feedback.session_id, record), feedback, record)
-        if outcome.control is not None and feedback.stage is Stage.STOPPED and feedback.decided_at is not None:
-            self._metrics.stopped((self._now_ms() - feedback.decided_at) / 1000)
+        killed = outcome.state.standing.killed
+        if outcome.control is not None and killed is not None and feedback.decided_at is not None:
+            first_ms = min(feedback.decided_at, killed.sent_ms or feedback.decided_at)
+            self._metrics.stopped((self._now_ms() - first_ms) / 1000)
         self._emit(outcome, record)
 
     def _signal(self, record: RawRecord) -> None:
@@ -183,6 +197,27 @@ class SessionPipeline:
         for failure in outcome.failures:
             self._metrics.detector_error(failure.detector)
             self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
+
+    def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
+        """A partition is this worker's from now on: a look at each state's first bytes finds what is due in it."""
+        self._agenda.recovered(partition, states)
+
+    def tick(self) -> None:
+        """What is due by the clock."""
+        now_ms = self._now_ms()
+        for key in list(self._agenda.take(now_ms)):
+            state = self._known(key)
+            if state is not None:
+                self._do_what_is_due(state, self._live[key].partition, now_ms)
+
+    def _do_what_is_due(self, state: SessionState, partition: int, now_ms: int) -> None:
+        key = state.session_id.encode()
+        for _ in range(_MOST_DUE):
+            if not 0 < state.due_ms <= now_ms:
+                break
+            self._changed[key] = partition
+            self._emit(self._core.on_tick(state, now_ms), None)
+        self._agenda.put(key, partition, state.due_ms)
 
     def changed(self) -> Iterable[Change]:
         """The states that changed since the last call, encoded.
@@ -239,13 +274,15 @@ class SessionPipeline:
         if isinstance(state, ScopeState):
             return self._core.outlives(state)
         now_ms = self._now_ms()
-        return state.standing.killed is not None or any(b.expires_ms > now_ms for b in state.standing.batches)
+        standing = state.standing
+        return standing.killed is not None or state.due_ms > 0 or any(b.expires_ms > now_ms for b in standing.batches)
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""
         self._live = OrderedDict(item for item in self._live.items() if item[1].partition not in partitions)
         self._changed = {key: partition for key, partition in self._changed.items() if partition not in partitions}
         self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
+        self._agenda.revoke(partitions)
 
     def _renew(self) -> None:
         """Takes in what became of the policy: never within a micro-batch."""
@@ -299,6 +336,13 @@ class SessionPipeline:
         self._live.move_to_end(key)  # touched last
         return held.state
 
+    def _known(self, key: bytes) -> SessionState | None:
+        """A session's state without a record of it; None: it is not known here."""
+        held = self._live.get(key)
+        if held is None and (data := self._load(key)) is not None:
+            held = self._live[key] = _Held(partition_of(key.decode(), self._partitions), state_codec.decode(data))
+        return held.state if held is not None and isinstance(held.state, SessionState) else None
+
     def _follow_time(self, records: Sequence[RawRecord]) -> None:
         """The log's own time: an agent's clock may be days off. It never runs ahead of our clock."""
         now_ms = self._now_ms()
@@ -309,33 +353,43 @@ class SessionPipeline:
         partition = records[0].partition
         self._stream_ms[partition] = max(latest_ms, self._stream_ms.get(partition, 0))
 
-    def _emit(self, outcome: Outcome, record: RawRecord) -> None:
-        key = outcome.state.session_id.encode()
+    def _emit(self, outcome: Outcome, record: RawRecord | None) -> None:
+        """Says what follows; `record` is what it follows from, None for the clock."""
+        state = outcome.state
+        key = state.session_id.encode()
+        if record is not None and outcome.applied:
+            self._agenda.put(key, record.partition, state.due_ms)
         for detection in outcome.detections:
             self._found(key, detection)
         if outcome.decision is not None:
             now_ms = self._decided(key, outcome.decision, record)
+            for more in outcome.also:
+                self._decided(key, more, record)
             if outcome.control is not None:
-                self._stand(outcome.control.model_copy(update={"decided_at": now_ms}))
+                first_ms = outcome.control.decided_at or now_ms
+                self._stand(outcome.control.model_copy(update={"decided_at": first_ms}))
         elif outcome.control is not None:
             self._stand(outcome.control)
         if outcome.released:
             self._release(ScopeKind.SESSION, outcome.state.session_id)
         self._tell(outcome.signals)
+        if outcome.told:
+            self._metrics.followed(outcome.told)
         for failure in outcome.failures:
             self._metrics.detector_error(failure.detector)
-            self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
+            if record is not None:  # always: the clock asks no detector
+                self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
 
     def _found(self, key: bytes, detection: Detection) -> None:
         self._outbox.send(self._topics.detections, key=key, value=detection.to_json())
         self._metrics.finding(detection.finding)
 
-    def _decided(self, key: bytes, decision: Decision, record: RawRecord) -> int:
+    def _decided(self, key: bytes, decision: Decision, record: RawRecord | None) -> int:
         """Says a decision; when, in epoch milliseconds."""
         now_ms = self._now_ms()
         decision = decision.model_copy(update={"decided_at": now_ms})
         self._outbox.send(self._topics.interventions, key=key, value=decision.to_json())
-        self._metrics.decision(decision, (now_ms - record.timestamp) / 1000)
+        self._metrics.decision(decision, None if record is None else (now_ms - record.timestamp) / 1000)
         return now_ms
 
     def _tell(self, signals: Iterable[Signal]) -> None:

@@ -60,6 +60,8 @@ def _decode(adapter: TypeAdapter[_S], data: bytes) -> _S:
         if fields.get("v") != VERSION:
             raise CorruptState(f"state version: wanted {VERSION}, got {fields.get('v')!r} in {data[:80]!r}")
         state = adapter.validate_python(fields)
+        if isinstance(state, SessionState):
+            state.__dict__ = {"due_ms": state.due_ms, **vars(state)}  # is written in this order; see `streams.due`
         for detector_id in state.detectors:
             memory = _MEMORIES.get(detector_id)
             if memory is not None:

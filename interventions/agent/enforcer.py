@@ -157,7 +157,8 @@ class Enforcer:
             if decision.level is Level.KILL and decision.scope not in _ONE_THING:
                 if new:
                     self._received(decision)
-                self._kill(_cause(decision), say=new)
+                # One that is sent again, though it was answered: the answer did not arrive.
+                self._kill(_cause(decision), say=new or "issued" in decision.values)
                 if asked is not None:
                     _resolve(asked.verdict, None)
                 return

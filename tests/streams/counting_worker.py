@@ -8,7 +8,7 @@ record makes again.
 import argparse
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -75,6 +75,10 @@ class Counting:
         dirty, self._dirty = self._dirty, set()
         for key in dirty:
             yield self._partition[key], key, orjson.dumps(self._live[key])
+
+    def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
+
+    def tick(self) -> None: ...
 
     def idle_before_ms(self, partition: int) -> int:  # noqa: ARG002  # nothing is ever idle
         return 0

@@ -1,7 +1,7 @@
 """The order of a checkpoint, looked at from the broker at the moment of acknowledging."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -52,6 +52,10 @@ class Keeping:
         dirty, self.dirty = self.dirty, {}
         for key, (partition, value) in dirty.items():
             yield partition, key, value if value != b"drop" else None
+
+    def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
+
+    def tick(self) -> None: ...
 
     def idle_before_ms(self, partition: int) -> int:
         return self.idle_ms if partition == 0 else 0

@@ -63,11 +63,14 @@ class Counted:
     def finding(self, finding: Finding) -> None:
         self.told.append(f"finding {finding.code}")
 
-    def decision(self, decision: Decision, latency_s: float) -> None:
+    def decision(self, decision: Decision, latency_s: float | None) -> None:
         self.told.append(f"decision {decision.level.value} after {latency_s} s")
 
     def stopped(self, time_to_stop_s: float) -> None:
         self.told.append(f"stopped after {time_to_stop_s} s")
+
+    def followed(self, what: str) -> None:
+        self.told.append(what)
 
     def detector_error(self, detector: str) -> None:
         self.told.append(f"{detector} raised")
@@ -477,3 +480,65 @@ def test_a_policy_that_is_refused_is_counted_and_kept_and_the_old_one_holds() ->
     assert (letter.key, letter.raw, letter.detail) == (b"default", b"{nonsense", "haltline.policies 2:17:1: not YAML")
     bench.put(TOPICS.actions, delete(0))
     assert bench.counted.policies == [("default", 1)]
+
+
+def ticked(bench: Bench, *seconds: float) -> None:
+    for second in seconds:
+        bench.now_ms = T0_MS + 100_000 + round(second * 1000)
+        bench.pipeline.tick()
+
+
+def test_a_kill_that_nobody_acknowledges_is_sent_again_and_then_an_incident() -> None:
+    bench = killed_bench()
+    ticked(bench, 0, 5, 10, 15, 20, 1000)
+    decisions = [Decision.model_validate_json(value or b"") for value in bench.sent.of(TOPICS.interventions)][1:]
+    assert [(d.decision_id == decisions[0].decision_id, d.flag) for d in decisions[1:]] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+    incident = Detection.model_validate_json(bench.sent.of(TOPICS.detections)[-1] or b"")
+    assert (incident.finding.code, incident.decision_id) == ("kill_unacknowledged", decisions[-1].decision_id)
+    assert [told for told in bench.counted.told if told.startswith("kill_")] == [
+        "kill_reissued",
+        "kill_reissued",
+        "kill_unacknowledged",
+    ]
+    record = ControlRecord.model_validate_json(bench.sent.of(TOPICS.control)[-1] or b"")
+    assert (record.stopped_at, record.issued, record.escalated_at) == (None, 3, T0_MS + 115_000)
+
+
+def test_a_kill_is_due_in_the_worker_that_takes_its_partition_over() -> None:
+    first = killed_bench()
+    ticked(first, 0)
+    first.checkpoint()
+    second = Bench(slices=first.slices)
+    for part in second.slices:
+        second.pipeline.recovered(part.partition, part.values)
+    ticked(second, 4, 5)
+    (decision,) = (Decision.model_validate_json(value or b"") for value in second.sent.of(TOPICS.interventions))
+    assert (decision.level, decision.values) == (Level.KILL, {"issued": 2})
+    second.pipeline.revoke({HOME})
+    ticked(second, 10)
+    assert len(second.sent.of(TOPICS.interventions)) == 1
+
+
+def test_the_time_to_stop_counts_from_the_first_time_a_kill_was_sent() -> None:
+    bench = killed_bench()
+    ticked(bench, 0, 5)
+    decision = Decision.model_validate_json(bench.sent.of(TOPICS.interventions)[-1] or b"")
+    answer = Feedback(
+        feedback_id="f",
+        decision_id=decision.decision_id,
+        session_id=SESSION,
+        stage=Stage.STOPPED,
+        time=T0_MS + 106_000,
+        decided_at=decision.decided_at,
+    )
+    bench.now_ms = T0_MS + 106_000
+    bench.put(TOPICS.feedback, answer, second=106)
+    record = ControlRecord.model_validate_json(bench.sent.of(TOPICS.control)[-1] or b"")
+    assert (record.time_to_stop_ms, record.issued) == (6000, 2)
+    assert "stopped after 6.0 s" in bench.counted.told
+    ticked(bench, 20)
+    assert bench.sent.of(TOPICS.interventions)[-1] == decision.to_json()

@@ -360,3 +360,12 @@ def test_a_guard_that_was_killed_stays_killed_after_it_was_closed() -> None:
         delete_asset("a")
     assert executed == []
     assert Stage.STOPPED in [feedback.stage for feedback in guard.feedback]
+
+
+def test_a_kill_that_is_sent_again_is_answered_again() -> None:
+    guard = ScriptedGuard(session_id="s1")
+    guard.start()
+    kill = decision(Level.KILL, guard.events[0], decision_id="k")
+    guard.send(kill)
+    guard.send(kill.model_copy(update={"values": {"issued": 2}}))
+    assert [f.stage.value for f in guard.feedback] == ["received", "applied", "stopped", "applied", "stopped"]
