@@ -11,6 +11,7 @@ from haltline.interventions.defaults import kill_code
 from haltline.interventions.history import History
 from haltline.interventions.payloads import Payloads
 from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.tickets import Ticket
 from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
@@ -90,6 +91,8 @@ class Standing:
     `local` it decides by itself, and its answer, on another topic, can overtake the event."""
     history: History | None = None
     """What was said, and whether it helped; None: there was nothing to say yet."""
+    approvals: dict[str, Ticket] = field(default_factory=dict)
+    """By a call's canonical parameters: the request to let it pass; see `interventions.approvals`."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> Batch | None:
         """The declared batch that covers this action on all of these targets now; the largest of several."""

@@ -1,9 +1,12 @@
 """What operators, the agent's side and the clock do to one session: pure, one thing at a time."""
 
-from haltline.interventions import proof
+from haltline.interventions import approvals, proof
 from haltline.interventions.controller import Standing
 from haltline.interventions.said import NOTHING, Said, Who
+from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.policy import Policy
+
+_ANSWERS = frozenset({CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK})
 
 
 class Desk:
@@ -12,13 +15,21 @@ class Desk:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
+    def command(self, standing: Standing, who: Who, command: Command) -> Said:
+        """Carries out what an operator asks for."""
+        if command.kind in _ANSWERS:
+            return approvals.on_command(standing, who, command, self._policy)
+        return NOTHING
+
     @staticmethod
     def due_ms(standing: Standing) -> int:
         """When the next tick has something to do, epoch milliseconds on the worker's clock; 0: never."""
-        return 0 if standing.killed is None else proof.due_ms(standing.killed)
+        if standing.killed is not None:
+            return proof.due_ms(standing.killed)
+        return approvals.due_ms(standing) if standing.approvals else 0
 
     def tick(self, standing: Standing, who: Who, now_ms: int) -> Said:
         """Does the first thing that is due by now."""
         if standing.killed is not None:
             return proof.on_due(standing, who, self._policy, now_ms)
-        return NOTHING
+        return approvals.on_due(standing, who, self._policy, now_ms)

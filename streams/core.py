@@ -15,7 +15,7 @@ from haltline.detectors.act import Act, Calls
 from haltline.detectors.base import Detector
 from haltline.detectors.classify import Classifier
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
-from haltline.interventions import rollback
+from haltline.interventions import approvals, rollback
 from haltline.interventions.after_kill import activity_after_kill
 from haltline.interventions.context import Context, TaskNote, note_of
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
@@ -176,7 +176,7 @@ class Core:
         state.calls.note(act)
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
-        if not (findings or failures or was_killed or event.await_verdict):
+        if not (findings or failures or was_killed or event.await_verdict or standing.approvals):
             return Outcome(state, signals=signals)
         decision = self._controller.decide(
             standing,
@@ -186,6 +186,7 @@ class Core:
             lambda: _near(watch, state, event.kind),
             context=Context(state, act, lambda name, error: failures.append(Failure(name, error))),
         )
+        decision = approvals.on_event(standing, event, decision, self.policy, lambda: act.effect)
         killed = standing.killed
         state.due_ms = self._desk.due_ms(standing)
         if decision is not None and was_killed is None:
@@ -227,7 +228,8 @@ class Core:
             return Outcome(state, released=True, signals=signals)
         if command.kind is CommandKind.BATCH and command.batch is not None:
             self._controller.declare(standing, command.batch)
-        return Outcome(state)
+            return Outcome(state)
+        return self._outcome(state, self._desk.command(standing, _who(state), command))
 
     def on_feedback(self, state: SessionState | None, feedback: Feedback, at: Place | None = None) -> Outcome:
         """Takes in what the agent's side answers. Changes `state` in place."""
@@ -250,12 +252,10 @@ class Core:
         """
         if not 0 < state.due_ms <= now_ms:
             return Outcome(state, applied=False)
-        who = Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
-        said = self._desk.tick(state.standing, who, now_ms)
-        state.due_ms = self._desk.due_ms(state.standing)
-        return self._outcome(state, said)
+        return self._outcome(state, self._desk.tick(state.standing, _who(state), now_ms))
 
     def _outcome(self, state: SessionState, said: Said) -> Outcome:
+        state.due_ms = self._desk.due_ms(state.standing)
         first, *others = said.decisions or (None,)
         incident = said.incident
         return Outcome(
@@ -347,6 +347,10 @@ class Core:
             rules=rules,
             recalled=any(d.recalls for d in detectors),
         )
+
+
+def _who(state: SessionState) -> Who:
+    return Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
 
 
 def _is_new(state: SessionState, at: Place | None) -> bool:

@@ -169,7 +169,9 @@ class SessionPipeline:
         if command.scope is not ScopeKind.SESSION:
             self._scope_command(command, record)
             return
-        self._emit(self._core.on_command(self._session(command.id, record), command, record), record)
+        state = self._session(command.id, record)
+        self._do_what_is_due(state, record.partition, self._now_ms())  # first: an approval may come too late
+        self._emit(self._core.on_command(state, command, record), record)
 
     def _feedback(self, record: RawRecord) -> None:
         feedback = wire.decode(Feedback, record.value)

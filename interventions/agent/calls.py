@@ -4,7 +4,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import orjson
 
@@ -110,6 +110,19 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     else:
         outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
     return {"outcome": outcome, "error": plain_text(f"{type(error).__name__}: {text}", max_chars=_MAX_ERROR_CHARS)}
+
+
+def checked(
+    action: str, effect: Effect | str | None, mode: str | None
+) -> tuple[Effect | None, Literal["async", "blocking"] | None]:
+    """What a tool is declared as. Raises ValueError for a name, an effect or a mode that cannot be."""
+    if not isinstance(action, str) or not action:
+        raise ValueError(f"tool: name: wanted a text, came {action!r}")
+    if effect is not None and effect not in set(Effect):
+        raise ValueError(f"tool {action}: effect: wanted one of {', '.join(Effect)}, came {effect!r}")
+    if mode is not None and mode not in {"async", "blocking"}:
+        raise ValueError(f"tool {action}: mode: wanted async or blocking, came {mode!r}")
+    return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
 
 
 class Signature:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
+from haltline.interventions.agent.pending import APPROVAL_PENDING, Pending, awaits_approval, is_answer
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import ControlRecord, ControlState, Stage, control_key
@@ -114,6 +115,7 @@ class Enforcer:
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._silent = False
+        self._pending = Pending()
 
     # What arrives, from the link's thread.
 
@@ -163,13 +165,24 @@ class Enforcer:
                     _resolve(asked.verdict, None)
                 return
             stale = self._is_stale(decision)
+            asked_before = self._pending.heard(decision)
+            if is_answer(decision):
+                if decision.level is not Level.ALLOW and new:
+                    self._received(decision)
+                # Nobody waits: it is for the next such call. A hint is for whatever comes next.
+                if not _answer(asked, decision) and decision.level is Level.NUDGE and new:
+                    self._late.append(decision)
+                return
             if decision.level is Level.ALLOW or not new or stale:
                 if decision.level is not Level.ALLOW and new:
                     self._received(decision, "stale: not applied")
                 _answer(asked, None if stale else decision)
                 return
             self._received(decision)
-            if not _answer(asked, decision) and not (asked is not None and asked.not_done):
+            if _answer(asked, decision):
+                if awaits_approval(decision) is not None:  # the call may wait on, for a person's answer
+                    self._asked[decision.event_id] = _Asked(Future(), time.monotonic())
+            elif not asked_before and not (asked is not None and asked.not_done):
                 self._late.append(decision)
 
     # What the agent asks, from its own threads.
@@ -234,6 +247,16 @@ class Enforcer:
             self._asked.pop(event_id, None)
         return None if verdict.cancel() else verdict.result()
 
+    def person(self, event_id: str) -> "Future[Decision | None]":
+        """What a person says to a proposal that needs approval; done with None when the session is killed."""
+        with self._lock:
+            asked = self._asked.get(event_id)
+            if asked is None or self._killed is not None:
+                answered: Future[Decision | None] = Future()
+                answered.set_result(None)
+                return answered
+            return asked.verdict
+
     def give_up(self, event_id: str, verdict: "Future[Decision | None]", *, refused: bool) -> Decision | None:
         """Waits no longer: the call is refused for it, or goes on. The verdict, if it came in time."""
         with self._lock:
@@ -247,7 +270,7 @@ class Enforcer:
             return None
 
     def admit(
-        self, call_id: str, action: str, targets: Sequence[str], verdict: Decision | None
+        self, call_id: str, action: str, targets: Sequence[str], verdict: Decision | None, parameters: str | None = None
     ) -> tuple[Cause | None, list[Advice]]:
         """The last word before a call runs: why it is refused, or that it runs now, with what to heed."""
         with self._lock:
@@ -256,6 +279,9 @@ class Enforcer:
                 return cause, []
             decisions = [d for d in self._late if not self._is_stale(d)]
             self._late.clear()
+            waits = self._pending.against(parameters, self._now_ms())
+            if verdict is None and waits is not None:
+                return _waiting(waits), []
             if verdict is not None and verdict.level is not Level.ALLOW:
                 decisions.append(verdict)
             for decision in decisions:
@@ -352,6 +378,10 @@ def _cause(decision: Decision) -> Cause:
     stops = decision.level is Level.KILL and decision.scope not in _ONE_THING
     message = decision.message or (_STOPPED if stops else _NOT_NOW)
     return Cause(decision.decision_id, decision.code, message, decision.decided_at, decision)
+
+
+def _waiting(decision: Decision) -> Cause:
+    return Cause(decision.decision_id, APPROVAL_PENDING, decision.message or _NOT_NOW, decision.decided_at, decision)
 
 
 def _standing(record: ControlRecord) -> Cause:

@@ -6,21 +6,24 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from haltline.interventions.agent.action import Action, Steps, wait
 from haltline.interventions.agent.allowance import Allowance
-from haltline.interventions.agent.calls import Call, Targets, describe_error, describe_output, targets_of
+from haltline.interventions.agent.calls import Call, Targets, checked, describe_error, describe_output, targets_of
 from haltline.interventions.agent.enforcer import Advice, Cause, Enforcer
-from haltline.interventions.agent.kafka_link import KafkaLink
-from haltline.interventions.agent.link import Decider, Link, NoLink
+from haltline.interventions.agent.link import Link
+from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PENDING, awaits_approval
 from haltline.interventions.agent.redaction import redact_text
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.reporter import Reporter, now_ms
 from haltline.interventions.agent.settings import CallMode, GuardOptions, GuardSettings
 from haltline.interventions.agent.tools import guarded, name_of
+from haltline.interventions.agent.ways import decider_of, link_of
+from haltline.interventions.parameters import parameters
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Task, Usage
@@ -61,7 +64,7 @@ class Guard:
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
         self._on_advice = on_advice
-        self._decider = _decider(policy) if self.settings.mode == "local" else None
+        self._decider = decider_of(self.settings, policy)
         self._given_link = link
         self._is_fork = False
         self._started_s: float | None = None
@@ -123,7 +126,7 @@ class Guard:
 
         def decorate(inner: Callable[P, R]) -> Callable[P, R]:
             action = name or name_of(inner)
-            known = _known(action, effect, mode)
+            known = checked(action, effect, mode)
             return guarded(inner, lambda args: self._action(action, args, targets_of(action, targets, args), *known))
 
         return decorate if function is None else decorate(function)
@@ -142,7 +145,7 @@ class Guard:
         Entering raises Refused when the call must not be made. Raises ValueError for an effect or a
         mode that does not exist.
         """
-        return self._action(name, args or {}, targets, *_known(name, effect, mode))
+        return self._action(name, args or {}, targets, *checked(name, effect, mode))
 
     def check(self) -> None:
         """For long work outside of tools, between two steps.
@@ -263,16 +266,38 @@ class Guard:
                     raise
             verdict = enforcer.give_up(proposal.event_id, answer, refused=closed)
             known = known and verdict is not None
+        if verdict is not None and awaits_approval(verdict) is not None:
+            verdict = yield from self._approval(call, proposal, verdict)
 
         # 4. Obey.
         if closed and not known:
             raise self._refuse(call, enforcer.against(call.action, call.match_targets) or _NOBODY)
-        cause, advice = enforcer.admit(call.call_id, call.action, call.match_targets, verdict)
+        bound = parameters(proposal)
+        cause, advice = enforcer.admit(call.call_id, call.action, call.match_targets, verdict, bound)
         action.advice = tuple(advice)
         for one in advice:
             self._advise(one)
         if cause is not None:
             raise self._refuse(call, cause)
+
+    def _approval(
+        self, call: Call, proposal: ActionEvent, paused: Decision
+    ) -> "Generator[tuple[Future[Any], float], None, Decision]":
+        """What a person says, in time; else the request itself, which refuses."""
+        answer = self._enforcer.person(proposal.event_id)
+        until_ms = paused.expires or 0
+        wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
+        try:
+            if wait_s > 0 and self.settings.bootstrap is not None:
+                yield answer, wait_s
+        except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+            self._say_refused(call, "interrupted while it waited for approval")
+            raise
+        said = self._enforcer.taken(proposal.event_id, answer)
+        if said is not None:
+            return said
+        code = APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING
+        return paused.model_copy(update={"code": code})
 
     def end(self, action: Action, error: BaseException | None) -> None:
         """Tell what came of an admitted call. Raises nothing."""
@@ -294,7 +319,7 @@ class Guard:
 
     def _open(self) -> None:
         self._pid = os.getpid()
-        self._link = self._given_link or _link(self.settings)
+        self._link = self._given_link or link_of(self.settings)
         self._reporter = Reporter(self.settings, self._link)
         self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
         self._refusals = Allowance(per_s=_REFUSALS_PER_S, burst=_REFUSALS_AT_ONCE)
@@ -371,28 +396,5 @@ class Guard:
         return max(0.0, self._started_s + self.settings.start_budget_s - time.monotonic())
 
 
-def _known(
-    action: str, effect: Effect | str | None, mode: str | None
-) -> tuple[Effect | None, Literal["async", "blocking"] | None]:
-    if not isinstance(action, str) or not action:
-        raise ValueError(f"tool: name: wanted a text, came {action!r}")
-    if effect is not None and effect not in set(Effect):
-        raise ValueError(f"tool {action}: effect: wanted one of {', '.join(Effect)}, came {effect!r}")
-    if mode is not None and mode not in {"async", "blocking"}:
-        raise ValueError(f"tool {action}: mode: wanted async or blocking, came {mode!r}")
-    return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
-
-
 def _without_secrets(task: Task | None) -> Task | None:
     return None if task is None else task.model_copy(update={"goal": redact_text(task.goal)})
-
-
-def _link(settings: GuardSettings) -> Link:
-    return NoLink() if settings.bootstrap is None else KafkaLink(settings)
-
-
-def _decider(policy: Policy | None) -> Decider:
-    # Only here: the other modes need nothing of the processor.
-    from haltline.interventions.agent.local import LocalDecider  # noqa: PLC0415
-
-    return LocalDecider(policy)

@@ -26,7 +26,7 @@ _FROM_ENV = {
     name: _PREFIX + name.upper()
     for name in (
         "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
-        "budget_s", "start_budget_s", "close_budget_s", "max_decision_age_s", "fail_closed_from",
+        "budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s", "fail_closed_from",
         "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms",
     )
 } | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
@@ -48,6 +48,7 @@ class GuardOptions(TypedDict, total=False):
     budget_s: float
     start_budget_s: float
     close_budget_s: float
+    approval_wait_s: float
     max_decision_age_s: float
     fail_closed_from: Effect | None
     max_args_bytes: int
@@ -85,6 +86,8 @@ class GuardSettings:
     """How long the first calls wait, from the guard's start, until it is known what is killed."""
     close_budget_s: Seconds = 5.0
     """How long `close` waits until the last events have arrived."""
+    approval_wait_s: Seconds = 900.0
+    """How long a blocking call waits for a person, at most until its request expires; 0: it is refused at once."""
     max_decision_age_s: Positive = 30.0
     """A decision about something that is longer ago counts as none, unless it is a kill."""
     fail_closed_from: Effect | None = Effect.DESTRUCTIVE

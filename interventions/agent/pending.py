@@ -1,0 +1,57 @@
+"""Calls that wait for a person's approval, as the agent's side knows them."""
+
+from collections import OrderedDict
+from typing import Final
+
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
+
+APPROVAL_PENDING: Final = "approval_pending"
+"""The code of a call that was refused because a person has not approved it yet."""
+APPROVAL_EXPIRED: Final = "approval_expired"
+"""The code of a call that was refused because nobody has approved it in time."""
+
+_MAX = 64
+_OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
+
+
+def awaits_approval(decision: Decision | None) -> Approval | None:
+    """The request that a call has to wait for."""
+    if decision is None or decision.level is not Level.PAUSE or decision.approval is None:
+        return None
+    return decision.approval if decision.approval.state in _OPEN else None
+
+
+def is_answer(decision: Decision) -> bool:
+    """Whether it says what became of a request: it is to who waits for it, and to no other call."""
+    return decision.approval is not None and awaits_approval(decision) is None
+
+
+class Pending:
+    """By canonical parameters: the requests that are open. Not thread safe."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, Decision] = OrderedDict()
+
+    def heard(self, decision: Decision) -> bool:
+        """Takes in a decision; True when it is about a request that was known."""
+        approval = decision.approval
+        if approval is None:
+            return False
+        known = self._open.pop(approval.parameters, None)
+        if awaits_approval(decision) is not None:
+            self._open[approval.parameters] = decision
+            while len(self._open) > _MAX:
+                self._open.popitem(last=False)
+        return known is not None and known.approval is not None and known.approval.request_id == approval.request_id
+
+    def against(self, parameters: str | None, now_ms: int) -> Decision | None:
+        """The request that a call with these parameters has to wait for."""
+        if parameters is None or not self._open:
+            return None
+        decision = self._open.get(parameters)
+        if decision is None or decision.approval is None:
+            return None
+        if decision.approval.expires <= now_ms:  # the worker, asked again, says what holds then
+            del self._open[parameters]
+            return None
+        return decision

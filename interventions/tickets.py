@@ -1,0 +1,69 @@
+"""Approval requests as a session remembers them. Plain JSON values: part of the session's state."""
+
+from dataclasses import dataclass, field
+
+from haltline.schemas.decisions import Approval, ApprovalState
+from haltline.schemas.findings import Severity
+
+
+@dataclass
+class Waiter:
+    """A proposal of which the agent's side waits for the answer."""
+
+    event_id: str
+    call_id: str | None
+
+
+@dataclass
+class Ticket:
+    """One request: to let one call with these parameters pass, once."""
+
+    request_id: str
+    nonce: str
+    parameters: str
+    priority: str
+    action: str
+    targets: list[str]
+    arguments: str
+    reason: str
+    """Why it was stopped."""
+    quorum: int
+    voters: int
+    since_ms: int
+    """Event time of the call."""
+    expires_ms: int
+    """On the same clock."""
+    state: str = ApprovalState.PENDING.value
+    approved_by: list[str] = field(default_factory=list)
+    rejected_by: list[str] = field(default_factory=list)
+    question: str = ""
+    asked: int = 1
+    due_ms: int = 0
+    """When it expires on the worker's clock; 0: not looked at yet."""
+    waiting: list[Waiter] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be answered."""
+        return self.state in {ApprovalState.PENDING, ApprovalState.INFO_REQUESTED}
+
+    def said(self) -> Approval:
+        """As it is told."""
+        return Approval(
+            request_id=self.request_id,
+            nonce=self.nonce,
+            parameters=self.parameters,
+            state=ApprovalState(self.state),
+            priority=Severity(self.priority),
+            action=self.action,
+            targets=self.targets,
+            arguments=self.arguments,
+            quorum=self.quorum,
+            voters=self.voters,
+            approved_by=self.approved_by,
+            rejected_by=self.rejected_by,
+            question=self.question,
+            asked=self.asked,
+            since=self.since_ms,
+            expires=self.expires_ms,
+        )
