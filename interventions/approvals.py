@@ -131,10 +131,8 @@ def on_due(standing: Standing, who: Who, policy: Policy, now_ms: int) -> Said:
 def _known(standing: Standing, bound: str, time_ms: int) -> Ticket | None:
     """The request about such a call that still holds at this moment of event time."""
     ticket = standing.approvals.get(bound)
-    if ticket is not None and (time_ms >= ticket.expires_ms or ticket.state == ApprovalState.USED):
-        del standing.approvals[bound]
-        return None
-    return ticket
+    over = ticket is None or time_ms >= ticket.expires_ms or ticket.state == ApprovalState.USED
+    return None if over else ticket  # a tick says so, unless a new request takes its place before
 
 
 def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> Ticket:

@@ -117,6 +117,8 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
 class LogReader:
     """Every partition of some topics, from the beginning or from now on. Use it in a `with` block.
 
+    `since_ms` leaves out what is older, by the records' own times; the embedded broker cannot, and gives all.
+
     Raises Unreachable or NoSuchTopic when it is made.
     """
 
@@ -126,6 +128,7 @@ class LogReader:
         topics: Sequence[str],
         *,
         from_beginning: bool = True,
+        since_ms: int | None = None,
         client: Mapping[str, ClientSetting] | None = None,
         fetch_wait_ms: int = SHORT_WAIT_MS,
     ) -> None:
@@ -133,11 +136,18 @@ class LogReader:
         try:
             partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
             ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
+            starts = {} if since_ms is None else _offsets_since(self._consumer, partitions, since_ms)
+            # -1 where all is older.
+            starts = {place: offset if offset >= 0 else ends[place][1] for place, offset in starts.items()}
             # Offsets, not "the end": what is written from now on is read, even before the first poll.
             self._consumer.assign(
                 [
                     TopicPartition(
-                        tp.topic, tp.partition, OFFSET_BEGINNING if from_beginning else ends[tp.topic, tp.partition][1]
+                        tp.topic,
+                        tp.partition,
+                        starts.get((tp.topic, tp.partition), OFFSET_BEGINNING)
+                        if from_beginning
+                        else ends[tp.topic, tp.partition][1],
                     )
                     for tp in partitions
                 ]
@@ -200,6 +210,19 @@ class LogReader:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_ms: int) -> dict[tuple[str, int], int]:
+    """The first offset of each partition that is not older; none where the broker cannot tell."""
+    metadata = consumer.list_topics(timeout=ANSWER_WITHIN_S)
+    if metadata.controller_id not in metadata.brokers:  # the embedded one
+        return {}
+    asked = [TopicPartition(tp.topic, tp.partition, since_ms) for tp in partitions]
+    try:
+        found = consumer.offsets_for_times(asked, timeout=ANSWER_WITHIN_S)
+    except KafkaException as failed:
+        raise Unreachable(f"offsets since {since_ms}: wanted them, came {_said(failed)}") from None
+    return {(tp.topic, tp.partition): tp.offset for tp in found}
 
 
 def _passes(error: KafkaError) -> bool:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 from pydantic import ValidationError
@@ -105,7 +105,7 @@ class Operator:
         Answered when the worker's entry stands in the `control` topic; with `until_stopped` when the
         agent's side has said that it stopped.
         """
-        command = _command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
+        command = make_command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
 
         def done(record: ControlRecord | None) -> bool:
             return record is not None and (not until_stopped or record.stopped_at is not None)
@@ -115,7 +115,7 @@ class Operator:
     def reset(self, scope: ScopeKind, scope_id: str, *, by: str, reason: str) -> Answer:
         """Releases what was killed. Answered when no entry stands in the `control` topic any more."""
         return self._act(
-            _command(CommandKind.RESET, scope, scope_id, by=by, reason=reason), lambda record: record is None
+            make_command(CommandKind.RESET, scope, scope_id, by=by, reason=reason), lambda record: record is None
         )
 
     def declare_batch(
@@ -137,7 +137,9 @@ class Operator:
             batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
         except ValidationError as error:
             raise NotAllowed(f"batch of {session_id}: {problem_of(error)}") from error
-        return self._tell(_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch))
+        return self._tell(
+            make_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch)
+        )
 
     def label(self, decision_id: str, label: str, *, session_id: str | None = None, by: str, reason: str) -> Answer:
         """Says whether a decision was right, for the tuning of thresholds and for the audit.
@@ -148,7 +150,7 @@ class Operator:
             raise NotAllowed(f"label of {decision_id}: wanted one of {', '.join(LABELS)}, came {label!r}")
         session_id = session_id or self.decision(decision_id).session_id
         return self._tell(
-            _command(
+            make_command(
                 CommandKind.LABEL,
                 ScopeKind.SESSION,
                 session_id,
@@ -188,8 +190,8 @@ class Operator:
         finally:
             consumer.close()
 
-    def _reader(self, topic: str) -> LogReader:
-        return LogReader(self._bootstrap, [topic], client=self._client)
+    def _reader(self, *topics: str, from_beginning: bool = True, since_ms: int | None = None) -> LogReader:
+        return LogReader(self._bootstrap, topics, client=self._client, from_beginning=from_beginning, since_ms=since_ms)
 
     def _act(self, command: Command, done: Callable[[ControlRecord | None], bool]) -> Answer:
         """Sends a command, and waits for the record that answers it in the `control` topic.
@@ -254,17 +256,16 @@ class Operator:
         )
 
 
-def _command(
+def make_command(
     kind: CommandKind,
     scope: ScopeKind,
     scope_id: str,
     *,
     by: str,
     reason: str,
-    batch: Batch | None = None,
-    decision_id: str | None = None,
-    label: str | None = None,
+    **said: Any,
 ) -> Command:
+    """A command of an operator, now. Raises NotAllowed for one that may not be given, such as one without a reason."""
     for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
         if not text.strip():
             raise NotAllowed(f"{kind} of {scope} {scope_id!r}: {name}: wanted a text that says it, came {text!r}")
@@ -279,9 +280,7 @@ def _command(
             by=by.strip(),
             reason=reason.strip(),
             time=_now_ms(),
-            batch=batch,
-            decision_id=decision_id,
-            label=label,
+            **said,
         )
     except ValidationError as error:
         raise NotAllowed(f"{kind}: {problem_of(error)}") from error

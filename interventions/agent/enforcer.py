@@ -244,7 +244,7 @@ class Enforcer:
     def taken(self, event_id: str, verdict: "Future[Decision | None]") -> Decision | None:
         """The verdict, if there is one already; expects it no longer."""
         with self._lock:
-            self._asked.pop(event_id, None)
+            self._expect_no_longer(event_id, verdict)
         return None if verdict.cancel() else verdict.result()
 
     def person(self, event_id: str) -> "Future[Decision | None]":
@@ -261,7 +261,7 @@ class Enforcer:
         """Waits no longer: the call is refused for it, or goes on. The verdict, if it came in time."""
         with self._lock:
             if not verdict.cancel():
-                self._asked.pop(event_id, None)
+                self._expect_no_longer(event_id, verdict)
                 return verdict.result()
             self._silent = True
             asked = self._asked.get(event_id)
@@ -333,6 +333,11 @@ class Enforcer:
             unsaid, self._unsaid = self._unsaid, {}
             for decision_id, decided_at_ms in unsaid.items():
                 self._acknowledge(Stage.STOPPED, decision_id, decided_at_ms)
+
+    def _expect_no_longer(self, event_id: str, verdict: "Future[Decision | None]") -> None:
+        asked = self._asked.get(event_id)
+        if asked is not None and asked.verdict is verdict:  # not what is expected of a person since
+            del self._asked[event_id]
 
     def _received(self, decision: Decision, detail: str = "") -> None:
         self._acknowledge(

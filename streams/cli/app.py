@@ -2,7 +2,20 @@
 
 import typer
 
-from haltline.streams.cli import backtest, command, demo, doctor, policy, run, schemas, status, tail, topics, up
+from haltline.streams.cli import (
+    approvals,
+    backtest,
+    command,
+    demo,
+    doctor,
+    policy,
+    run,
+    schemas,
+    status,
+    tail,
+    topics,
+    up,
+)
 from haltline.streams.cli.common import EXIT_CODES, Commands
 
 app = typer.Typer(
@@ -14,5 +27,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback that is not expected is for a bug report: plain, whole
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (demo, up, run, status, command, tail, backtest, policy, topics, schemas, doctor):
+for group in (demo, up, run, status, command, approvals, tail, backtest, policy, topics, schemas, doctor):
     group.register(app)

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from typing import Any
 
 import pytest
 
 from haltline.interventions.agent import Advice, Guard, Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
+from haltline.interventions.parameters import parameters
 from haltline.schemas.control import ControlRecord, ControlState, Stage
-from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.events import Kind
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind
 
 Tool = Callable[[str], str]
 
@@ -369,3 +371,56 @@ def test_a_kill_that_is_sent_again_is_answered_again() -> None:
     guard.send(kill)
     guard.send(kill.model_copy(update={"values": {"issued": 2}}))
     assert [f.stage.value for f in guard.feedback] == ["received", "applied", "stopped", "applied", "stopped"]
+
+
+def about_approval(event: ActionEvent, state: ApprovalState, level: Level, **fields: Any) -> Decision:
+    approval = Approval(
+        request_id="a1",
+        nonce="n",
+        parameters=parameters(event) or "",
+        state=state,
+        since=event.time,
+        expires=event.time + 600_000,
+    )
+    return decision(level, event, approval=approval, expires=approval.expires, **fields)
+
+
+def test_without_waiting_a_call_that_needs_approval_is_refused_at_once() -> None:
+    guard = ScriptedGuard(
+        lambda event: about_approval(event, ApprovalState.PENDING, Level.PAUSE), session_id="s1", approval_wait_s=0
+    )
+    delete_asset, _, executed = tools(guard)
+    with pytest.raises(Refused) as refused:
+        delete_asset("a")
+    assert (refused.value.code, executed) == ("approval_pending", [])
+
+
+def test_an_async_call_that_waits_for_a_person_is_refused_until_they_have_approved_it() -> None:
+    guard = ScriptedGuard(session_id="s1", mode="async")
+    delete_asset, get_asset, executed = tools(guard)
+    delete_asset("a")
+    proposal = guard.events[1]
+    guard.send(about_approval(proposal, ApprovalState.PENDING, Level.PAUSE, decision_id="p1"))
+    with pytest.raises(Refused):
+        get_asset("b")  # an intervention takes effect at the next call
+    get_asset("b")
+    for number in range(2):
+        with pytest.raises(Refused) as refused:
+            delete_asset("a")
+        assert refused.value.code == "approval_pending"
+        guard.send(about_approval(proposal, ApprovalState.PENDING, Level.PAUSE, decision_id=f"again-{number}"))
+    get_asset("c")
+    delete_asset("other")
+    guard.send(about_approval(proposal, ApprovalState.APPROVED, Level.ALLOW, decision_id="p2"))
+    delete_asset("a")
+    assert executed == ["delete a", "get b", "get c", "delete other", "delete a"]
+
+
+@pytest.mark.parametrize("state", [ApprovalState.REJECTED, ApprovalState.EXPIRED, ApprovalState.USED])
+def test_an_answer_to_a_call_that_waits_no_longer_refuses_no_other(state: ApprovalState) -> None:
+    guard = ScriptedGuard(session_id="s1", mode="async")
+    delete_asset, get_asset, executed = tools(guard)
+    delete_asset("a")
+    guard.send(about_approval(guard.events[1], state, Level.BLOCK))
+    get_asset("b")
+    assert executed == ["delete a", "get b"]

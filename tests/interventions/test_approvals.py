@@ -1,0 +1,264 @@
+"""A person's approval, through the core and the real codec: bound to the call, used once, never given by time."""
+
+from typing import Any
+
+import pytest
+
+from haltline.interventions.approvals import MAX_TICKETS
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Approval, Decision, Level
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
+from haltline.streams import state_codec
+from haltline.streams.core import Core, SessionState
+
+T0_MS = 1_750_000_000_000
+PAUSING = {"destructive_repeat": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"window_s": 100_000})}
+OFF = {name: Rule(enabled=False) for name in ("destructive_volume", "evasion", "verify_mismatch", "severe_destruction")}
+
+
+def at(second: float) -> int:
+    return T0_MS + round(second * 1000)
+
+
+class Session:
+    """Pauses each repeated delete of one target."""
+
+    def __init__(self, **approvals: Any) -> None:
+        rules = ApprovalRules(**({"expires_s": 60} | approvals))
+        self.core = Core(Policy(rules={**PAUSING, **OFF}, operations=Operations(approvals=rules)))
+        self.state: SessionState | None = None
+        self.calls = 0
+
+    def _through_codec(self, state: SessionState) -> None:
+        self.state = state_codec.decode(state_codec.encode(state))
+
+    def propose(
+        self, second: float, target: str = "a", *, waits: bool = True, action: str = "delete_asset", **args: Any
+    ) -> Decision | None:
+        self.calls += 1
+        outcome = self.core.on_event(
+            self.state,
+            ActionEvent(
+                event_id=f"p{self.calls}",
+                kind=Kind.PROPOSED,
+                session_id="s1",
+                agent_id="cleaner",
+                time=at(second),
+                call_id=f"c{self.calls}",
+                action=action,
+                args={"asset_id": target, **args},
+                effect=Effect.DESTRUCTIVE if action == "delete_asset" else None,
+                await_verdict=waits,
+            ),
+        )
+        self._through_codec(outcome.state)
+        return outcome.decision
+
+    def completed(self, second: float, outcome: Outcome = Outcome.OK, call: int | None = None) -> Decision | None:
+        followed = self.core.on_event(
+            self.state,
+            ActionEvent(
+                event_id=f"r{self.calls}@{second}",
+                kind=Kind.COMPLETED,
+                session_id="s1",
+                time=at(second),
+                call_id=f"c{call or self.calls}",
+                outcome=outcome,
+            ),
+        )
+        self._through_codec(followed.state)
+        return followed.decision
+
+    def says(
+        self, kind: CommandKind, request: Approval, by: str = "ada", second: float = 20, **said: Any
+    ) -> list[Decision]:
+        fields: dict[str, Any] = {
+            "command_id": f"{kind}{by}{second}",
+            "kind": kind,
+            "id": "s1",
+            "by": by,
+            "reason": "why?",
+            "time": at(second),
+            "request_id": request.request_id,
+            "nonce": request.nonce,
+        }
+        outcome = self.core.on_command(self.state, Command(**(fields | said)))
+        self._through_codec(outcome.state)
+        return [d for d in (outcome.decision, *outcome.also) if d is not None]
+
+    def tick(self, second: float) -> list[Decision]:
+        said: list[Decision] = []
+        assert self.state is not None
+        while 0 < self.state.due_ms <= at(second):
+            outcome = self.core.on_tick(self.state, at(second))
+            said += [d for d in (outcome.decision, *outcome.also) if d is not None]
+            self._through_codec(outcome.state)
+        return said
+
+    def paused(self, *, waits: bool = True, second: float = 10) -> Approval:
+        """The request about the second delete of `a`."""
+        self.propose(0)
+        self.completed(1, Outcome.ERROR)
+        decision = self.propose(second, waits=waits)
+        assert decision is not None
+        assert decision.level is Level.PAUSE
+        assert decision.approval is not None
+        self.tick(second)
+        return decision.approval
+
+
+def told(decision: Decision | None) -> tuple[str, str, str]:
+    assert decision is not None
+    return decision.level.value, decision.code, decision.event_id
+
+
+def test_what_is_approved_passes_once() -> None:
+    session = Session()
+    request = session.paused()
+    assert [told(d) for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved", "p2")]
+    session.completed(21, Outcome.ERROR)
+    again = session.propose(22)
+    assert again is not None
+    assert again.level is Level.PAUSE
+    assert again.approval is not None
+    assert again.approval.request_id != request.request_id
+
+
+def test_the_next_such_call_uses_an_approval_that_nobody_waited_for() -> None:
+    session = Session()
+    request = session.paused(waits=False)
+    assert [told(d)[:2] for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved")]
+    assert told(session.propose(30)) == ("ALLOW", "approved", "p3")
+    session.completed(31, Outcome.ERROR)
+    assert told(session.propose(32))[0] == "PAUSE"
+
+
+def test_other_arguments_are_another_call() -> None:
+    session = Session()
+    session.says(CommandKind.APPROVE, session.paused(waits=False))
+    assert told(session.propose(30, force=True))[0] == "PAUSE"
+    assert told(session.propose(31)) == ("ALLOW", "approved", "p4")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"nonce": "of another"}, id="what was seen is not what is asked"),
+        pytest.param({"request_id": "none"}, id="no such request"),
+    ],
+)
+def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any]) -> None:
+    session = Session()
+    request = session.paused()
+    assert session.says(CommandKind.APPROVE, request, **changed) == []
+    assert told(session.propose(30))[0] == "PAUSE"
+
+
+def test_what_nobody_answers_is_refused_and_it_is_known_that_nobody_did() -> None:
+    session = Session()
+    request = session.paused(second=10)
+    assert session.tick(69.9) == []
+    (decision,) = session.tick(70)
+    assert told(decision) == ("BLOCK", "approval_expired", "p2")
+    assert session.says(CommandKind.APPROVE, request, second=71) == [], "too late"
+    assert told(session.propose(72))[0] == "PAUSE"
+
+
+def test_an_approval_that_is_not_used_in_time_is_gone() -> None:
+    session = Session()
+    session.says(CommandKind.APPROVE, session.paused(waits=False))
+    assert told(session.propose(70))[0] == "PAUSE", "by the agent's clock, though no tick came"
+
+
+def test_what_is_rejected_is_refused_until_the_request_would_have_expired() -> None:
+    session = Session()
+    request = session.paused()
+    assert [told(d) for d in session.says(CommandKind.REJECT, request)] == [("BLOCK", "approval_rejected", "p2")]
+    assert told(session.propose(30)) == ("BLOCK", "approval_rejected", "p3")
+    assert session.says(CommandKind.APPROVE, request) == [], "rejected is rejected"
+    assert told(session.propose(71))[0] == "PAUSE"
+
+
+def test_a_question_refuses_the_call_that_waits_and_the_request_stays_open() -> None:
+    session = Session()
+    request = session.paused()
+    (asked,) = session.says(CommandKind.ASK, request)
+    assert told(asked) == ("BLOCK", "approval_info_requested", "p2")
+    assert "why?" in asked.message
+    session.completed(21, Outcome.REFUSED)
+    again = session.propose(30)
+    assert again is not None
+    assert again.approval is not None
+    assert (again.level, again.approval.request_id, again.approval.asked) == (Level.PAUSE, request.request_id, 2)
+    assert [told(d) for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved", "p3")]
+
+
+def test_a_critical_request_takes_two_different_people() -> None:
+    severe = {"severe_destruction": Rule(levels=dict.fromkeys(Severity, Level.PAUSE))}
+    session = Session()
+    session.core = Core(Policy(rules={**OFF, **severe}))
+    decision = session.propose(0, command="rm -rf /", action="bash")
+    assert decision is not None
+    critical = decision.approval
+    assert critical is not None
+    assert (critical.priority, critical.quorum, critical.voters) == (Severity.CRITICAL, 2, 3)
+    assert [told(d)[1] for d in session.says(CommandKind.APPROVE, critical, "ada")] == ["approval_vote"]
+    assert [told(d)[1] for d in session.says(CommandKind.APPROVE, critical, "ada", 21)] == ["approval_vote"]
+    assert [told(d)[1] for d in session.says(CommandKind.REJECT, critical, "cy")] == ["approval_vote"]
+    assert [told(d)[1] for d in session.says(CommandKind.APPROVE, critical, "bo")] == ["approved"]
+
+
+def test_a_critical_request_is_rejected_once_the_others_cannot_make_the_quorum() -> None:
+    session = Session()
+    request = session.paused()
+    assert session.state is not None
+    ticket = session.state.standing.approvals[request.parameters]
+    ticket.quorum, ticket.voters = 2, 3
+    codes = [told(d)[1] for by in ("ada", "bo") for d in session.says(CommandKind.REJECT, request, by)]
+    assert codes == ["approval_vote", "approval_rejected"]
+
+
+def test_a_call_that_was_given_up_leaves_its_approval_to_the_next() -> None:
+    session = Session()
+    request = session.paused()
+    session.says(CommandKind.APPROVE, request)
+    session.completed(21, Outcome.REFUSED)
+    assert told(session.propose(22)) == ("ALLOW", "approved", "p3")
+
+
+def test_one_that_no_longer_waits_gets_no_answer() -> None:
+    session = Session()
+    request = session.paused()
+    session.completed(15, Outcome.REFUSED)
+    (decision,) = session.says(CommandKind.APPROVE, request)
+    assert decision.event_id == request.request_id
+
+
+def test_of_two_that_wait_one_is_let_pass() -> None:
+    session = Session()
+    request = session.paused()
+    session.propose(11)
+    answers = [told(d) for d in session.says(CommandKind.APPROVE, request)]
+    assert answers == [("ALLOW", "approved", "p2"), ("BLOCK", "approval_used", "p3")]
+
+
+def test_a_kill_ends_every_request() -> None:
+    session = Session()
+    request = session.paused()
+    kill = Command(command_id="k", kind=CommandKind.KILL, id="s1", by="bo", reason="no", time=at(15))
+    outcome = session.core.on_command(session.state, kill)
+    session.state = outcome.state
+    assert session.says(CommandKind.APPROVE, request) == []
+    assert told(session.propose(30))[0] == "KILL"
+
+
+def test_requests_are_bounded() -> None:
+    session = Session()
+    for number in range(MAX_TICKETS + 8):
+        for second in (0.0, 1.0):
+            session.propose(number + second, f"t{number}")
+            session.completed(number + second, Outcome.ERROR)
+    assert session.state is not None
+    assert len(session.state.standing.approvals) == MAX_TICKETS
