@@ -5,9 +5,8 @@ is the event's own time: no I/O, no wall clock, no randomness, no globals.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 from haltline.detectors import build, catalogue
@@ -17,13 +16,13 @@ from haltline.detectors.classify import Classifier
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.interventions import approvals, rollback
 from haltline.interventions.after_kill import activity_after_kill
-from haltline.interventions.context import Context, TaskNote, note_of
+from haltline.interventions.context import Context, note_of
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
 from haltline.interventions.desk import Desk
 from haltline.interventions.history import Checkpoints
 from haltline.interventions.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.said import Said, Who
-from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
+from haltline.schemas.control import Command, CommandKind, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
@@ -32,78 +31,14 @@ from haltline.schemas.signals import Signal, SignalKind
 from haltline.streams.across import AcrossCore, ScopeOutcome, ScopeState
 from haltline.streams.place import Failure, Place, Position
 from haltline.streams.rules import Rules
-from haltline.streams.signals import Unsaid, origin_of, origin_of_command, stood_in
+from haltline.streams.session_state import MAX_SEEN, Outcome, SessionState, is_first, is_new
+from haltline.streams.signals import origin_of, origin_of_command, stood_in
 
-__all__ = ["Core", "Failure", "Outcome", "Place", "Position", "SessionState"]
-
-MAX_SEEN = 64
-"""Event ids that are remembered, to know an event that its producer sent twice."""
-
-_SHORT_CHARS = 12
-_CACHED_WATCHES = 1024
-"""Sets of overrides that hold together, of which the detectors are kept built."""
-
-
-@dataclass
-class SessionState:
-    """All that is remembered of one session: one value, with the offsets that it includes."""
-
-    due_ms: int = field(default=0, kw_only=True)
-    """When a tick has something to do, on the worker's clock; 0: never. First, so that it is seen in the bytes."""
-    session_id: str
-    v: int = 1
-    agent_id: str = "unknown"
-    offsets: dict[str, int] = field(default_factory=dict)
-    """By topic: the last offset that this state includes."""
-    seen: str = ""
-    """Short hashes of the last event ids one behind the other, the oldest first: one object to look at, not many."""
-    clock_ms: int = 0
-    """The latest event time."""
-    events: int = 0
-    calls: Calls = field(default_factory=Calls)
-    detectors: dict[str, Any] = field(default_factory=dict)
-    """By detector id: its State."""
-    standing: Standing = field(default_factory=Standing)
-    unsaid: Unsaid = field(default_factory=Unsaid)
-    root_session_id: str | None = None
-    """The first session of the tree that it is of, where that is another one."""
-    task: TaskNote | None = None
-    """What it was asked to do, cut."""
-    checkpoints: Checkpoints | None = None
-    """What the agent's side has kept; None: it keeps none."""
-    ended: bool = False
-    """Its side said that it has ended, and was not heard of since."""
-
+__all__ = ["MAX_SEEN", "Core", "Failure", "Outcome", "Place", "Position", "SessionState"]
 
 _NOWHERE = Position("", 0, 0)
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What follows from one input."""
-
-    state: SessionState
-    applied: bool = True
-    """False: the state included it already, and nothing follows."""
-    detections: tuple[Detection, ...] = ()
-    decision: Decision | None = None
-    control: ControlRecord | None = None
-    """What to write to the compacted topic."""
-    released: bool = False
-    """The session's entry on the compacted topic is to be removed."""
-    failures: tuple[Failure, ...] = ()
-    signals: Sequence[Signal] = ()
-    """For what looks across sessions."""
-    also: tuple[Decision, ...] = ()
-    """More decisions, after the first."""
-    told: str = ""
-    """What operators, answers or the clock have brought about, to be counted; see `Said.told`."""
-
-    @property
-    def follows(self) -> bool:
-        """Whether anything does: of most inputs nothing does but their place in the state."""
-        said = self.decision is not None or self.control is not None or self.released
-        return said or bool(self.detections or self.failures or self.signals)
+_CACHED_WATCHES = 1024
+"""Sets of overrides that hold together, of which the detectors are kept built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +84,7 @@ class Core:
         """Takes in the session's next event. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=event.session_id)
-        if not _is_new(state, at) or not _is_first(state, event):
+        if not is_new(state, at) or not is_first(state, event):
             return Outcome(state, applied=False)
         if event.time - state.clock_ms > self._ttl_ms and state.clock_ms:
             # Was idle for so long that what it did then says nothing now. A kill stands.
@@ -207,7 +142,7 @@ class Core:
         """Carries out an operator's act on a session. Changes `state` in place; the same command twice is once."""
         if state is None:
             state = SessionState(session_id=command.id)
-        if not _is_new(state, at):
+        if not is_new(state, at):
             return Outcome(state, applied=False)
         standing = state.standing
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
@@ -235,7 +170,7 @@ class Core:
         """Takes in what the agent's side answers. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=feedback.session_id)
-        if not _is_new(state, at):
+        if not is_new(state, at):
             return Outcome(state, applied=False)
         stopped = self._controller.acknowledge(state.standing, feedback)
         killed = state.standing.killed
@@ -351,25 +286,6 @@ class Core:
 
 def _who(state: SessionState) -> Who:
     return Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
-
-
-def _is_new(state: SessionState, at: Place | None) -> bool:
-    """False when the state includes the input at this offset; notes the offset otherwise."""
-    if at is None:
-        return True
-    if at.offset <= state.offsets.get(at.topic, -1):
-        return False
-    state.offsets[at.topic] = at.offset
-    return True
-
-
-def _is_first(state: SessionState, event: ActionEvent) -> bool:
-    """False when the event's id was seen lately: its producer sent it twice."""
-    short = blake2b(event.event_id.encode(), digest_size=_SHORT_CHARS // 2).hexdigest()
-    if short in state.seen:
-        return False
-    state.seen = state.seen[-(MAX_SEEN - 1) * _SHORT_CHARS :] + short
-    return True
 
 
 def _note(state: SessionState, act: Act) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
-from typing import Protocol
 
 from haltline.detectors.act import Calls
 from haltline.interventions.controller import control_record, scope_control
@@ -16,7 +15,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, control_key
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.schemas.findings import Detection, Finding
+from haltline.schemas.findings import Detection
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
@@ -26,57 +25,12 @@ from haltline.streams.core import Core, Outcome, SessionState
 from haltline.streams.due import Agenda
 from haltline.streams.pipeline import Change, Load, RawRecord
 from haltline.streams.policies import News
+from haltline.streams.ports import Meter, Sender
 
 MAX_STATE_BYTES = 4 * 1024 * 1024
 """Of one session, encoded; typical ones take a thousandth of it. The changelog takes twice as much."""
 MAX_LIVE_SESSIONS = 200_000
 """Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
-
-
-class Sender(Protocol):
-    """Where outputs go; the worker's is an Outbox."""
-
-    def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
-    ) -> None:
-        """Hands one record over."""
-        ...
-
-
-class Meter(Protocol):
-    """What is counted on the way; the worker's is a WorkerMetrics."""
-
-    def finding(self, finding: Finding) -> None:
-        """A finding of a detector."""
-        ...
-
-    def decision(self, decision: Decision, latency_s: float | None) -> None:
-        """A decision, and the time since its event was produced; None: it is on no event."""
-        ...
-
-    def stopped(self, time_to_stop_s: float) -> None:
-        """A kill was acknowledged."""
-        ...
-
-    def followed(self, what: str) -> None:
-        """Something that operators, answers or the clock have brought about."""
-        ...
-
-    def detector_error(self, detector: str) -> None:
-        """A detector raised."""
-        ...
-
-    def dead_letter(self, reason: BadRecord) -> None:
-        """A record could not be used."""
-        ...
-
-    def policy(self, name: str, version: int) -> None:
-        """A policy is in force from now on."""
-        ...
-
-    def policy_refused(self) -> None:
-        """A policy document could not be used."""
-        ...
 
 
 _MOST_DUE = 100

@@ -1,0 +1,101 @@
+"""What is remembered of one session, and what follows from one input."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from haltline.detectors.act import Calls
+from haltline.interventions.context import TaskNote
+from haltline.interventions.controller import Standing
+from haltline.interventions.history import Checkpoints
+from haltline.schemas.control import ControlRecord
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Detection
+from haltline.schemas.signals import Signal
+from haltline.streams.place import Failure, Place
+from haltline.streams.signals import Unsaid
+
+MAX_SEEN = 64
+"""Event ids that are remembered, to know an event that its producer sent twice."""
+
+_SHORT_CHARS = 12
+
+
+@dataclass
+class SessionState:
+    """All that is remembered of one session: one value, with the offsets that it includes."""
+
+    due_ms: int = field(default=0, kw_only=True)
+    """When a tick has something to do, on the worker's clock; 0: never. First, so that it is seen in the bytes."""
+    session_id: str
+    v: int = 1
+    agent_id: str = "unknown"
+    offsets: dict[str, int] = field(default_factory=dict)
+    """By topic: the last offset that this state includes."""
+    seen: str = ""
+    """Short hashes of the last event ids one behind the other, the oldest first: one object to look at, not many."""
+    clock_ms: int = 0
+    """The latest event time."""
+    events: int = 0
+    calls: Calls = field(default_factory=Calls)
+    detectors: dict[str, Any] = field(default_factory=dict)
+    """By detector id: its State."""
+    standing: Standing = field(default_factory=Standing)
+    unsaid: Unsaid = field(default_factory=Unsaid)
+    root_session_id: str | None = None
+    """The first session of the tree that it is of, where that is another one."""
+    task: TaskNote | None = None
+    """What it was asked to do, cut."""
+    checkpoints: Checkpoints | None = None
+    """What the agent's side has kept; None: it keeps none."""
+    ended: bool = False
+    """Its side said that it has ended, and was not heard of since."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What follows from one input."""
+
+    state: SessionState
+    applied: bool = True
+    """False: the state included it already, and nothing follows."""
+    detections: tuple[Detection, ...] = ()
+    decision: Decision | None = None
+    control: ControlRecord | None = None
+    """What to write to the compacted topic."""
+    released: bool = False
+    """The session's entry on the compacted topic is to be removed."""
+    failures: tuple[Failure, ...] = ()
+    signals: Sequence[Signal] = ()
+    """For what looks across sessions."""
+    also: tuple[Decision, ...] = ()
+    """More decisions, after the first."""
+    told: str = ""
+    """What operators, answers or the clock have brought about, to be counted; see `Said.told`."""
+
+    @property
+    def follows(self) -> bool:
+        """Whether anything does: of most inputs nothing does but their place in the state."""
+        said = self.decision is not None or self.control is not None or self.released
+        return said or bool(self.detections or self.failures or self.signals)
+
+
+def is_new(state: SessionState, at: Place | None) -> bool:
+    """False when the state includes the input at this offset; notes the offset otherwise."""
+    if at is None:
+        return True
+    if at.offset <= state.offsets.get(at.topic, -1):
+        return False
+    state.offsets[at.topic] = at.offset
+    return True
+
+
+def is_first(state: SessionState, event: ActionEvent) -> bool:
+    """False when the event's id was seen lately: its producer sent it twice."""
+    short = blake2b(event.event_id.encode(), digest_size=_SHORT_CHARS // 2).hexdigest()
+    if short in state.seen:
+        return False
+    state.seen = state.seen[-(MAX_SEEN - 1) * _SHORT_CHARS :] + short
+    return True
