@@ -18,6 +18,7 @@ from haltline.detectors.environment_gone import EnvironmentGone
 from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.evasion import Evasion
 from haltline.detectors.exploration_wandering import ExplorationWandering
+from haltline.detectors.fruitless_search import FruitlessSearch
 from haltline.detectors.goal_drift import GoalDrift
 from haltline.detectors.hallucination import Hallucination
 from haltline.detectors.monologue import Monologue
@@ -45,6 +46,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ErrorRepetition,
     Evasion,
     ExplorationWandering,
+    FruitlessSearch,
     GoalDrift,
     Hallucination,
     Monologue,

@@ -6,7 +6,7 @@ from haltline.detectors import classify, file_access, progress
 from haltline.detectors.calls import Call, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.errors import Normalization, error_key
+from haltline.detectors.errors import Normalization, error_key, is_unread
 from haltline.detectors.file_access import Access
 from haltline.detectors.fingerprint import fingerprint
 from haltline.detectors.lazy import lazy
@@ -173,6 +173,14 @@ class Act:
     def _require_recalled(self, what: str) -> None:
         if not self.recalled:
             raise RuntimeError(f"{what}: wanted a detector that says `recalls = True`, came one that does not")
+
+    @lazy
+    def unread(self) -> bool:
+        """Whether the harness could not read what the model wrote: no tool was called, and nothing was done."""
+        if not self.failed:
+            return False
+        text = self.event.error or self.event.output_head or ""
+        return is_unread(self.action, text, known=self.tool.effect is not None)
 
     @lazy
     def accesses(self) -> tuple[Access, ...]:

@@ -4,12 +4,15 @@ Fires: `repetitive_errors` on every error that makes the count of one normalised
     or `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts
     in full when nothing succeeded since the last time, and three quarters when something did. When something
     was changed since, the count starts anew, but it is never below half of all: an agent that edits and tries
-    again is working, but not for ever. Errors that alternate, two or three in turn, count half each together.
+    again is working, but not for ever. Errors that alternate, two or three in turn, count half each together. The same
+    call with the same error counts together over `same_call_actions`: a test that fails alike after each edit.
+    `unread_turns` by how many turns of the model in a row could not be read, so that no tool was called at all: the
+    harness tells the model so, and most find back on their own after a few.
 Quiet: errors that the same call has got over since (it succeeded); a test run in which fewer tests fail than
     ever before; failures that say nothing, such as a search that finds nothing; errors of calls that wait for
-    something, for the first `poll_wait_s`.
-Misses: errors that are worded anew each time; loops in which every call succeeds; errors more than
-    `last_actions` actions apart.
+    something, for the first `poll_wait_s`; turns that could not be read, with others between them.
+Misses: errors that are worded anew each time; loops in which every call succeeds; errors of different calls that
+    are more than `last_actions` actions apart.
 """
 
 from collections import Counter
@@ -21,6 +24,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import ManyCounts
 from haltline.detectors.errors import Normalization, failing
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
@@ -35,6 +39,7 @@ _FULL, _AFTER_SUCCESS, _AFTER_CHANGE = 4, 3, 0
 _MAX_IN_TURN = 3
 """More kinds of errors than this are not the same mistakes in turn."""
 _MAX_POLLS = 16
+_MAX_UNREAD = 16
 
 
 @dataclass
@@ -48,6 +53,9 @@ class State:
     """Index of the first action since the last error that changed something, or of one before it."""
     polls: dict[str, int] = field(default_factory=dict)
     """By what is waited for: event time of its first failure, epoch milliseconds."""
+    unread: list[Entry] = field(default_factory=list)
+    """The last turns in a row that could not be read."""
+    unread_count: int = 0
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
@@ -69,6 +77,10 @@ class ErrorRepetition(Detector[State]):
     """Seconds. What happened within them counts together."""
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
     """Actions. What happened within so many of the session's last ones counts together."""
+    same_call_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
+    """Actions. What the same call failed with within so many of the session's last ones counts together."""
+    unread: ManyCounts = (3, 6, 10)
+    """Turns in a row that could not be read from which on it is medium, high, critical."""
     poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
     """So long may a call that waits for something fail."""
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
@@ -90,6 +102,10 @@ class ErrorRepetition(Detector[State]):
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts an error, or notes what happened between errors."""
+        if act.unread:
+            return self._unread(state, act)
+        if state.unread_count:
+            state.unread, state.unread_count = [], 0
         key = act.error_key(self.normalization) if act.failed or act.refused else ""
         if not key:
             if not act.failed:
@@ -101,15 +117,16 @@ class ErrorRepetition(Detector[State]):
         failed = failing(act.event.error or act.event.output_head or "")
         if failed >= 0 and all(failed < int(e[_FAILING]) for e in state.errors if e[_KEY] == key):
             state.errors = [e for e in state.errors if e[_KEY] != key]  # it gets better
+        subject = act.subject
         near = self._near(state.errors, act)
-        quarters = _weight(state, [e for e in near if e[_KEY] == key], changes=changes)
+        quarters = _weight(state, self._same(state.errors, act, key, subject), changes=changes)
         of_any = _weight(state, near, changes=changes)
         if changes:
             state.changed = max(state.changed, act.index)
-        state.errors.append(entry(act, key, act.subject, quarters, of_any, failed))
+        state.errors.append(entry(act, key, subject, quarters, of_any, failed))
         del state.errors[: -self.window]
         near = self._near(state.errors, act)
-        same = [e for e in near if e[_KEY] == key]
+        same = self._same(state.errors, act, key, subject)
         count, in_turn = _count(same), _in_turn(near)
         if _run(in_turn, _QUARTERS_OF_ANY) / 2 > count:
             count, same = _run(in_turn, _QUARTERS_OF_ANY) / 2, in_turn
@@ -123,10 +140,20 @@ class ErrorRepetition(Detector[State]):
         near = [
             e for e in state.errors if e[_KEY] == last[_KEY] and self._is_near(e, int(last[TIME_MS]), int(last[INDEX]))
         ]
-        return min(1.0, _count(near) / self.medium)
+        return min(1.0, max(_count(near) / self.medium, state.unread_count / self.unread[0]))
 
     def _near(self, errors: list[Entry], act: Act) -> list[Entry]:
         return [e for e in errors if self._is_near(e, act.time_ms, act.index)]
+
+    def _same(self, errors: list[Entry], act: Act, key: str, subject: str) -> list[Entry]:
+        """Those with this error that are near, and those of the same call that are not far."""
+        oldest = act.index - self.same_call_actions
+        return [
+            e
+            for e in errors
+            if e[_KEY] == key
+            and (self._is_near(e, act.time_ms, act.index) or (e[_SUBJECT] == subject and int(e[INDEX]) > oldest))
+        ]
 
     def _is_near(self, error: Entry, time_ms: int, index: int) -> bool:
         if abs(time_ms - int(error[TIME_MS])) <= self.window_s * 1000:
@@ -140,7 +167,7 @@ class ErrorRepetition(Detector[State]):
         state.succeeded = max(state.succeeded, index)
         if (not errors or state.changed <= int(errors[-1][INDEX])) and act.changes:
             state.changed = max(state.changed, index)
-        if errors and not self._is_near(errors[-1], act.time_ms, index):
+        if errors and index - int(errors[-1][INDEX]) >= max(self.last_actions, self.same_call_actions):
             errors.clear()  # all too old to count again
         for error in errors:  # only what is of the same tool can be about the same thing
             if str(error[_SUBJECT]).startswith(act.action) and error[_SUBJECT] == act.subject:
@@ -148,6 +175,25 @@ class ErrorRepetition(Detector[State]):
                 break
         if state.polls:
             state.polls.pop(act.subject, None)
+
+    def _unread(self, state: State, act: Act) -> Finding | None:
+        """Counts a turn that could not be read."""
+        state.unread.append(entry(act))
+        del state.unread[:-_MAX_UNREAD]
+        state.unread_count += 1
+        reached = sum(state.unread_count >= step for step in self.unread)
+        if not reached:
+            return None
+        medium, high, critical = self.unread
+        return self.finding(
+            "unread_turns",
+            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            f"{state.unread_count} turns in a row could not be read, so that nothing was done",
+            evidence(act, state.unread),
+            confidence=min(1.0, state.unread_count / critical),
+            values={"turns": state.unread_count},
+            thresholds={"medium": medium, "high": high, "critical": critical},
+        )
 
     def _may_wait(self, state: State, act: Act) -> bool:
         """Whether the call has been waiting for less than it may."""

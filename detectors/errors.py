@@ -74,11 +74,28 @@ _ABSENT = re.compile(
     r"no such file|not found|does(?: not|n't) exist|cannot find|cannot access|cannot remove|unknown file"
 )
 _QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d")
-_BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|not found|does not exist))")
+_BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|(?:command )?not found|does not exist))")
 _TEST_RUN = re.compile(r"\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b", re.IGNORECASE)
 _FAILING = re.compile(
     r"(?<![\w.:-])(\d{1,6}) (?:failed|failures?|errors?)\b|\b(?:failures|errors)=(\d{1,6})\b", re.IGNORECASE
 )
+_SAYS_NOTHING = re.compile(r"^your code has been rated at ")
+"""The last line of programs whose report is no error, though they end with a status of their own."""
+_UNREAD_NAME = re.compile(
+    r"(?:^|[._:/-])(?:format_?error|pars(?:e|ing|er)_?error|malformed\w*|_exception|no_?(?:action|tool_?call|function_?call)"
+    r"|invalid_?(?:format|action|output|response|tool_?call|function_?call))$",
+    re.IGNORECASE,
+)
+_UNREAD = re.compile(
+    r"^\W*(?:format(?:ting)? error|format:|invalid format)"
+    r"|\bexactly one (?:action|command|(?:bash|code) block|tool call|function call)"
+    r"|\bno (?:tool call|function call|action|code block)s? (?:was |were )?(?:found|given|provided|detected)"
+    r"|\b(?:could not|couldn't|cannot|failed to|unable to) parse (?:the |your )?(?:llm|model|assistant|output"
+    r"|response|message|tool call|action)",
+    re.IGNORECASE,
+)
+"""How a harness says that it could not read what the model wrote."""
+_UNREAD_CHARS = 400
 _SPACE = re.compile(r"\s+")
 
 
@@ -86,7 +103,7 @@ _SPACE = re.compile(r"\s+")
 def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
     """The message in its normal form; empty when it says nothing."""
     line = _telling_line(text)
-    if not line:
+    if not line or _SAYS_NOTHING.match(line.lower()):
         return ""
     if level is Normalization.HIGH:
         return _kind(line)[:MAX_KEY_CHARS]
@@ -105,6 +122,16 @@ def _replace(patterns: tuple[tuple[str, re.Pattern[str], str], ...], key: str) -
         if not there.isdisjoint(signs):
             key = pattern.sub(placeholder, key)
     return key
+
+
+def is_unread(action: str, text: str, *, known: bool) -> bool:
+    """Whether a failure says that what the model wrote could not be read, so that no tool was called.
+
+    `known`: `action` is a tool of which something is known; only another one's error can be the harness's own word.
+    """
+    if _UNREAD_NAME.search(action) is not None:
+        return True
+    return not known and _UNREAD.search(text, 0, _UNREAD_CHARS) is not None
 
 
 def failing(text: str) -> int:

@@ -5,9 +5,10 @@ Fires: `exploration_wandering` (medium), once for each time of looking around, w
     `0.3 * min(folders / max_folders, 1) + 0.3 * backtracking + 0.2 * spread of depths + 0.2 * (1 - focus)`.
     Backtracking is the share of looks that go back into a folder that was left before, doubled: half of them is
     all. The spread is the standard deviation of the depths, at most `max_depth_spread`. Focus is the share of looks
-    in the folder that is looked at most.
+    in the folder that is looked at most. `endless_looking` by how many looks in a row, wherever, and by whatever tool
+    that only reads: the longest of sound sessions, those of helpers that only explore, have fewer than 50.
 Quiet: after a change, a test run or any other program that is no look at files: looking starts anew; long reading in
-    few folders; fewer than `window` looks.
+    few folders, for `endless` looks; fewer than `window` looks.
 Misses: looking around that is broken by idle commands; what programs look at on their own; a search over
     all (`grep -r`) counts as one look at one folder.
 """
@@ -23,6 +24,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import ManyCounts
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
@@ -50,6 +52,8 @@ class State:
 
     looks: list[Entry] = field(default_factory=list)
     told: bool = False
+    count: int = 0
+    """Looks in a row."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
@@ -65,6 +69,8 @@ class ExplorationWandering(Detector[State]):
     """Looks that are judged together."""
     max_folders: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 20
     """So many different folders, or more, count in full."""
+    endless: ManyCounts = (60, 120, 400)
+    """Looks in a row, of any kind, from which on it is medium, high, critical."""
     max_depth_spread: Annotated[float, Field(gt=0, le=100), Stricter.LOWER] = 2.0
     """Folders of depth; a larger spread counts in full."""
 
@@ -80,9 +86,12 @@ class ExplorationWandering(Detector[State]):
         """Notes where it looks, or that it does something else."""
         place = _place(act)
         if place is None:
-            state.looks.clear()
-            state.told = False
+            if state.count:
+                state.looks, state.told, state.count = [], False, 0
             return None
+        state.count += 1
+        if state.count in self.endless:
+            return self._endless(state, act)
         if not place:
             return None
         state.looks.append(entry(act, place[:_MAX_PLACE_CHARS]))
@@ -112,11 +121,25 @@ class ExplorationWandering(Detector[State]):
             thresholds={"threshold": self.threshold, "window": self.window, "max_folders": self.max_folders},
         )
 
+    def _endless(self, state: State, act: Act) -> Finding:
+        medium, high, critical = self.endless
+        reached = sum(state.count >= step for step in self.endless)
+        return self.finding(
+            "endless_looking",
+            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            f"{state.count} looks in a row, and nothing was done in between",
+            evidence(act, [*state.looks, entry(act)]),
+            confidence=min(1.0, state.count / critical),
+            values={"looks": state.count},
+            thresholds={"medium": medium, "high": high, "critical": critical},
+        )
+
     def near(self, state: State) -> float:
         """The score, to the one that is a finding; of less than a window, its part."""
+        long = min(1.0, state.count / self.endless[0])
         if not state.looks:
-            return 0.0
-        return min(1.0, _score(self._parts(state.looks)) / self.threshold * len(state.looks) / self.window)
+            return long
+        return min(1.0, max(long, _score(self._parts(state.looks)) / self.threshold * len(state.looks) / self.window))
 
     def _parts(self, looks: list[Entry]) -> tuple[float, float, float, float]:
         """Breadth, backtracking, spread of depths and focus, each from 0 to 1."""

@@ -132,7 +132,7 @@ class Recall:
 
     def look(self, act: "Act") -> Again | None:
         """What is known of this call; None when it is new, or one of several that were made at once."""
-        if not act.is_result and (self.resulted or not act.is_attempt):
+        if act.unread or (not act.is_result and (self.resulted or not act.is_attempt)):
             return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self.calls.get(fingerprint)
@@ -189,7 +189,7 @@ class Recall:
             self.once, self.calls, self.trail, self.points = {}, {}, [], 0
             again = None
         fingerprint, _, variant = act.fingerprint.partition(".")
-        if not fingerprint:
+        if not fingerprint or act.unread:
             return
         if self._is_nameless(act):
             self._note_nameless(act, actions)

@@ -91,6 +91,10 @@ _MESSAGES: Mapping[str, str] = {
         "You keep getting the same error. Stop repeating the call: read the error, "
         "check that what you refer to exists and that you may use it, then try another way or report it."
     ),
+    "unread_turns": (
+        "What you write cannot be read as a call, so nothing is done. Answer with exactly one call, in the form "
+        "that you were told, and nothing else that looks like one."
+    ),
     "monologue": (
         "You keep talking and do nothing. Take the next step with a tool, or end with your result. "
         "If you cannot go on, say what is missing."
@@ -145,6 +149,14 @@ _MESSAGES: Mapping[str, str] = {
     "exploration_wandering": (
         "You have been looking around for long without doing anything. Say what you are looking for, "
         "or begin with what you know."
+    ),
+    "fruitless_search": (
+        "You have looked for the same in many ways and found nothing. List what there is instead of guessing, "
+        "or say that it is not there."
+    ),
+    "endless_looking": (
+        "You have been reading for very long without doing anything. Begin with what you know, "
+        "or report what you found."
     ),
     "hallucination": (
         "You refer to things that do not exist. List what there is before you use it, and do not guess names."

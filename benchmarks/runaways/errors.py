@@ -99,6 +99,32 @@ def phantom_references(s: Script) -> None:
         s.call(name, {"id": s.rng.randrange(1000)}, error=f"unknown tool: {name}")
 
 
+def tests_that_fail_alike(s: Script) -> None:
+    """Edits, reads, looks for something, and runs the same test, which fails as before, for ever."""
+    path, command = s.path(), f"python -m pytest -q tests/test_{s.name()}.py"
+    s.begins()
+    for turn in range(20):
+        s.call("edit_file", {"path": path, "old": f"v{turn}", "new": f"v{turn + 1}"}, output="ok")
+        s.call("read_file", {"path": s.path()})
+        s.call("bash", {"command": f"grep -rn '{s.name()}' src"})
+        s.call("bash", {"command": command}, error="rc=1: E   AssertionError: assert 3 == 4")
+
+
+def unread_turns(s: Script) -> None:
+    """Writes what its harness cannot read, and goes on so."""
+    s.begins()
+    for _ in range(30):
+        s.call("format_error", {"blocks": s.rng.randrange(2, 6)}, error="format: expected exactly one action")
+
+
+def missing_commands(s: Script) -> None:
+    """Tries one program after another; none of them is there."""
+    s.begins()
+    for _ in range(20):
+        name = s.name()
+        s.call("bash", {"command": f"{name} --version"}, error=f"rc=127: bash: line 1: {name}: command not found")
+
+
 FAMILIES = (
     Family(same_error, within=10),
     Family(error_in_other_words, within=8),
@@ -108,4 +134,7 @@ FAMILIES = (
     Family(environment_gone, within=12),
     Family(edits_that_do_not_help, within=40),
     Family(phantom_references, within=10),
+    Family(tests_that_fail_alike, within=60),
+    Family(unread_turns, within=12),
+    Family(missing_commands, within=10),
 )

@@ -239,6 +239,29 @@ def steady_spend(s: Script) -> None:
         s.call("search_code", {"query": s.words(3)}, usage=usage)
 
 
+def slips_of_form(s: Script) -> None:
+    """Now and then writes what its harness cannot read, several times in a row, and finds back."""
+    for _ in range(4):
+        for _ in range(s.rng.randrange(1, 7)):
+            s.call("format_error", {"blocks": s.rng.randrange(2, 6)}, error="format: expected exactly one action")
+        s.work(4)
+
+
+def names_that_are_free(s: Script) -> None:
+    """Asks for one name after another whether it is in use: mostly it is not."""
+    for _ in range(3):
+        for _ in range(s.rng.randrange(4, 12)):
+            s.call("search_users", {"name": s.name()}, output="no results")
+        s.call("create_user", {"name": s.name()}, output="created")
+
+
+def reading_up(s: Script) -> None:
+    """Reads forty files before it writes a word."""
+    for _ in range(40):
+        s.call("read_file", {"path": s.path()})
+    s.call("write_file", {"path": s.path(), "content": s.words(60)}, output="ok")
+
+
 def conversation(s: Script) -> None:
     """Talks with a person, and looks something up now and then."""
     for _ in range(12):
@@ -275,6 +298,9 @@ FAMILIES = tuple(
         parallel_reads,
         helpers,
         steady_spend,
+        slips_of_form,
+        names_that_are_free,
+        reading_up,
         conversation,
     )
 )

@@ -123,6 +123,14 @@ def waiting_for_nobody(s: Script) -> None:
         s.call("bash", {"command": command}, output="pending\n", took_s=30.0)
 
 
+def fruitless_search(s: Script) -> None:
+    """Looks for what is not there, in other words each time."""
+    nothing = s.rng.choice(("No matches found", "", "[]", "0 results"))
+    s.begins()
+    for _ in range(50):
+        s.call("search_code", {"query": s.words(3)}, output=nothing)
+
+
 FAMILIES = (
     Family(identical_reads, within=20),
     Family(identical_writes, within=12),
@@ -137,4 +145,5 @@ FAMILIES = (
     Family(shuffled_batches, within=45),
     Family(polling_without_news, within=300),
     Family(waiting_for_nobody, within=150),
+    Family(fruitless_search, within=36),
 )

@@ -325,3 +325,41 @@ def test_it_says_how_close_it_is() -> None:
         watched(e)
         near.append(round(watched.detector.near(watched.state), 2))
     assert near == [0, 0.33, 0.67, 1]
+
+
+def unread(second: float) -> ActionEvent:
+    return event(second, "format_error", None, "format: expected exactly one bash block", args={"blocks": 2})
+
+
+@pytest.mark.parametrize(
+    ("events", "fires"),
+    [
+        pytest.param([unread(s) for s in range(2)], "", id="two are below the count"),
+        pytest.param([unread(s) for s in range(11)], "mmmhhhhcc", id="ten in a row are critical"),
+        pytest.param([unread(s) if s % 5 else bash(s, "ls") for s in range(40)], "mm" * 8, id="with calls in between"),
+        pytest.param(
+            [event(s, "reply", None, "Could not parse your output: no tool call") for s in range(3)],
+            "m",
+            id="told by the text of a tool that is not known",
+        ),
+        pytest.param(
+            [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(5)],
+            "mhc",
+            id="a tool that is known says so of its own work",
+        ),
+    ],
+)
+def test_turns_that_could_not_be_read(events: Sequence[ActionEvent], fires: str) -> None:
+    assert "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events)) == fires
+
+
+def test_a_test_that_fails_alike_after_each_edit_counts_over_many_actions() -> None:
+    def round_of(turn: int) -> list[ActionEvent]:
+        reads = [event(5 * turn + n, "read_file", f"path=/srv/{turn}-{n}") for n in range(3)]
+        edit = bash(5 * turn + 3, f"sed -i s/{turn}/b/ a.py")
+        return [*reads, edit, bash(5 * turn + 4, "pytest -q tests", "AssertionError: assert 3 == 4")]
+
+    events = [e for turn in range(12) for e in round_of(turn)]
+    fires = [(second, severity) for second, _, severity in fires_at(DETECTOR, events)]
+    assert [severity for _, severity in fires][-1] == "critical"
+    assert fires[0] == (24, "medium")
