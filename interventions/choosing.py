@@ -115,6 +115,8 @@ class Chooser:
     def note(self, history: History, event: ActionEvent, chosen: Chosen, actions: int) -> None:
         """The decision is said: it is to be seen whether it helps."""
         finding, meant = chosen.finding, chosen.meant
+        if meant is Level.ALLOW:
+            return  # a flag for people: nothing that could help
         last = history.last(finding.detector)
         if meant >= Level.PAUSE and last is not None and Level(last.level) is meant and last.helped is None:
             return  # a refusal that is said again for each call

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from haltline.interventions.history import Checkpoints
 from haltline.schemas.events import Effect, Task
+from haltline.schemas.findings import Evidence
 
 MAX_GOAL_CHARS = 400
 MAX_PATHS = 8
@@ -83,6 +84,11 @@ class Deed(Protocol):
     @property
     def effect(self) -> Effect:
         """What the action does."""
+        ...
+
+    @property
+    def evidence(self) -> Evidence:
+        """The event itself as evidence."""
         ...
 
     @property

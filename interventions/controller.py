@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 
+from haltline.interventions.acgp.evaluation import Governor
 from haltline.interventions.choosing import Chooser, Chosen
 from haltline.interventions.context import NOTHING, Context
 from haltline.interventions.defaults import kill_code
@@ -16,6 +17,7 @@ from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord,
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
+from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 
 MAX_REASON_CHARS = 16_384
@@ -117,6 +119,9 @@ class Controller:
         self._policy = policy
         self._chooser = Chooser(policy, extensions)
         self._payloads = Payloads(policy, extensions)
+        self._governor = Governor(policy)
+        self.examines = bool(self._governor)
+        """Whether some sessions are looked at event by event, also when nothing was found."""
 
     def decide(
         self,
@@ -134,11 +139,23 @@ class Controller:
         """
         if standing.killed is not None:
             return self._after_kill(standing, event, standing.killed, findings)
-        if findings:
-            standing.history = history = standing.history or History()
+        governed = self.examines and self._governor.concerns(event)
+        if findings or governed:
+            history = standing.history or History()
             chosen = self._chooser.choose(history, event, findings, rules, context)
-            if chosen is not None and self._is_news(standing, history, event, chosen):
-                return self._said(standing, history, event, chosen, found=findings, near=near(), context=context)
+            governance = None
+            if self.examines:
+                chosen, governance = self._governor.evaluate(
+                    history, event, chosen, findings=findings, rules=rules, context=context
+                )
+            if findings or chosen is not None:
+                standing.history = history
+            reviewed = governance is not None and governance.ticket is not None  # each of them is told
+            if chosen is not None and (reviewed or self._is_news(standing, history, event, chosen)):
+                said = self._said(standing, history, event, chosen, found=findings, near=near(), context=context)
+                return _governed(said, governance)
+            if event.await_verdict:
+                return _governed(self._verdict(event), governance)
         return self._verdict(event) if event.await_verdict else None
 
     def kill(self, standing: Standing, command: Command, agent_id: str) -> Decision | None:
@@ -314,6 +331,17 @@ class Controller:
             policy=self._policy.name,
             policy_version=self._policy.version,
         )
+
+
+def _governed(decision: Decision, governance: Governance | None) -> Decision:
+    if governance is None:
+        return decision
+    flag = governance.flag_severity
+    flagged = decision.flag or governance.flagged
+    severities = [severity for severity in (decision.flag_severity, flag) if severity is not None]
+    return decision.model_copy(
+        update={"governance": governance, "flag": flagged, "flag_severity": max(severities, default=None)}
+    )
 
 
 def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int | None = None) -> ControlRecord:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from haltline.schemas.decisions import Level
+from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.payloads import Strength
 from haltline.schemas.record import Id, Name, Text
@@ -194,7 +194,7 @@ class TrustDebt(_Part):
     decay_per_hour: Annotated[float, Field(ge=0, lt=1)] = 0.05
     """The part of the debt that an hour takes away."""
     elevated: Annotated[float, Field(gt=0)] = 3.0
-    """From here on every decision is flagged."""
+    """From here on whatever is not ok is flagged."""
     restricted: Annotated[float, Field(gt=0)] = 6.0
     """From here on what is not ok is one step harder, up to block."""
     review: Annotated[float, Field(gt=0)] = 10.0
@@ -218,6 +218,8 @@ class Governed(_Part):
     """A glob over ids of agents."""
     session: Glob = "*"
     """A glob over ids of sessions."""
+    mode: Mode = Mode.ENFORCE
+    """shadow: only record what the evaluation says; warn: a nudge at most; enforce."""
     agent_acl_tier: Annotated[int, Field(ge=0, le=5)] = 2
     """The tier, from minimal to maximum."""
     thresholds: Thresholds | None = None

@@ -67,6 +67,7 @@ class Core:
         self._controller = Controller(
             self.policy, Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
         )
+        self._examines = self._controller.examines
         self._desk = Desk(self.policy)
         self._plugins = plugins
         self._known = catalogue(self.policy, plugins)
@@ -111,7 +112,7 @@ class Core:
         state.calls.note(act)
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
-        if not (findings or failures or was_killed or event.await_verdict or standing.approvals):
+        if not (findings or failures or was_killed or event.await_verdict or standing.approvals or self._examines):
             return Outcome(state, signals=signals)
         decision = self._controller.decide(
             standing,

@@ -56,6 +56,7 @@ class Deed:
     is_attempt: bool = True
     fingerprint: str = "f" * 16
     losses: Sequence[Loss] = ()
+    evidence: Evidence = field(default_factory=lambda: Evidence(event_id="this"))
 
 
 @dataclass

@@ -1,0 +1,289 @@
+"""The evaluation of one step, in the published order. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final
+
+from haltline.interventions.acgp import trust
+from haltline.interventions.acgp.conditions import Condition, Unknown, compiled
+from haltline.interventions.acgp.scores import TIERS, Intervention, by_risk, ctq, scores_of
+from haltline.interventions.acgp.trust import Standing
+from haltline.interventions.choosing import Chosen, held_back
+from haltline.interventions.context import Context
+from haltline.interventions.history import History, Trust
+from haltline.interventions.strategies import PLACES
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.intervening import Governed, Tripwire
+from haltline.schemas.payloads import Governance, Ticket
+from haltline.schemas.policy import Policy, Rule
+
+DETECTOR: Final = "acgp"
+"""In whose name a decision is that no detector asked for."""
+
+_CACHED: Final = 4096
+_LEVEL: Final[Mapping[Intervention, Level]] = {
+    Intervention.OK: Level.ALLOW,
+    Intervention.NUDGE: Level.NUDGE,
+    Intervention.ESCALATE: Level.PAUSE,
+    Intervention.BLOCK: Level.BLOCK,
+    Intervention.HALT: Level.KILL,
+}
+_SEVERITY: Final[Mapping[Intervention, Severity]] = {
+    Intervention.OK: Severity.LOW,
+    Intervention.NUDGE: Severity.LOW,
+    Intervention.ESCALATE: Severity.MEDIUM,
+    Intervention.BLOCK: Severity.HIGH,
+    Intervention.HALT: Severity.CRITICAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """What the tripwires say."""
+
+    intervention: Intervention = Intervention.OK
+    tripwire: str | None = None
+    reason: str = ""
+    flag: Severity | None = None
+
+
+class Governor:
+    """Evaluates the steps of the agents that a policy governs by ACGP."""
+
+    def __init__(self, policy: Policy) -> None:
+        """Reads every condition. Raises ValueError: one is none; says where, what was wanted and what came."""
+        said = policy.interventions
+        self._governed = () if said is None else said.acgp
+        self._wires = tuple(
+            tuple(
+                (wire, _condition(wire, f"interventions.acgp.{n}.tripwires.{m}"))
+                for m, wire in enumerate(one.tripwires)
+            )
+            for n, one in enumerate(self._governed)
+        )
+        self._entry_of = lru_cache(maxsize=_CACHED)(self._find)
+
+    def __bool__(self) -> bool:
+        return bool(self._governed)
+
+    def concerns(self, event: ActionEvent) -> bool:
+        """Whether the event is a step of a session that is governed."""
+        return event.kind is Kind.PROPOSED and self._entry_of(event.agent_id, event.session_id) is not None
+
+    def evaluate(
+        self,
+        history: History,
+        event: ActionEvent,
+        chosen: Chosen | None,
+        *,
+        findings: Sequence[Finding],
+        rules: Mapping[str, Rule],
+        context: Context,
+    ) -> tuple[Chosen | None, Governance | None]:
+        """What is decided then, and the record of it; as it came where the session is not governed.
+
+        Changes the session's trust debt.
+        """
+        entry = self._entry_of(event.agent_id, event.session_id)
+        if entry is None:
+            return chosen, None
+        said = self._governed[entry]
+        counting = [f for f in findings if rules[f.detector].mode is Mode.ENFORCE]
+
+        # 1. Tripwires: nothing else can halt.
+        touched = self._touched(entry, event, context) if event.kind is Kind.PROPOSED else _Touched()
+        steps = [f"tripwires: {touched.intervention.value}"]
+        final = touched.intervention
+        scores: dict[str, float] = {}
+        quality = 1.0
+        if final is not Intervention.HALT:
+            # 2. Deterministic checks: what the detectors ask for.
+            checked = _checked(chosen, said)
+            final = max(final, checked)
+            steps.append(f"checks: {checked.value}")
+            if checked is Intervention.HALT and chosen is not None:
+                touched = _Touched(checked, chosen.finding.detector, chosen.finding.reason)
+        if final is not Intervention.HALT:
+            # 3. and 4. CTQ, and the thresholds of the tier.
+            scores = scores_of(counting, (event.model_extra or {}).get("ctq"))
+            quality = ctq(scores, said.weights)
+            by_quality = by_risk(round(1 - quality, PLACES), said.thresholds or TIERS[said.agent_acl_tier])
+            final = max(final, by_quality)
+            steps.append(f"ctq {quality:g}: {by_quality.value}")
+
+        # 5. The flag, beside any of them.
+        flags = [f.severity for f in counting if f.severity >= said.flag_from]
+        flag = max([*flags, *([touched.flag] if touched.flag is not None else [])], default=None)
+
+        # 6. Trust debt, as it stands: harder, never a halt.
+        before = trust.debt_at(history.trust, event.time, said.trust_debt)
+        standing = trust.standing_of(before, said.trust_debt)
+        final = trust.hardened(final, standing)
+        if standing is not Standing.NORMAL and final > Intervention.OK:
+            flag = flag or Severity.LOW
+        steps.append(f"trust debt {before:g}: {final.value}")
+
+        # 7. Review, and what this adds to the debt.
+        amount = trust.added(final, flag, said.trust_debt)
+        after = before
+        if amount:
+            history.trust = history.trust or Trust(at_ms=event.time)
+            after = trust.add(history.trust, amount, event.time, said.trust_debt)
+        governance = Governance(
+            intervention=final.value,
+            flagged=flag is not None,
+            flag_severity=flag,
+            agent_acl_tier=said.agent_acl_tier,
+            ctq=quality,
+            risk=round(1 - quality, PLACES),
+            scores={name: score for name, score in scores.items() if score < 1},
+            tripwire=touched.tripwire,
+            steps=tuple(steps),
+            trust_debt=after,
+            standing=trust.standing_of(after, said.trust_debt).value,
+            ticket=_ticket(event, final, flag, debt=history.trust, after=after, said=said),
+        )
+        decided = _decided(
+            chosen, final, flag, touched=touched, governance=governance, event=event, context=context, said=said
+        )
+        return decided, governance
+
+    def _find(self, agent_id: str, session_id: str) -> int | None:
+        return next(
+            (
+                number
+                for number, one in enumerate(self._governed)
+                if fnmatchcase(agent_id, one.agent) and fnmatchcase(session_id, one.session)
+            ),
+            None,
+        )
+
+    def _touched(self, entry: int, event: ActionEvent, context: Context) -> _Touched:
+        """The strictest of all that are touched; of several flags the highest."""
+        wires = [(w, c) for w, c in self._wires[entry] if fnmatchcase(event.action, w.when.tool)]
+        if not wires:
+            return _Touched()
+        scope, worst, flag = _scope(event, context), _Touched(), None
+        for wire, condition in wires:
+            intervention, reason = _look(wire, condition, scope)
+            if intervention is Intervention.OK:
+                continue
+            flag = max(flag, wire.flag) if flag is not None and wire.flag is not None else flag or wire.flag
+            if intervention > worst.intervention:
+                worst = _Touched(intervention, wire.id, reason)
+        return _Touched(worst.intervention, worst.tripwire, worst.reason, flag)
+
+
+def _condition(wire: Tripwire, place: str) -> Condition:
+    try:
+        return compiled(wire.condition)
+    except ValueError as error:
+        raise ValueError(f"{place}.condition: {error}") from None
+
+
+def _scope(event: ActionEvent, context: Context) -> dict[str, Any]:
+    session = context.session
+    return {
+        "action": event.action,
+        "args": event.args or {},
+        "targets": list(event.targets),
+        "effect": context.effect.value,
+        "agent_id": event.agent_id,
+        "session_id": event.session_id,
+        "mission_id": event.mission_id,
+        "session": {"actions": context.actions, "events": 0 if session is None else session.events},
+    }
+
+
+def _look(wire: Tripwire, condition: Condition, scope: Mapping[str, Any]) -> tuple[Intervention, str]:
+    """What follows from one tripwire. What cannot be evaluated fails closed, but does not halt."""
+    on_fail = wire.on_fail
+    try:
+        if not condition(scope):
+            return Intervention.OK, ""
+    except Unknown as missing:
+        closed = min(Intervention(on_fail.decision), Intervention.BLOCK)
+        return closed, f"tripwire {wire.id}: {wire.condition} cannot be evaluated: {missing}"
+    return Intervention(on_fail.decision), f"tripwire {wire.id}: {on_fail.reason or wire.condition}"
+
+
+def _checked(chosen: Chosen | None, said: Governed) -> Intervention:
+    if chosen is None:
+        return Intervention.OK
+    level = chosen.level
+    if level is Level.KILL:
+        return Intervention.HALT if chosen.finding.detector in said.halting_rules else Intervention.BLOCK
+    if level >= Level.BLOCK:
+        return Intervention.BLOCK
+    if level is Level.PAUSE:
+        return Intervention.ESCALATE
+    return Intervention.NUDGE if level > Level.ALLOW else Intervention.OK
+
+
+def _ticket(
+    event: ActionEvent,
+    final: Intervention,
+    flag: Severity | None,
+    *,
+    debt: Trust | None,
+    after: float,
+    said: Governed,
+) -> Ticket | None:
+    due = debt is not None and after >= said.trust_debt.review
+    kind, severity, about = "", flag or Severity.LOW, f"{final.value} of {event.action or event.kind.value}"
+    if due and debt is not None and not debt.reviewed:
+        kind, severity = "re_tiering", Severity.HIGH
+        about = f"trust debt {after:g}: is tier {said.agent_acl_tier} still right for {event.agent_id}?"
+    elif final is Intervention.HALT:
+        kind, severity = "halt", Severity.CRITICAL
+    elif flag is not None:
+        kind = "flag"
+    if debt is not None:
+        debt.reviewed = due
+    if not kind:
+        return None
+    ticket = blake2b(f"{event.session_id}\x1f{event.event_id}\x1f{kind}".encode(), digest_size=6).hexdigest()
+    return Ticket(ticket_id=f"rev_{ticket}", kind=kind, severity=severity, about=about[:2000])
+
+
+def _decided(
+    chosen: Chosen | None,
+    final: Intervention,
+    flag: Severity | None,
+    *,
+    touched: _Touched,
+    governance: Governance,
+    event: ActionEvent,
+    context: Context,
+    said: Governed,
+) -> Chosen | None:
+    """The detectors' choice where it stands, else one in ACGP's own name."""
+    meant = _LEVEL[final]
+    if said.mode is Mode.ENFORCE and chosen is not None and chosen.level is Level.KILL > meant:
+        chosen.meant = Level.BLOCK
+        chosen.why.append("acgp: only a tripwire halts: BLOCK")
+    level = held_back(meant, said.mode)
+    stands = chosen is not None and (chosen.level, chosen.meant) >= (level, meant)
+    same = chosen is not None and said.mode is Mode.ENFORCE and _checked(chosen, said) is final
+    if stands or same:
+        return chosen
+    if final is Intervention.OK and flag is None:
+        return chosen
+    evidence = (Evidence(event_id=event.event_id),) if context.deed is None else (context.deed.evidence,)
+    reason = touched.reason or f"risk {governance.risk:g} in tier {said.agent_acl_tier}: {'; '.join(governance.steps)}"
+    finding = Finding(
+        detector=DETECTOR,
+        code=f"tripwire_{touched.tripwire}"[:512] if touched.tripwire is not None else f"acgp_{final.value}",
+        severity=_SEVERITY[final],
+        confidence=1.0 if touched.tripwire is not None else governance.risk,
+        reason=reason[:16_000],
+        evidence=evidence,
+        values={"risk": governance.risk, "ctq": governance.ctq, "trust_debt": governance.trust_debt},
+        thresholds=dict((said.thresholds or TIERS[said.agent_acl_tier]).model_dump()),
+    )
+    return Chosen(finding, said.mode, meant, strategy=DETECTOR)

@@ -1,0 +1,100 @@
+"""CTQ, the quality of a step's reasoning from 0 to 1, and what its risk leads to in each tier. Pure.
+
+Published: the dimensions and their weights, risk = 1 - CTQ, the thresholds of tier 2, which scores of risk (ARS) make
+which tier. Ours: the thresholds of the other tiers (0.05 less for each tier above 2, more below), which of our
+rules speaks of which dimension, and that a finding takes base(severity) x confidence from it.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from math import fsum
+from typing import Any, Final
+
+from haltline.interventions.strategies import PLACES, severity_score
+from haltline.schemas.findings import Finding
+from haltline.schemas.intervening import WEIGHTS, Thresholds
+from haltline.schemas.ordered import OrderedName
+
+
+class Intervention(OrderedName):
+    """The primary interventions, from soft to hard."""
+
+    OK = "ok"
+    NUDGE = "nudge"
+    ESCALATE = "escalate"
+    BLOCK = "block"
+    HALT = "halt"
+
+
+class Dimension(StrEnum):
+    """What CTQ is made of."""
+
+    REASONING = "reasoning"
+    GROUNDING = "grounding"
+    ETHICAL = "ethical"
+    TOOL_SAFETY = "tool_safety"
+    CONTEXT = "context"
+
+
+TIERS: Final[Mapping[int, Thresholds]] = {
+    0: Thresholds(ok=0.35, nudge=0.50, escalate=0.65),
+    1: Thresholds(ok=0.30, nudge=0.45, escalate=0.60),
+    2: Thresholds(ok=0.25, nudge=0.40, escalate=0.55),
+    3: Thresholds(ok=0.20, nudge=0.35, escalate=0.50),
+    4: Thresholds(ok=0.15, nudge=0.30, escalate=0.45),
+    5: Thresholds(ok=0.10, nudge=0.25, escalate=0.40),
+}
+"""By `agent_acl_tier`; only tier 2 is published."""
+
+_MOST_ARS: Final = (2, 4, 7, 10, 13, 15)
+
+_DIMENSION: Final[Mapping[str, Dimension]] = {
+    **dict.fromkeys(("hallucination", "verify_mismatch", "environment_gone"), Dimension.GROUNDING),
+    **dict.fromkeys(("evasion", "respawn"), Dimension.ETHICAL),
+    **dict.fromkeys(
+        (
+            "destructive_repeat", "destructive_volume", "severe_destruction", "step_review", "resource_growth",
+            "budget", "spend_velocity",
+        ),
+        Dimension.TOOL_SAFETY,
+    ),
+    **dict.fromkeys(("goal_drift", "scope_creep", "behavioral_drift", "context_thrash"), Dimension.CONTEXT),
+}  # fmt: skip
+"""By rule; every other one speaks of the reasoning."""
+
+
+def tier_of(ars: int) -> int:
+    """The tier of an agent's risk score, 0 to 15."""
+    if not 0 <= ars <= _MOST_ARS[-1]:
+        raise ValueError(f"ARS: wanted 0 to {_MOST_ARS[-1]}, got {ars}")
+    return next(tier for tier, most in enumerate(_MOST_ARS) if ars <= most)
+
+
+def scores_of(findings: Iterable[Finding], said: object) -> dict[str, float]:
+    """Each dimension's score from 0 to 1.
+
+    `said` is what the agent's side says of the step itself (`ctq` of the event): it can lower a score, never raise it.
+    """
+    scores = {dimension.value: 1.0 for dimension in Dimension}
+    if isinstance(said, Mapping):
+        for name, value in said.items():
+            if name in scores and isinstance(value, (int, float)) and not isinstance(value, bool):
+                scores[name] = min(1.0, max(0.0, float(value))) if value == value else 0.0  # noqa: PLR0124 - NaN
+    for finding in findings:
+        name = _DIMENSION.get(finding.detector, Dimension.REASONING).value
+        scores[name] = min(scores[name], 1 - severity_score(finding.severity, finding.confidence))
+    return {name: round(score, PLACES) for name, score in scores.items()}
+
+
+def ctq(scores: Mapping[str, float], weights: Mapping[Any, float] = WEIGHTS) -> float:
+    """The weighted sum, rounded so that it can be compared; a dimension that is not named counts as 1."""
+    return round(fsum(weight * scores.get(name, 1.0) for name, weight in weights.items()), PLACES)
+
+
+def by_risk(risk: float, thresholds: Thresholds) -> Intervention:
+    """What a risk leads to: each threshold is the highest risk of its intervention. Never a halt."""
+    if risk <= thresholds.ok:
+        return Intervention.OK
+    if risk <= thresholds.nudge:
+        return Intervention.NUDGE
+    return Intervention.ESCALATE if risk <= thresholds.escalate else Intervention.BLOCK

@@ -1,0 +1,402 @@
+"""ACGP: conditions, scores, trust debt, and the evaluation in its order."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.acgp import trust
+from haltline.interventions.acgp.conditions import Unknown, compiled
+from haltline.interventions.acgp.scores import TIERS, Dimension, Intervention, by_risk, ctq, scores_of, tier_of
+from haltline.interventions.acgp.trust import Standing, debt_at, standing_of
+from haltline.interventions.history import Trust
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import Effect
+from haltline.schemas.findings import Severity
+from haltline.schemas.intervening import WEIGHTS, Governed, TrustDebt
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.core import Core
+from haltline.streams.policy_file import BadPolicy, parse_policy
+from tests.builders import T0_MS, call
+from tests.interventions.cases import Story, found, proposed
+
+LOW, MEDIUM, HIGH, CRITICAL = Severity
+HOUR_S = 3600
+
+# Conditions
+
+SCOPE = {
+    "action": "transfer",
+    "args": {"amount": 700, "to": "test-7", "tags": ["a", "b"], "deep": {"er": 1.5}, "as_text": "700", "on": True},
+    "targets": ["account=9"],
+    "effect": "mutate",
+    "agent_id": "a1",
+    "session_id": "s1",
+    "mission_id": None,
+    "session": {"actions": 12, "events": 30},
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("args.amount > 500", True),
+        ("args.amount > 700", False),
+        ("args.amount >= 700 and args.amount <= 700", True),
+        ("args.as_text > 500", True),
+        ("args.amount == 700 or args.missing == 1", True),
+        ("not has(args.missing)", True),
+        ("has(args.missing) and args.missing > 3", False),
+        ('args.to matches "test-*"', True),
+        ("args.to == 'test-7'", True),
+        ('"a" in args.tags', True),
+        ("action in ['transfer', 'pay']", True),
+        ('targets matches "account=*"', True),
+        ("len(args.tags) >= 2", True),
+        ('lower(action) == "transfer"', True),
+        ("args.deep.er < 2", True),
+        ("args.on", True),
+        ("not (args.amount > 500 and effect == 'mutate')", False),
+        ("mission_id == null", True),
+        ("session.actions > 10", True),
+        ("args.amount == -1", False),
+        ("'and' == \"and\"", True),
+    ],
+)
+def test_conditions(condition: str, expected: bool) -> None:
+    assert compiled(condition)(SCOPE) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("args.missing > 3", "args.missing is missing"),
+        ("args.to > 3", "wanted a number, got str"),
+        ("args.amount", "wanted true or false, got int"),
+        ("args.on > 0", "wanted a number, got bool"),
+        ("3 in args.amount", "wanted a list or a text after 'in', got int"),
+        ("args.amount matches '*'", "wanted texts on both sides of 'matches'"),
+        ("args.deep.er.deeper == 1", "args.deep.er.deeper is missing"),
+    ],
+)
+def test_what_cannot_be_evaluated_says_why(condition: str, why: str) -> None:
+    with pytest.raises(Unknown, match=why):
+        compiled(condition)(SCOPE)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "", "args.amount >", "amount > 5", "args.amount > 5 6", "(args.on", "exec('rm')", "args.amount = 5",
+        "__import__('os')", "args.on and", "1 if args.on else 2", "args[0]", "lambda: 1", "[1,", "not", "{}",
+        "(" * 40 + "args.on" + ")" * 40,
+    ],
+)  # fmt: skip
+def test_what_is_no_condition_is_refused(condition: str) -> None:
+    with pytest.raises(ValueError, match="wanted"):
+        compiled(condition)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
+    try:
+        condition = compiled(text)
+    except ValueError:
+        return
+    with suppress(Unknown):
+        assert condition(SCOPE) in (True, False)
+
+
+def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> None:
+    text = "interventions:\n  acgp:\n    - tripwires:\n        - id: t1\n          condition: amount > 5\n"
+    with pytest.raises(BadPolicy, match=r"policy:5: interventions\.acgp\.0\.tripwires\.0\.condition: wanted a path"):
+        parse_policy(text)
+
+
+# Scores
+
+
+@pytest.mark.parametrize(
+    ("risk", "expected"),
+    [
+        (0.25, "ok"),
+        (0.250001, "nudge"),
+        (0.40, "nudge"),
+        (0.55, "escalate"),
+        (0.56, "block"),
+        (0.0, "ok"),
+        (1.0, "block"),
+    ],
+)
+def test_the_published_thresholds_of_tier_2(risk: float, expected: str) -> None:
+    assert by_risk(risk, TIERS[2]) == expected
+
+
+@pytest.mark.parametrize(("score", "quality", "expected"), [(1.0, 1.0, "ok"), (0.5, 0.5, "escalate")])
+def test_ctq_of_equal_scores(score: float, quality: float, expected: str) -> None:
+    value = ctq(dict.fromkeys(Dimension, score))
+    assert (value, by_risk(round(1 - value, 9), TIERS[2])) == (quality, expected)
+
+
+@given(st.floats(0, 1))
+def test_a_higher_tier_is_never_more_lenient_and_none_halts(risk: float) -> None:
+    by_tier = [by_risk(risk, TIERS[tier]) for tier in range(6)]
+    assert by_tier == sorted(by_tier)
+    assert Intervention.HALT not in by_tier
+
+
+@pytest.mark.parametrize(("ars", "tier"), [(0, 0), (2, 0), (3, 1), (5, 2), (7, 2), (8, 3), (13, 4), (14, 5), (15, 5)])
+def test_the_tier_of_a_risk_score(ars: int, tier: int) -> None:
+    assert tier_of(ars) == tier
+
+
+def test_the_weights_are_the_published_ones_and_sum_to_1() -> None:
+    assert WEIGHTS == {"reasoning": 0.25, "grounding": 0.2, "ethical": 0.2, "tool_safety": 0.2, "context": 0.15}
+    with pytest.raises(ValueError, match="wanted weights that sum to 1, got"):
+        Governed(weights=WEIGHTS | {"reasoning": 0.3})
+
+
+def test_what_the_agents_side_says_of_itself_lowers_a_score_and_never_raises_it() -> None:
+    finding = found(HIGH, "hallucination")
+    assert scores_of([finding], {"grounding": 1.0, "ethical": 0.4, "unknown": 0.0, "context": True}) == {
+        "reasoning": 1.0,
+        "grounding": 0.2,
+        "ethical": 0.4,
+        "tool_safety": 1.0,
+        "context": 1.0,
+    }
+
+
+# Trust debt
+
+DEBT = TrustDebt()
+
+
+@pytest.mark.parametrize(
+    ("interventions", "debt", "standing"),
+    [
+        pytest.param(["block"] * 3, 6.0, Standing.RESTRICTED, id="three blocks: restricted mode"),
+        pytest.param(["block"] * 5, 10.0, Standing.REVIEW, id="five blocks: review of the tier"),
+        pytest.param(["halt"], 5.0, Standing.ELEVATED, id="a halt: elevated monitoring"),
+        pytest.param(["nudge", "escalate"], 1.5, Standing.NORMAL, id="a nudge and an escalation"),
+        pytest.param(["ok"] * 100, 0.0, Standing.NORMAL, id="what is ok adds nothing"),
+    ],
+)
+def test_debt_adds_up(interventions: list[str], debt: float, standing: Standing) -> None:
+    state = Trust(at_ms=T0_MS)
+    for one in interventions:
+        trust.add(state, trust.added(Intervention(one), None, DEBT), T0_MS, DEBT)
+    assert (state.debt, standing_of(state.debt, DEBT)) == (debt, standing)
+
+
+def test_debt_of_2_is_1_1975_after_ten_hours() -> None:
+    state = Trust(debt=2.0, at_ms=T0_MS)
+    assert round(debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
+
+
+@given(st.lists(st.integers(0, 50), max_size=60))
+def test_sums_of_tenths_reach_the_thresholds_exactly(gaps: list[int]) -> None:
+    state = Trust(at_ms=T0_MS)
+    for _ in gaps:
+        trust.add(state, 0.1, T0_MS, DEBT)
+    assert state.debt == round(len(gaps) / 10, 9)
+
+
+def test_a_clock_that_goes_back_adds_no_debt() -> None:
+    state = Trust(debt=2.0, at_ms=T0_MS)
+    assert debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
+
+
+# Evaluation
+
+
+def governed(**fields: Any) -> Story:
+    return Story(Policy.model_validate({"interventions": {"acgp": [fields]}}))
+
+
+WIRE = {"id": "large", "kind": "financial", "when": {"tool": "transfer"}, "condition": "args.amount > 500"}
+HALT = {**WIRE, "on_fail": {"decision": "halt", "reason": "more than the agent may move"}}
+
+
+def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
+    return proposed(second, "transfer", args={} if amount is None else {"amount": amount}, **more)
+
+
+@pytest.mark.parametrize(
+    ("wire", "amount", "level"),
+    [
+        pytest.param(HALT, 501, Level.KILL, id="halt"),
+        pytest.param(HALT, 500, None, id="the threshold itself is not above it"),
+        pytest.param({**WIRE, "on_fail": {"decision": "nudge"}}, 501, Level.NUDGE, id="nudge"),
+        pytest.param({**WIRE, "on_fail": {"decision": "escalate"}}, 501, Level.PAUSE, id="escalate"),
+        pytest.param(WIRE, 501, Level.BLOCK, id="block, where nothing is said"),
+        pytest.param(HALT, None, Level.BLOCK, id="what cannot be evaluated fails closed, but does not halt"),
+        pytest.param({**HALT, "when": {"tool": "pay"}}, 501, None, id="of another tool"),
+    ],
+)
+def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | None) -> None:
+    said = governed(tripwires=[wire]).tell(0, event=transfer(amount))
+    assert (None if said is None else said.level) is level
+    if said is not None:
+        assert said.governance is not None
+        assert (said.code, said.governance.tripwire) == (
+            "session_killed_acgp" if level is Level.KILL else "tripwire_large",
+            "large",
+        )
+
+
+def test_of_several_tripwires_the_strictest_counts() -> None:
+    wires = [{**WIRE, "id": "mild", "on_fail": {"decision": "nudge"}}, HALT, {**WIRE, "id": "last"}]
+    said = governed(tripwires=wires).tell(0, event=transfer(501))
+    assert said is not None
+    assert (said.level, said.reason) == (Level.KILL, "tripwire large: more than the agent may move")
+    assert said.governance is not None
+    assert said.governance.steps[0] == "tripwires: halt"
+    assert said.governance.ticket is not None
+    assert said.governance.ticket.kind == "halt"
+
+
+def test_the_model_hears_neither_the_condition_nor_the_reason_of_a_tripwire() -> None:
+    said = governed(tripwires=[WIRE]).tell(0, event=transfer(501))
+    assert said is not None
+    assert said.message == "This action was refused. Do not try to reach the same end another way; report it instead."
+
+
+@pytest.mark.parametrize(
+    ("scores", "level"),
+    [
+        pytest.param(dict.fromkeys(Dimension, 1.0), None, id="all 1: ok"),
+        pytest.param(dict.fromkeys(Dimension, 0.5), Level.PAUSE, id="all 0.5: a person decides"),
+        pytest.param(dict.fromkeys(Dimension, 0.7), Level.NUDGE, id="all 0.7: think again"),
+        pytest.param(dict.fromkeys(Dimension, 0.1), Level.BLOCK, id="all 0.1: refused, never halted"),
+    ],
+)
+def test_the_quality_that_an_agents_side_reports(scores: dict[Dimension, float], level: Level | None) -> None:
+    said = governed().tell(0, event=proposed(0, ctq=scores))
+    assert (None if said is None else said.level) is level
+
+
+def test_a_kill_of_a_rule_that_is_no_tripwire_blocks() -> None:
+    rule = Rule(levels={CRITICAL: Level.KILL})
+    said = governed().tell(0, found(CRITICAL, "repetition"), rule=rule)
+    assert said is not None
+    assert (said.level, said.detector) == (Level.BLOCK, "repetition")
+    assert said.choice is not None
+    assert said.choice.why == "acgp: only a tripwire halts: BLOCK"
+
+
+def test_the_loop_guards_kill_is_a_tripwire() -> None:
+    told = governed()
+    said = told.tell(0, found(CRITICAL, "destructive_repeat"))
+    assert said is not None
+    assert said.governance is not None
+    assert (said.level, said.governance.tripwire) == (Level.KILL, "destructive_repeat")
+    assert told.standing.killed is not None
+
+
+@pytest.mark.parametrize(("severity", "flagged"), [(MEDIUM, None), (HIGH, HIGH), (CRITICAL, CRITICAL)], ids=str)
+def test_the_flag(severity: Severity, flagged: Severity | None) -> None:
+    said = governed().tell(0, found(severity, "repetition"), rule=Rule(levels={severity: Level.NUDGE}))
+    assert said is not None
+    assert said.governance is not None
+    assert (said.level, said.flag_severity, said.governance.flagged) == (Level.NUDGE, flagged, flagged is not None)
+    assert (said.governance.ticket is None) is (flagged is None)
+
+
+def test_a_flag_beside_ok_lets_the_action_pass_and_makes_a_ticket() -> None:
+    # A rule that only ever allows, but is severe enough to be looked at.
+    said = governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW}))
+    assert said is not None
+    assert said.governance is not None
+    assert (said.level, said.governance.intervention, said.flag) == (Level.ALLOW, "ok", True)
+    assert said.governance.ticket is not None
+
+
+def test_debt_makes_decisions_harder_but_never_a_halt() -> None:
+    told = governed(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
+    said = [told.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
+    assert all(one is not None and one.governance is not None for one in said)
+    history = [(one.level.value, one.governance.standing) for one in said if one is not None and one.governance]
+    assert history[:3] == [("PAUSE", "normal"), ("PAUSE", "normal"), ("PAUSE", "normal")]
+    assert history[3] == ("PAUSE", "elevated_monitoring")
+    assert ("BLOCK", "restricted_mode") in history
+    assert history[-1] == ("BLOCK", "re_tiering_review")
+    assert told.standing.killed is None
+
+
+def test_a_review_of_the_tier_is_asked_for_once() -> None:
+    told = governed(tripwires=[WIRE])
+    said = [told.tell(n, event=transfer(501, n)) for n in range(8)]
+    kinds = [one.governance.ticket.kind for one in said if one and one.governance and one.governance.ticket]
+    assert kinds.count("re_tiering") == 1
+
+
+def test_who_is_not_governed_is_decided_as_always() -> None:
+    told = governed(agent="trader-*", tripwires=[HALT])
+    assert told.tell(0, event=transfer(501)) is None
+    said = told.tell(1, event=transfer(501, 1, agent_id="trader-7"))
+    assert said is not None
+    assert said.level is Level.KILL
+
+
+def test_in_shadow_it_only_records_what_it_would_do() -> None:
+    told = governed(mode="shadow", tripwires=[HALT])
+    said = told.tell(0, event=transfer(501))
+    assert said is not None
+    assert (said.level, said.would, said.mode, said.would_do) == (
+        Level.ALLOW,
+        Level.KILL,
+        Mode.SHADOW,
+        "the session stopped",
+    )
+    assert told.standing.killed is None
+
+
+def test_findings_of_shadow_rules_count_for_nothing() -> None:
+    said = governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW))
+    assert said is not None
+    assert said.governance is not None
+    assert (said.level, said.governance.ctq, said.governance.trust_debt) == (Level.ALLOW, 1.0, 0.0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 900),
+            st.lists(st.builds(found, st.sampled_from(Severity), st.sampled_from(["cycle", "budget"])), max_size=2),
+            st.floats(0, 1),
+        ),
+        max_size=25,
+    )
+)
+def test_without_a_tripwire_nothing_is_ever_halted(steps: list[tuple[int, list[Any], float]]) -> None:
+    told, second = governed(agent_acl_tier=5), 0
+    for wait, findings, score in steps:
+        second += wait
+        once = {finding.detector: finding for finding in findings}.values()
+        said = told.tell(
+            second,
+            *once,
+            event=proposed(second, ctq=dict.fromkeys(Dimension, score)),
+            rule=Rule(levels=dict.fromkeys(Severity, Level.KILL)),
+            effect=Effect.DESTRUCTIVE,
+        )
+        assert said is None or said.level < Level.KILL
+        assert said is None or said.governance is None or said.governance.intervention != "halt"
+
+
+def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:
+    core = Core(Policy.model_validate({"interventions": {"acgp": [{"tripwires": [HALT]}]}}))
+    state, said = None, []
+    for number, amount in enumerate((10, 600, 10)):
+        for event in call(number * 10, "transfer", args={"amount": amount}):
+            outcome = core.on_event(state, event)
+            state = outcome.state
+            said.append(outcome.decision)
+    levels = [None if one is None else one.level.value for one in said]
+    assert levels == [None, None, "KILL", None, "KILL", None]
+    assert state is not None
+    assert state.standing.killed is not None
+    assert state.standing.killed.reason == "tripwire large: more than the agent may move"
