@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from haltline.detectors import ALL
+from haltline.detectors import PATTERNS
 from haltline.schemas.policy import Policy, Rule
 
 CORE = ("destructive_repeat", "destructive_volume", "error_repetition", "resource_growth")
@@ -14,7 +14,7 @@ CORE = ("destructive_repeat", "destructive_volume", "error_repetition", "resourc
 
 def only(rules: Sequence[str]) -> Policy:
     """The default policy with these rules only; none named: with every rule."""
-    off = {detector.id: Rule(enabled=False) for detector in ALL if rules and detector.id not in rules}
+    off = {name: Rule(enabled=False) for name in PATTERNS if rules and name not in rules}
     return Policy(name="bench", rules=off)
 
 

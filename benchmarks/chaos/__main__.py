@@ -21,7 +21,7 @@ from confluent_kafka import Message
 
 from benchmarks import processes
 from benchmarks.chaos import verify
-from benchmarks.chaos.expected import LogRecord, Place, work_out
+from benchmarks.chaos.expected import LogRecord, Place, document, work_out
 from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.plan import AUDIT, BROKER, Deed, Step, make_plan
 from benchmarks.chaos.traffic import Traffic
@@ -119,6 +119,7 @@ class Run:
 
     def start_all(self) -> None:
         base = ["worker", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--group", _GROUP]
+        base += ["--policy", str(document(self.table.parent))]
         for number, name in enumerate(self.workers):
             static = ["--instance-id", name] if number % 2 == 0 else []
             self.fleet.add(name, [*base, "--session-timeout", f"{self.session_timeout_s:g}", *static])
@@ -208,13 +209,14 @@ class Run:
         def of(topic: str) -> list[LogRecord]:
             return [record for place, record in log.items() if place[0] == topic]
 
-        truth = work_out(of(topics.actions), of(topics.commands), topics)
+        truth = work_out(of(topics.actions), of(topics.commands), of(topics.signals), topics)
         states = verify.last_states(self.read([self.changelog]))
         return [
             verify.check_counts(traffic.events_by_session, states),
             verify.check_states(truth, states),
             verify.check_decisions(truth, of(topics.interventions)),
             verify.check_detections(truth, of(topics.detections)),
+            verify.check_signals(truth, of(topics.signals)),
             verify.check_control(truth, of(topics.control)),
             verify.check_dead_letters(truth, log, of(topics.dead_letter)),
             verify.check_audit(self.audit_rows(), {place: record.value for place, record in log.items()}),

@@ -2,18 +2,24 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
+import yaml
 
 from benchmarks.cluster import PARTITIONS
+from haltline.detectors.across import ACROSS
 from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, control_key
 from haltline.schemas.dead_letter import BadRecord
-from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.decisions import Decision, Mode, ScopeKind
 from haltline.schemas.partitioner import partition_of
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
+from haltline.streams.across import ScopeState
 from haltline.streams.core import Core, Outcome, Position, SessionState
 
 
@@ -44,13 +50,30 @@ class Truth:
     detections: dict[str, dict[str, Any]] = field(default_factory=dict)
     control: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By key: what holds at the end."""
+    signals: dict[str, dict[str, Any]] = field(default_factory=dict)
     dead: dict[Place, BadRecord] = field(default_factory=dict)
 
 
-def work_out(actions: Iterable[LogRecord], commands: Iterable[LogRecord], topics: Topics) -> Truth:
-    """Run the core over both topics. Each session must be on one of them only: between topics there is no order."""
+# Between topics there is no order, so what is seen across sessions must not kill them: it is only recorded.
+POLICY = Policy(name="chaos", rules={pattern.id: Rule(mode=Mode.SHADOW) for pattern in ACROSS})
+
+
+def document(folder: Path) -> Path:
+    """The policy of a chaos run as a file for `--policy`."""
+    file = folder / "chaos-policy.yaml"
+    file.write_text(yaml.safe_dump({"name": POLICY.name, "rules": {name: {"mode": "shadow"} for name in POLICY.rules}}))
+    return file
+
+
+def work_out(
+    actions: Iterable[LogRecord], commands: Iterable[LogRecord], signals: Iterable[LogRecord], topics: Topics
+) -> Truth:
+    """Run the core over these topics. Each session must be on one of the first two only.
+
+    What the signals must be follows from those two; what follows from the signals, from their order in the log.
+    """
     truth = Truth()
-    core = Core()
+    core = Core(POLICY)
     live: dict[str, SessionState] = {}
     for record in actions:
         place = (record.topic, record.partition, record.offset)
@@ -66,7 +89,21 @@ def work_out(actions: Iterable[LogRecord], commands: Iterable[LogRecord], topics
     for record in commands:
         command = wire.decode(Command, record.value)
         _take(truth, live, core.on_command(live.get(command.id), command, _position(record)))
+    scopes: dict[tuple[str, str], ScopeState] = {}
+    for record in signals:
+        signal = wire.decode(Signal, record.value)
+        key = (signal.scope, signal.id)
+        found = core.on_signal(scopes.get(key), signal, _position(record))
+        scopes[key] = found.state
+        if found.failures or found.commands or found.controls:
+            raise RuntimeError(f"wanted nothing but what is recorded of {signal}, came {found}")
+        for detection in found.detections:
+            truth.detections[detection.detection_id] = orjson.loads(detection.to_json())
+        for decision in found.decisions:
+            truth.decisions[decision.decision_id] = without_clock(decision)
+        _told(truth, found.signals)
     truth.states = {session: orjson.loads(state_codec.encode(state)) for session, state in live.items()}
+    truth.states |= {control_key(*key): orjson.loads(state_codec.encode(state)) for key, state in scopes.items()}
     if unknown := {topic for topic, _, _ in truth.dead} - {topics.actions}:
         raise ValueError(f"wanted bad records on {topics.actions} only, came some on {unknown}")
     return truth
@@ -80,6 +117,7 @@ def _take(truth: Truth, live: dict[str, SessionState], outcome: Outcome) -> None
     if outcome.failures:
         raise RuntimeError(f"wanted no detector to fail, came {outcome.failures}")
     live[outcome.state.session_id] = outcome.state
+    _told(truth, outcome.signals)
     for detection in outcome.detections:
         truth.detections[detection.detection_id] = orjson.loads(detection.to_json())
     if outcome.decision is not None:
@@ -88,6 +126,10 @@ def _take(truth: Truth, live: dict[str, SessionState], outcome: Outcome) -> None
         truth.control[outcome.control.key] = without_clock(outcome.control)
     if outcome.released:
         truth.control.pop(control_key(ScopeKind.SESSION, outcome.state.session_id), None)
+
+
+def _told(truth: Truth, signals: Iterable[Signal]) -> None:
+    truth.signals |= {signal.signal_id: orjson.loads(signal.to_json()) for signal in signals}
 
 
 def without_clock(record: Decision | ControlRecord) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.wire import decode
 from haltline.streams.changelog import Slice
+from haltline.streams.sessions import SCOPE_KEY
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,12 @@ def check_detections(truth: Truth, records: Iterable[LogRecord]) -> Check:
     """As for decisions."""
     came = [orjson.loads(record.value or b"{}") for record in records]
     return _check_by_id("every detection is there, and no other", "detection_id", truth.detections, came)
+
+
+def check_signals(truth: Truth, records: Iterable[LogRecord]) -> Check:
+    """As for decisions."""
+    came = [orjson.loads(record.value or b"{}") for record in records]
+    return _check_by_id("every signal is there, and no other", "signal_id", truth.signals, came)
 
 
 def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
@@ -132,11 +139,12 @@ def check_ends(codes: Mapping[str, int]) -> Check:
 
 
 def last_states(records: Iterable[LogRecord]) -> dict[str, Any]:
-    """The last state of every session, by the rules by which a worker reads its changelog."""
+    """The last state of every session and scope, by the rules by which a worker reads its changelog."""
     slices: dict[int, Slice] = {}
     for record in records:
         slices.setdefault(record.partition, Slice(record.partition)).apply([record])
-    return {key.decode(): orjson.loads(value) for part in slices.values() for key, value in part.values.items()}
+    states = ((key, value) for part in slices.values() for key, value in part.values.items())
+    return {key.removeprefix(SCOPE_KEY).decode(): orjson.loads(value) for key, value in states}
 
 
 def _check_by_id(name: str, id_field: str, wanted: Mapping[str, Any], came: list[dict[str, Any]]) -> Check:

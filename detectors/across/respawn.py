@@ -81,6 +81,6 @@ class Respawn(Across[State]):
         earliest_ms = int(last[TIME_MS]) - self.window_s * 1000
         for entry in sorted(state.killed, key=lambda e: int(e[TIME_MS]), reverse=True):
             begun_ms = state.started_ms.get(str(chain[-1][SESSION]))
-            if begun_ms is not None and earliest_ms <= int(entry[TIME_MS]) <= begun_ms:
+            if entry is not last and begun_ms is not None and earliest_ms <= int(entry[TIME_MS]) <= begun_ms:
                 chain.append(entry)
         return chain[::-1]

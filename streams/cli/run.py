@@ -86,8 +86,8 @@ def worker(
     try:
         settings = WorkerSettings(
             bootstrap=bootstrap,
-            # An operator's command must not wait behind a backlog of events.
-            sources=(topics.commands, topics.feedback, topics.actions),
+            # An operator's command, and what other sessions did, must not wait behind a backlog of events.
+            sources=(topics.commands, topics.feedback, topics.signals, topics.actions),
             group=group,
             instance_id=instance_id,
             checkpoint_interval_s=checkpoint_interval,

@@ -63,6 +63,19 @@ class Case:
         return verify.last_states(self.log.of(CHANGELOG))
 
 
+def truth_with_signals(log: Log) -> Truth:
+    """What follows from all of it; the signals are written to the log until they bring no more."""
+    told: set[str] = set()
+    while True:  # what is told to an agent makes it tell the fleet
+        truth = work_out(log.of(TOPICS.actions), log.of(TOPICS.commands), log.of(TOPICS.signals), TOPICS)
+        for signal_id in sorted(truth.signals.keys() - told):
+            signal = truth.signals[signal_id]
+            log.append(TOPICS.signals, signal["id"], orjson.dumps(signal))
+        if told == truth.signals.keys():
+            return truth
+        told |= truth.signals.keys()
+
+
 @pytest.fixture
 def case() -> Case:
     log = Log()
@@ -77,7 +90,7 @@ def case() -> Case:
     for kind in (CommandKind.KILL, CommandKind.RESET, CommandKind.KILL):
         command = Command(command_id=f"c-{kind}", kind=kind, id="boss", by="m", reason="r", time=LOAD.start_ms)
         log.append(TOPICS.commands, "boss", command.to_json())
-    truth = work_out(log.of(TOPICS.actions), log.of(TOPICS.commands), TOPICS)
+    truth = truth_with_signals(log)
     for session, state in truth.states.items():
         log.append(CHANGELOG, session, orjson.dumps(state))
     for topic, wanted in ((TOPICS.interventions, truth.decisions), (TOPICS.detections, truth.detections)):
@@ -114,6 +127,10 @@ def detections(case: Case) -> verify.Check:
     return verify.check_detections(case.truth, case.log.of(TOPICS.detections))
 
 
+def signals(case: Case) -> verify.Check:
+    return verify.check_signals(case.truth, case.log.of(TOPICS.signals))
+
+
 def control(case: Case) -> verify.Check:
     return verify.check_control(case.truth, case.log.of(TOPICS.control))
 
@@ -127,6 +144,7 @@ CHECKS: dict[Checked, str] = {
     states: CHANGELOG,
     decisions: TOPICS.interventions,
     detections: TOPICS.detections,
+    signals: TOPICS.signals,
     control: TOPICS.control,
     dead_letters: TOPICS.dead_letter,
 }

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 SHIFTED = "of calls without ids, one result that is lost or out of order joins the next ones to the wrong calls"
 BY_ORDER = "which calls are of one turn is told by their order"
 
-NOT_YET: Mapping[str, str] = {
-}
+NOT_YET: Mapping[str, str] = {}
 """Families of runaways of which not every case is stopped in time, and why."""
 
 FALSE_ALARMS: Mapping[str, str] = {}

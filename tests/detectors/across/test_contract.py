@@ -1,0 +1,161 @@
+"""What holds for every pattern across sessions."""
+
+import importlib
+import pkgutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+import haltline.detectors.across
+from haltline.detectors.across import ACROSS
+from haltline.detectors.across.agent_baseline import ACTIONS, STEP_S
+from haltline.detectors.across.agent_budget import AgentBudget
+from haltline.detectors.across.base import MAX_EVIDENCE, Across
+from haltline.detectors.across.mission_budget import MissionBudget
+from haltline.detectors.across.shared_budget import SHARED
+from haltline.detectors.settings import annotations_of
+from haltline.detectors.strictness import direction_of
+from haltline.schemas.findings import Finding
+from haltline.schemas.signals import Signal, SignalKind
+from tests.detectors.across.signals import signal
+
+HERE = Path(__file__).parent
+MAX_STATE_BYTES = 128 * 1024
+"""Of one pattern and one scope; there are far fewer of these than of sessions."""
+LIMITS = {"calls": 50.0, "cost_usd": 3.0}
+SET = {AgentBudget: {"limits": LIMITS}, MissionBudget: {"limits": LIMITS}}
+"""Those that find nothing with their defaults."""
+
+every_pattern = pytest.mark.parametrize(
+    "pattern", [pytest.param(p(**SET.get(p, {})), id=p.id) for p in ACROSS]
+)  # fmt: skip
+thorough = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@st.composite
+def signals(draw: st.DrawFn) -> list[Signal]:
+    """A lively hour of a few sessions, in any order."""
+    made = []
+    for number in range(draw(st.integers(0, 60))):
+        session = f"s{draw(st.integers(0, 6))}"
+        target = f"table=t{draw(st.integers(0, 2))}"
+        made.append(
+            signal(
+                draw(st.integers(0, 3600)),
+                draw(st.sampled_from(list(SignalKind))),
+                session,
+                agent=f"a{draw(st.integers(0, 2))}",
+                signal_id=f"g{number}",
+                event_id=f"e{number}",
+                parent_session_id=draw(st.sampled_from([None, "s0", "s1", "s2"])),
+                target=target,
+                targets=[target],
+                amounts={ACTIONS: 32.0, STEP_S: draw(st.floats(0, 60)), "tool:bash": 32.0, "calls": 7.0, "count": 6.0},
+            )
+        )
+    return made
+
+
+def found(pattern: Across[Any], state: Any, heard: list[Signal]) -> list[Finding]:
+    return [f for one in heard if one.kind in pattern.hears and (f := pattern.observe(state, one)) is not None]
+
+
+def through_json(value: Any) -> Any:
+    return TypeAdapter(type(value)).validate_python(orjson.loads(orjson.dumps(value)))
+
+
+@every_pattern
+@given(heard=signals(), cut=st.integers(0, 60))
+@thorough
+def test_a_restart_in_the_middle_changes_nothing(pattern: Across[Any], heard: list[Signal], cut: int) -> None:
+    undisturbed = pattern.start()
+    expected = found(pattern, undisturbed, heard)
+    state = pattern.start()
+    before = found(pattern, state, heard[:cut])
+    state = through_json(state)
+    assert before + found(pattern, state, heard[cut:]) == expected
+    assert state == undisturbed
+
+
+@every_pattern
+@given(heard=signals())
+@thorough
+def test_evidence_ends_with_the_event_and_is_of_what_was_heard(pattern: Across[Any], heard: list[Signal]) -> None:
+    state = pattern.start()
+    for number, one in enumerate(heard):
+        for finding in found(pattern, state, [one]):
+            ids = [evidence.event_id for evidence in finding.evidence]
+            assert ids[-1] == one.event_id
+            assert set(ids) <= {s.event_id for s in heard[: number + 1]}
+            assert len(set(ids)) == len(ids) <= MAX_EVIDENCE
+            assert finding.detector == pattern.id
+
+
+@every_pattern
+@given(heard=signals(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
+@thorough
+def test_late_signals_never_raise(pattern: Across[Any], heard: list[Signal], late_ms: int) -> None:
+    state = pattern.start()
+    for one in heard:
+        found(pattern, state, [one, one.model_copy(update={"time": one.time - late_ms})])
+
+
+@every_pattern
+def test_the_state_stays_bounded(pattern: Across[Any]) -> None:
+    state = pattern.start()
+    kinds = sorted(pattern.hears)
+    for n in range(4_000):
+        amounts: dict[str, float] = {
+            ACTIONS: 32.0,
+            STEP_S: 1.0,
+            f"tool:{n}": 32.0,
+            f"effect:{n % 7}": 1.0,
+            **dict.fromkeys(SHARED, 1.0),
+        }
+        target = f"table={n:0200}"
+        one = signal(
+            n / 10,
+            kinds[n % len(kinds)],
+            f"session-{n:030}",
+            signal_id=f"g{n}",
+            parent_session_id=f"session-{n // 2:030}",
+            agent=f"agent-{n:030}",
+            target=target,
+            targets=[target],
+            amounts=amounts,
+        )
+        pattern.observe(state, one)
+    assert len(orjson.dumps(state)) <= MAX_STATE_BYTES
+
+
+@every_pattern
+def test_each_has_a_file_a_test_file_and_a_docstring_of_its_own(pattern: Across[Any]) -> None:
+    module = sys.modules[type(pattern).__module__]
+    assert module.__name__ == f"haltline.detectors.across.{pattern.id}"
+    assert (HERE / f"test_{pattern.id}.py").exists()
+    doc = module.__doc__ or ""
+    places = [doc.find(f"\n{heading}: ") for heading in ("Fires", "Quiet", "Misses")]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+@every_pattern
+def test_every_setting_says_which_way_it_is_stricter(pattern: Across[Any]) -> None:
+    assert [name for name, said in annotations_of(type(pattern)).items() if direction_of(said) is None] == []
+
+
+def test_every_pattern_that_exists_is_listed() -> None:
+    modules = pkgutil.iter_modules(haltline.detectors.across.__path__, "haltline.detectors.across.")
+    with_id = {
+        member
+        for module in modules
+        for member in vars(importlib.import_module(module.name)).values()
+        if isinstance(member, type) and issubclass(member, Across) and "id" in vars(member)
+    }
+    assert with_id == set(ACROSS)

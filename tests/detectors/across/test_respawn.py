@@ -1,0 +1,56 @@
+import pytest
+
+from haltline.detectors.across.respawn import Respawn
+from haltline.schemas.signals import Signal, SignalKind
+from tests.detectors.across.signals import signal, told
+
+
+def begins(seconds: float, session: str) -> Signal:
+    return signal(seconds, SignalKind.STARTED, session)
+
+
+def killed(seconds: float, session: str) -> Signal:
+    return signal(seconds, SignalKind.KILLED, session)
+
+
+def released(seconds: float, session: str) -> Signal:
+    return signal(seconds, SignalKind.RELEASED, session)
+
+
+ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(30, "b"), begins(40, "c")]
+
+
+@pytest.mark.parametrize(
+    ("signals", "findings"),
+    [
+        pytest.param(
+            [begins(0, "a"), killed(10, "a"), begins(20, "b")], [], id="a new session after a kill is none yet"
+        ),
+        pytest.param(
+            [*ONE_AFTER_THE_OTHER, killed(50, "c")],
+            [("b@30 killed", "respawned", "high"), ("c@50 killed", "respawned", "critical")],
+            id="killed, begun anew, killed, begun anew, killed",
+        ),
+        pytest.param(
+            [begins(0, "a"), begins(0, "b"), killed(10, "a"), killed(11, "b")], [], id="two that ran beside each other"
+        ),
+        pytest.param(
+            [begins(0, "a"), killed(10, "a"), released(15, "a"), begins(20, "b"), killed(30, "b")],
+            [],
+            id="what an operator released does not count",
+        ),
+        pytest.param(
+            [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(3611, "b")], [], id="more than an hour between"
+        ),
+        pytest.param(
+            [killed(30, "b"), begins(20, "b"), killed(10, "a")],
+            [],
+            id="the first kill is heard of last: told next time",
+        ),
+        pytest.param(
+            [killed(10, "a"), killed(30, "b")], [], id="nothing is known of how the second began: it gets the doubt"
+        ),
+    ],
+)
+def test_sessions_one_after_the_other(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
+    assert told(Respawn(), *signals) == findings
