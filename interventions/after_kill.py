@@ -3,7 +3,8 @@
 Fires: `activity_after_kill` (critical) on each act that began more than the grace time after the kill, when it is
     begun and again when it is reported as done.
 Quiet: what had begun before and now ends; what the agent's side refused; model turns.
-Misses: acts that nobody publishes; acts of a session that goes on under another id, or of a descendant.
+Misses: acts that nobody publishes. What another session does is seen where signals are: one that a killed session has
+    started is killed with it, and one of a killed agent is an incident too (`haltline.streams.across`).
 """
 
 from typing import Final
