@@ -276,9 +276,9 @@ class Controller:
         )
 
     def _is_news(self, standing: Standing, history: History, event: ActionEvent, chosen: Chosen) -> bool:
-        """A refusal is always said; a hint is not repeated within the cooldown unless it grows harder."""
+        """Refusals and changed arguments always are; a hint, within the cooldown, only when it grows harder."""
         meant = chosen.meant  # a shadow rule says the same things as an enforced one
-        if meant >= Level.PAUSE:
+        if meant >= Level.PAUSE or self._payloads.changes(event, chosen) is not None:
             return True
         if not self._chooser.has_hints_left(history, meant):
             return False

@@ -69,11 +69,10 @@ class Payloads:
             fields["message"] = f"{message}\n{reinforce.text_of(again)}".strip()[:MAX_MESSAGE_CHARS]
         elif level is Level.THROTTLE:
             fields["limits"], fields["throttling"] = throttle.throttle(history, finding, said.throttle)
-        if Level.NUDGE <= level <= Level.THROTTLE and said.modifications:
-            changes = modify.modified(event, finding.detector, said.modifications)
-            if changes is not None:
-                fields["arguments"] = changes.put
-                fields["without_arguments"] = changes.remove or None
+        changes = self.changes(event, chosen)
+        if changes is not None:
+            fields["arguments"] = changes.put
+            fields["without_arguments"] = changes.remove or None
         if level >= Level.PAUSE:
             fields |= about_refusal(history, event, context, said.prices)
         if level >= Level.THROTTLE:
@@ -96,6 +95,13 @@ class Payloads:
                 throttle=said.throttle,
             )
         return fields
+
+    def changes(self, event: ActionEvent, chosen: Chosen) -> modify.Changes | None:
+        """What is changed in the arguments of the call: below a refusal, and not in shadow."""
+        said = self._settings.modifications
+        if not said or not Level.NUDGE <= chosen.level <= Level.THROTTLE:
+            return None
+        return modify.modified(event, chosen.finding.detector, said)
 
     def handled(self, decision: Decision, finding: Finding, failed: Callable[[str, BaseException], None]) -> Decision:
         """The decision with what another package's intervention adds to it."""

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
 from haltline.interventions.agent.calls import Call
+from haltline.interventions.agent.changes import Changes, changes_for
 from haltline.interventions.agent.enforcer import Advice
 
 Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
@@ -42,6 +43,11 @@ class Action:
     def call_id(self) -> str:
         """Joins the proposal with what came of it."""
         return self.call.call_id
+
+    @property
+    def changes(self) -> Changes:
+        """How the arguments must differ from those that were proposed; the functions of `tool` do it by themselves."""
+        return changes_for(self.call_id, self.advice)
 
     def result(self, value: Any) -> None:
         """Tell what came back: its digest, size and beginning are published."""

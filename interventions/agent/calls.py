@@ -136,6 +136,11 @@ class Signature:
         names = list(self._signature.parameters)
         self._drop = names[0] if names and names[0] in {"self", "cls"} else None
 
+    @property
+    def plain(self) -> inspect.Signature:
+        """As Python has it."""
+        return self._signature
+
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so."""
         try:

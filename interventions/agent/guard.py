@@ -17,7 +17,7 @@ from haltline.interventions.agent.calls import Call, Targets, checked, describe_
 from haltline.interventions.agent.enforcer import Advice, Cause, Enforcer
 from haltline.interventions.agent.link import Link
 from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PENDING, awaits_approval
-from haltline.interventions.agent.redaction import redact_text
+from haltline.interventions.agent.redaction import without_secrets
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.reporter import Reporter, now_ms
 from haltline.interventions.agent.settings import CallMode, GuardOptions, GuardSettings
@@ -26,7 +26,8 @@ from haltline.interventions.agent.ways import decider_of, link_of
 from haltline.interventions.parameters import parameters
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Decision
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Task, Usage
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
+from haltline.schemas.payloads import Checkpoint
 from haltline.schemas.policy import Policy
 
 P = ParamSpec("P")
@@ -148,12 +149,7 @@ class Guard:
         return self._action(name, args or {}, targets, *checked(name, effect, mode))
 
     def check(self) -> None:
-        """For long work outside of tools, between two steps.
-
-        Raises:
-            Refused: the session must not go on.
-
-        """
+        """For long work outside of tools, between two steps. Raises Refused when the session must not go on."""
         self.start()
         if not self._enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
             wait(self._enforcer.when_loaded(), left_s)
@@ -165,6 +161,11 @@ class Guard:
         """Tell of one turn of the model: what it used (increments), and what it said."""
         self.start()
         self._tell(Kind.MODEL_TURN, usage=usage, **(describe_output(output, self.settings) if output else {}))
+
+    def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:
+        """Tell that a state was kept under this id: a rollback names it in `Refused.decision.checkpoint`."""
+        self.start()
+        self._tell(Kind.HEARTBEAT, checkpoint=Checkpoint(id=checkpoint_id, safe=safe))
 
     def start(self) -> None:
         """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""
@@ -182,7 +183,7 @@ class Guard:
         except Exception:  # no thread to be had, the interpreter ends: calls follow the fail policy
             log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
-            self._tell(Kind.SESSION_STARTED, task=_without_secrets(self.settings.task))
+            self._tell(Kind.SESSION_STARTED, task=without_secrets(self.settings.task))
 
     def close(self) -> None:
         """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""
@@ -394,7 +395,3 @@ class Guard:
         if self._started_s is None:
             return 0.0
         return max(0.0, self._started_s + self.settings.start_budget_s - time.monotonic())
-
-
-def _without_secrets(task: Task | None) -> Task | None:
-    return None if task is None else task.model_copy(update={"goal": redact_text(task.goal)})

@@ -7,6 +7,8 @@ has neither a telling name nor a known form is not found; leave such arguments o
 import re
 from typing import Any
 
+from haltline.schemas.events import Task
+
 _MAX_DEPTH = 64
 
 _KEY = re.compile(
@@ -99,3 +101,8 @@ def _redact_named(name: str, value: Any, depth: int) -> Any:
     if kind == "token" and isinstance(value, int | float):
         return value  # max_tokens, token_count: numbers of tokens, not tokens
     return f"[redacted:{kind}]"
+
+
+def without_secrets(task: Task | None) -> Task | None:
+    """The task, its goal without secrets."""
+    return None if task is None else task.model_copy(update={"goal": redact_text(task.goal)})

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from haltline.interventions.agent.action import Action
 from haltline.interventions.agent.calls import Signature
+from haltline.interventions.agent.changes import applied
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,7 +32,11 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
         @functools.wraps(function)
         async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
             async with enter(signature.arguments(args, kwargs)) as action:
-                value = await function(*args, **kwargs)
+                if action.changes:
+                    bound = applied(signature.plain, args, kwargs, action.changes)
+                    value = await function(*bound.args, **bound.kwargs)
+                else:
+                    value = await function(*args, **kwargs)
                 action.result(value)
                 return value
 
@@ -40,7 +45,11 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with enter(signature.arguments(args, kwargs)) as action:
-            value = function(*args, **kwargs)
+            if action.changes:
+                bound = applied(signature.plain, args, kwargs, action.changes)
+                value = function(*bound.args, **bound.kwargs)
+            else:
+                value = function(*args, **kwargs)
             action.result(value)
             return value
 

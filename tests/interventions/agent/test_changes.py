@@ -1,0 +1,126 @@
+"""Changed arguments, from the policy to the function that is called; and checkpoints."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from haltline.interventions.agent import Guard, Refused
+from haltline.schemas.decisions import Level
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Policy
+
+
+def policy(decision: str = "nudge", **modification: Any) -> Policy:
+    """Exports of more than 100 rows are answered by changed arguments."""
+    wire = {"id": "large", "condition": "args.limit > 100", "on_fail": {"decision": decision}}
+    return Policy.model_validate(
+        {
+            "rules": {"repetition": {"enabled": False}},
+            "interventions": {
+                "acgp": [{"tripwires": [wire]}],
+                "modifications": [{"action": "export", "rules": ["acgp"], **modification}],
+            },
+        }
+    )
+
+
+CAPPED: dict[str, Any] = {"cap": {"limit": 100}, "put": {"dry_run": True}}
+
+
+def test_a_function_is_called_with_what_the_decision_puts_in_place() -> None:
+    seen: list[tuple[int, bool]] = []
+    guard = Guard(mode="local", policy=policy(**CAPPED))
+
+    @guard.tool
+    def export(limit: int, *, dry_run: bool = False) -> str:
+        seen.append((limit, dry_run))
+        return "the same"
+
+    for limit in (5000, 7, 6000):  # each time: it is no hint that a cooldown holds back
+        export(limit)
+    assert seen == [(100, True), (7, False), (100, True)]
+
+
+def test_a_coroutine_function_too() -> None:
+    seen: list[int] = []
+    guard = Guard(mode="local", policy=policy(**CAPPED))
+
+    @guard.tool
+    async def export(limit: int, **more: Any) -> str:
+        seen.append(limit)
+        assert more in ({}, {"dry_run": True})
+        return "the same"
+
+    async def run() -> None:
+        await export(limit=5000)
+
+    asyncio.run(run())
+    assert seen == [100]
+
+
+def test_a_block_shows_what_to_change() -> None:
+    guard = Guard(mode="local", policy=policy(remove=["overwrite"], **CAPPED))
+    args = {"limit": 5000, "overwrite": True}
+    with guard.action("export", args=args) as action:
+        assert action.changes.of(args) == {"limit": 100, "dry_run": True}
+    with guard.action("export", args={"limit": 5}) as action:
+        assert not action.changes
+
+
+@pytest.mark.parametrize(
+    ("modification", "why"),
+    [
+        pytest.param({"put": {"dry_run": True}}, "dry_run is none of the function's", id="it has no such argument"),
+        pytest.param({"remove": ["limit"]}, "limit cannot be left out", id="it cannot do without"),
+    ],
+)
+def test_a_function_that_cannot_be_called_so_is_not_called_at_all(modification: dict[str, Any], why: str) -> None:
+    calls = 0
+    guard = Guard(mode="local", policy=policy(**modification))
+
+    @guard.tool
+    def export(limit: int) -> str:
+        nonlocal calls
+        calls += 1
+        return "the same"
+
+    with pytest.raises(Refused, match=f"arguments_not_changed: .*{why}"):
+        export(5000)
+    assert calls == 0
+    export(50)
+    assert calls == 1
+
+
+@pytest.mark.parametrize("decision", ["escalate", "block"])
+def test_a_refusal_is_stronger_than_changed_arguments(decision: str) -> None:
+    guard = Guard(mode="local", policy=policy(decision, **CAPPED))
+
+    @guard.tool
+    def export(limit: int, *, dry_run: bool = False) -> str:
+        return "done"
+
+    with pytest.raises(Refused):
+        export(5000)
+
+
+def test_a_rollback_names_the_checkpoint_that_the_agents_side_told_of() -> None:
+    levels = {severity.value: "ROLLBACK" for severity in Severity}
+    rules = {"destructive_repeat": {"levels": levels}}
+    guard = Guard(mode="local", policy=Policy.model_validate({"rules": rules}))
+    guard.checkpoint("before the deletes")
+
+    @guard.tool
+    def delete_asset(asset_id: str) -> str:
+        return "done"
+
+    delete_asset("fact_sales")
+    with pytest.raises(Refused) as refused:
+        delete_asset("fact_sales")
+    decision = refused.value.decision
+    assert decision is not None
+    assert decision.level is Level.ROLLBACK
+    assert decision.rollback is not None
+    # In this process there is no log with offsets, and all of it happened within a moment: none is surely from before.
+    assert decision.rollback.recovery_needed
+    assert "before the deletes: may have been taken after the issue began" in decision.rollback.why
