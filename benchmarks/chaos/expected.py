@@ -15,7 +15,7 @@ from haltline.schemas.control import Command, ControlRecord, control_key
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision, Mode, ScopeKind
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.policy import Operations, Policy, Rule
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
@@ -54,14 +54,20 @@ class Truth:
     dead: dict[Place, BadRecord] = field(default_factory=dict)
 
 
-# Between topics there is no order, so what is seen across sessions must not kill them: it is only recorded.
-POLICY = Policy(name="chaos", rules={pattern.id: Rule(mode=Mode.SHADOW) for pattern in ACROSS})
+# Between topics there is no order, so what is seen across sessions must not kill them: it is only recorded. Nobody
+# acknowledges kills here; to say them again by the worker's clock would be no function of the log.
+POLICY = Policy(
+    name="chaos",
+    operations=Operations(kill_ack_s=3600),
+    rules={pattern.id: Rule(mode=Mode.SHADOW) for pattern in ACROSS},
+)
 
 
 def document(folder: Path) -> Path:
     """The policy of a chaos run as a file for `--policy`."""
     file = folder / "chaos-policy.yaml"
-    file.write_text(yaml.safe_dump({"name": POLICY.name, "rules": {name: {"mode": "shadow"} for name in POLICY.rules}}))
+    rules = {name: {"mode": "shadow"} for name in POLICY.rules}
+    file.write_text(yaml.safe_dump({"name": POLICY.name, "operations": {"kill_ack_s": 3600}, "rules": rules}))
     return file
 
 
