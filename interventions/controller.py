@@ -80,6 +80,27 @@ class DeclaredBatch:
 
 
 @dataclass
+class Probation:
+    """What a session is held to since it was released."""
+
+    left: int
+    """For so many more of its actions."""
+    by: str
+    reason: str
+    since_ms: int
+    """Time of the operator's command."""
+    decision_id: str
+
+
+@dataclass
+class Asked:
+    """What one operator asks for, and it takes two."""
+
+    by: str
+    time_ms: int
+
+
+@dataclass
 class Standing:
     """What holds for one session. Plain JSON values: part of the session's state."""
 
@@ -95,6 +116,11 @@ class Standing:
     """What was said, and whether it helped; None: there was nothing to say yet."""
     approvals: dict[str, Ticket] = field(default_factory=dict)
     """By a call's canonical parameters: the request to let it pass; see `interventions.approvals`."""
+    probation: Probation | None = None
+    trips: int = 0
+    """Kills on probation, since it last came through one."""
+    release_asked: Asked | None = None
+    """A reset within the lockout."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> Batch | None:
         """The declared batch that covers this action on all of these targets now; the largest of several."""

@@ -1,7 +1,8 @@
 """What operators, the agent's side and the clock do to one session: pure, one thing at a time."""
 
-from haltline.interventions import approvals, proof
+from haltline.interventions import approvals, probation, proof
 from haltline.interventions.controller import Standing
+from haltline.interventions.probation import Released
 from haltline.interventions.said import NOTHING, Said, Who
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.policy import Policy
@@ -20,6 +21,10 @@ class Desk:
         if command.kind in _ANSWERS:
             return approvals.on_command(standing, who, command, self._policy)
         return NOTHING
+
+    def reset(self, standing: Standing, who: Who, command: Command) -> Released:
+        """An operator's reset."""
+        return probation.reset(standing, who, command, self._policy)
 
     @staticmethod
     def due_ms(standing: Standing) -> int:

@@ -4,17 +4,13 @@ The worker, replay, backtest, the agent's local mode and every test run this sam
 is the event's own time: no I/O, no wall clock, no randomness, no globals.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from collections.abc import Sequence
 
-from haltline.detectors import build, catalogue
+from haltline.detectors import catalogue
 from haltline.detectors.act import Act, Calls
-from haltline.detectors.base import Detector
 from haltline.detectors.classify import Classifier
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
-from haltline.interventions import approvals, rollback
+from haltline.interventions import approvals, probation, rollback
 from haltline.interventions.after_kill import activity_after_kill
 from haltline.interventions.context import Context, note_of
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
@@ -30,25 +26,13 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import Signal, SignalKind
 from haltline.streams.across import AcrossCore, ScopeOutcome, ScopeState
 from haltline.streams.place import Failure, Place, Position
-from haltline.streams.rules import Rules
 from haltline.streams.session_state import MAX_SEEN, Outcome, SessionState, is_first, is_new
 from haltline.streams.signals import origin_of, origin_of_command, stood_in
+from haltline.streams.watches import Watch, Watches, on_probation
 
 __all__ = ["MAX_SEEN", "Core", "Failure", "Outcome", "Place", "Position", "SessionState"]
 
 _NOWHERE = Position("", 0, 0)
-_CACHED_WATCHES = 1024
-"""Sets of overrides that hold together, of which the detectors are kept built."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Watch:
-    """The detectors and rules that hold for a session."""
-
-    by_kind: Mapping[Kind, tuple[Detector[Any], ...]]
-    rules: Mapping[str, Rule]
-    recalled: bool
-    """Some of them ask whether a call was made before."""
 
 
 class Core:
@@ -69,15 +53,10 @@ class Core:
         )
         self._examines = self._controller.examines
         self._desk = Desk(self.policy)
-        self._plugins = plugins
-        self._known = catalogue(self.policy, plugins)
-        self._rules = Rules(self.policy, self._known)
-        self._default = self._watch(())
-        for number, override in enumerate(self.policy.overrides):
-            if not override.rules.keys().isdisjoint(plugins.ids):
-                self._watch((number,))  # what starts only under an override is tried now, not at an event
-        self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
-        self._across = AcrossCore(self.policy, self._rules, self._known)
+        known = catalogue(self.policy, plugins)
+        self._watches = Watches(self.policy, known, plugins)
+        self._strict = on_probation(self.policy, known, plugins)
+        self._across = AcrossCore(self.policy, self._watches.rules, known)
         self._signaller = self._across.signaller
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
@@ -98,9 +77,10 @@ class Core:
             state.root_session_id = stood_in(event)
         state.ended = event.kind is Kind.SESSION_ENDED
 
-        watch = self._watch_at(event, state.clock_ms) if self.policy.overrides else self._default
-        act = self._act(state, event, at or _NOWHERE, watch)
         standing = state.standing
+        watches = self._watches if standing.probation is None else self._strict
+        watch = watches.at(event, state.clock_ms)
+        act = self._act(state, event, at or _NOWHERE, watch)
         was_killed = standing.killed
         findings: Sequence[Finding] = ()
         failures: list[Failure] = []
@@ -112,7 +92,8 @@ class Core:
         state.calls.note(act)
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
-        if not (findings or failures or was_killed or event.await_verdict or standing.approvals or self._examines):
+        asked = standing.approvals or standing.probation or event.await_verdict or self._examines
+        if not (findings or failures or was_killed or asked):
             return Outcome(state, signals=signals)
         decision = self._controller.decide(
             standing,
@@ -122,7 +103,7 @@ class Core:
             lambda: _near(watch, state, event.kind),
             context=Context(state, act, lambda name, error: failures.append(Failure(name, error))),
         )
-        decision = approvals.on_event(standing, event, decision, self.policy, lambda: act.effect)
+        decision, passed = self._held_to(standing, act, decision, was_killed is None)
         killed = standing.killed
         state.due_ms = self._desk.due_ms(standing)
         if decision is not None and was_killed is None:
@@ -136,6 +117,7 @@ class Core:
             control=control_record(state.session_id, state.agent_id, killed)
             if killed is not None and was_killed is None
             else None,
+            released=passed,
             failures=tuple(failures),
         )
 
@@ -157,11 +139,15 @@ class Core:
             signals = tuple(self._signaller.decided(origin, decision, killed=True))
             return Outcome(state, decision=decision, control=control, signals=signals)
         if command.kind is CommandKind.RESET:
-            # Anew, but what was already taken in stays taken in.
             was_killed = standing.killed is not None
-            state.calls, state.detectors, state.standing, state.due_ms = Calls(), {}, Standing(), 0
-            signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED)) if was_killed else ()
-            return Outcome(state, released=True, signals=signals)
+            reset = self._desk.reset(standing, _who(state), command)
+            if reset.standing is not None:
+                # Anew, but what was already taken in stays taken in.
+                state.calls, state.detectors, state.standing = Calls(), {}, reset.standing
+            outcome = self._outcome(state, reset.said)
+            if was_killed and state.standing.killed is None:
+                outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
+            return outcome
         if command.kind is CommandKind.BATCH and command.batch is not None:
             self._controller.declare(standing, command.batch)
             return Outcome(state)
@@ -230,7 +216,20 @@ class Core:
         """Whether the state of an agent, target, tree, mission or the fleet is kept when it is idle."""
         return AcrossCore.outlives(state)
 
-    def _act(self, state: SessionState, event: ActionEvent, at: Place, watch: _Watch) -> Act:
+    def _held_to(
+        self, standing: Standing, act: Act, decision: Decision | None, lived: bool
+    ) -> tuple[Decision | None, bool]:
+        """What probation and approvals make of a decision, and whether a probation is over."""
+        passed = False
+        if standing.probation is not None:
+            killed = lived and standing.killed is not None
+            acts = act.is_attempt and not act.refused
+            decision, passed = probation.on_event(
+                standing, decision, self.policy, time_ms=act.time_ms, acts=acts, newly_killed=killed
+            )
+        return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
+
+    def _act(self, state: SessionState, event: ActionEvent, at: Place, watch: Watch) -> Act:
         calls = state.calls
         phase, call = calls.phase(event)
         act = Act(
@@ -257,7 +256,7 @@ class Core:
         finding = activity_after_kill(kill, act.event, begun_ms, act.evidence, grace_s=grace_s)
         return () if finding is None else (finding,)
 
-    def _detection(self, event: ActionEvent, finding: Finding, watch: _Watch, decision: Decision | None) -> Detection:
+    def _detection(self, event: ActionEvent, finding: Finding, watch: Watch, decision: Decision | None) -> Detection:
         led_to = decision.decision_id if decision is not None and decision.detector == finding.detector else None
         return Detection(
             detection_id=digest("detection", finding.detector, finding.code, event.session_id, event.event_id),
@@ -270,18 +269,6 @@ class Core:
             decision_id=led_to,
             policy=self.policy.name,
             policy_version=self.policy.version,
-        )
-
-    def _watch_at(self, event: ActionEvent, time_ms: int) -> _Watch:
-        return self._watch_of(self._rules.overrides(event.agent_id, event.session_id, time_ms))
-
-    def _watch(self, overrides: tuple[int, ...]) -> _Watch:
-        rules = self._rules.under(overrides)
-        detectors = build(rules, self._known, self._plugins)
-        return _Watch(
-            by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
-            rules=rules,
-            recalled=any(d.recalls for d in detectors),
         )
 
 
@@ -303,7 +290,7 @@ def _note(state: SessionState, act: Act) -> None:
         )
 
 
-def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[Sequence[Finding], list[Failure]]:
+def _observe(watch: Watch, state: SessionState, act: Act) -> tuple[Sequence[Finding], list[Failure]]:
     findings: list[Finding] = []
     failures: list[Failure] = []
     memories = state.detectors
@@ -324,7 +311,7 @@ def _observe(watch: _Watch, state: SessionState, act: Act) -> tuple[Sequence[Fin
     return findings, failures
 
 
-def _near(watch: _Watch, state: SessionState, kind: Kind) -> dict[str, float]:
+def _near(watch: Watch, state: SessionState, kind: Kind) -> dict[str, float]:
     """How close each rule is, for a decision's record; what is far from anything is left out."""
     near = {d.id: round(d.near(state.detectors[d.id]), 3) for d in watch.by_kind[kind] if d.id in state.detectors}
     return {name: value for name, value in near.items() if value > 0}

@@ -14,10 +14,12 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicPartition
 from pydantic import ValidationError
 
+from haltline.interventions.probation import CLOSED
 from haltline.schemas import wire
-from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, control_key
+from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, control_key
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
+from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
 from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.produce import produce_confirmed
@@ -108,15 +110,50 @@ class Operator:
         command = make_command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
 
         def done(record: ControlRecord | None) -> bool:
-            return record is not None and (not until_stopped or record.stopped_at is not None)
+            if record is None or record.state is not ControlState.KILLED:
+                return False
+            return not until_stopped or record.stopped_at is not None
 
         return self._act(command, done)
 
-    def reset(self, scope: ScopeKind, scope_id: str, *, by: str, reason: str) -> Answer:
-        """Releases what was killed. Answered when no entry stands in the `control` topic any more."""
-        return self._act(
-            make_command(CommandKind.RESET, scope, scope_id, by=by, reason=reason), lambda record: record is None
+    def reset(
+        self,
+        scope: ScopeKind,
+        scope_id: str,
+        *,
+        by: str,
+        reason: str,
+        probation_actions: int | None = None,
+        force: bool = False,
+    ) -> Answer:
+        """Releases what was killed; a session goes on probation, as the policy says or for so many actions.
+
+        Answered when what stands in the `control` topic kills no more, or says that the session is closed. Within the
+        lockout of a session that was killed on probation it is refused (NotAllowed) without `force`, and with it takes
+        two different operators: the first one's Answer is not answered.
+        """
+        command = make_command(
+            CommandKind.RESET,
+            scope,
+            scope_id,
+            by=by,
+            reason=reason,
+            probation_actions=probation_actions,
+            force=force or None,
         )
+        if not force:
+            self._require_unlocked(command)
+        return self._act(command, lambda record: record is None or not _holds(record))
+
+    def _require_unlocked(self, command: Command) -> None:
+        key = control_key(command.scope, command.id)
+        record = next((standing for standing in self.standing() if standing.key == key), None)
+        if record is not None and record.locked_until is not None and command.time < record.locked_until:
+            until, now = rfc3339(record.locked_until), rfc3339(command.time)
+            raise NotAllowed(
+                f"reset of {command.id}: it was killed on probation; wanted a time after {until}, came {now}. "
+                "Two different operators can do it sooner, each with --force"
+            )
 
     def declare_batch(
         self,
@@ -297,6 +334,11 @@ def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:
         else:
             standing[key] = record
     return standing
+
+
+def _holds(record: ControlRecord) -> bool:
+    """Whether the entry still keeps what was killed from being released."""
+    return record.state is not ControlState.PROBATION and record.code != CLOSED
 
 
 def _record(value: bytes | None) -> ControlRecord | None:

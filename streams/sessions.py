@@ -231,7 +231,11 @@ class SessionPipeline:
             return self._core.outlives(state)
         now_ms = self._now_ms()
         standing = state.standing
-        return standing.killed is not None or state.due_ms > 0 or any(b.expires_ms > now_ms for b in standing.batches)
+        if standing.killed is not None or state.due_ms or any(b.expires_ms > now_ms for b in standing.batches):
+            return True
+        if standing.probation is not None:  # goes with the session
+            self._release(ScopeKind.SESSION, state.session_id)
+        return False
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from haltline.schemas.control import ControlRecord
+from haltline.interventions.probation import CLOSED
+from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
@@ -66,7 +67,8 @@ def kill(
         scope, _id(scope, scope_id), by=by, reason=reason, until_stopped=until_stopped
     )
     if answer.answered and answer.after is not None:
-        again = "was killed already" if answer.before is not None else "is killed"
+        before = answer.before
+        again = "was killed already" if before is not None and before.state is ControlState.KILLED else "is killed"
         _conclude(answer, f"{_named(answer)} {again}: {_story(answer.after)}", as_json=as_json)
     else:
         what = "that it stopped" if until_stopped else "from a worker"
@@ -79,27 +81,42 @@ def reset(
     reason: Reason,
     scope_id: ScopeId = "",
     scope: Scope = ScopeKind.SESSION,
+    probation: Annotated[
+        int | None, typer.Option(help="For how many actions; left out: as the policy says.", min=0, max=10_000)
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Within the lockout; takes two different operators, one after the other.")
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
     timeout: Timeout = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Release what was killed; a session begins anew. Refused without a reason.
+    """Release what was killed; a session begins anew, on probation. Refused without a reason.
 
-    Doing it twice does no harm. Exit 1 when no worker answers in time: the command is kept.
+    On probation, for some actions, limits are lower and a refusal is a kill; after such a kill a reset is refused
+    until the lockout is over. Doing it twice does no harm. Exit 1 when no worker answers in time: the command is kept.
 
     Example: haltline reset session-42 --by ada --reason 'task corrected: report instead of deleting'
     """
     answer = _operator(bootstrap, prefix, client_config, timeout).reset(
-        scope, _id(scope, scope_id), by=by, reason=reason
+        scope, _id(scope, scope_id), by=by, reason=reason, probation_actions=probation, force=force
     )
-    if not answer.answered:
+    if not answer.answered and force:
+        _conclude(answer, f"{_named(answer)}: wanted a second operator's reset --force, or a worker", as_json=as_json)
+    elif answer.after is not None and answer.after.code == CLOSED:
+        _conclude(answer, f"{_named(answer)} stays closed: the policy asks for a new session", as_json=as_json)
+    elif not answer.answered:
         _conclude(answer, f"{_named(answer)}: wanted an answer from a worker", as_json=as_json)
-    elif answer.before is None:
+    elif answer.before is None or answer.before.state is ControlState.PROBATION:
         _conclude(answer, f"{_named(answer)} was not killed; what was counted is forgotten", as_json=as_json)
     else:
-        _conclude(answer, f"{_named(answer)} is released. It was killed: {_story(answer.before)}", as_json=as_json)
+        on = answer.after.actions_left if answer.after is not None else None
+        held = f", on probation for {on} actions" if on else ""
+        _conclude(
+            answer, f"{_named(answer)} is released{held}. It was killed: {_story(answer.before)}", as_json=as_json
+        )
 
 
 def batch(
@@ -199,8 +216,13 @@ def acknowledged(record: ControlRecord) -> str:
     """Whether the agent's side has said that it stopped, and how fast that was."""
     if record.scope is not ScopeKind.SESSION:
         return "-"  # each session of the scope acknowledges for itself
+    if record.state is ControlState.PROBATION:
+        return f"released, for {record.actions_left} actions on probation"
+    if record.state is not ControlState.KILLED:
+        return "-"
     if record.stopped_at is None:
-        return "not acknowledged by an agent yet"
+        times = f", though sent {record.issued} times" if record.issued else ""
+        return f"NEVER acknowledged{times}" if record.escalated_at else f"not acknowledged by an agent yet{times}"
     took = f" {record.time_to_stop_ms} ms after the decision" if record.time_to_stop_ms is not None else ""
     return f"the agent stopped{took}"
 

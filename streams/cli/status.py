@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from haltline.schemas.control import ControlRecord
+from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.cli.command import acknowledged
@@ -43,7 +43,7 @@ def status(
 ) -> None:
     """Show what is killed now, by whom and why, and how far the workers are behind.
 
-    With SESSION: exit 1 when something holds for it (itself, not its agent or tools), else 0.
+    With SESSION: exit 1 when something stops it (itself, not its agent or tools), else 0.
 
     Example: haltline status
 
@@ -57,7 +57,8 @@ def status(
             print_json({"control": standing})
         else:
             _print_standing(standing, none=f"nothing holds for session {session}")
-        raise typer.Exit(Exit.NO if standing else Exit.OK)
+        stopped = [record for record in standing if record.state is not ControlState.PROBATION]
+        raise typer.Exit(Exit.NO if stopped else Exit.OK)
     lag = operator.lag()
     if as_json:
         print_json({"control": standing, "lag": [asdict(partition) for partition in lag], "group": group})

@@ -164,8 +164,10 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
 
     released = haltline("reset", "person", *BY_ADA, *here)
     assert released.exit_code == Exit.OK
-    assert released.stdout.startswith("session person is released. It was killed: loops")
-    assert haltline("status", "person", *here).stdout == "nothing holds for session person\n"
+    assert released.stdout.startswith("session person is released, on probation for 20 actions. It was killed: loops")
+    on_probation = haltline("status", "person", *here)
+    assert (on_probation.exit_code, "for 20 actions on probation" in on_probation.stdout) == (Exit.OK, True)
+    assert haltline("status", "nobody", *here).stdout == "nothing holds for session nobody\n"
 
 
 def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
@@ -182,7 +184,7 @@ def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
     assert {lag["topic"] for lag in whole["lag"]} == set(TOPICS.session_sources)
 
     released = orjson.loads(haltline("reset", "script", *BY_ADA, *here).stdout)
-    assert (released["before"]["id"], released["after"]) == ("script", None)
+    assert (released["before"]["id"], released["after"]["state"]) == ("script", "probation")
 
 
 def test_the_operators_name_can_come_from_the_environment(bootstrap: str) -> None:

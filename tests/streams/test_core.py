@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
+from haltline.schemas.control import Batch, Command, CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Severity
@@ -151,7 +151,8 @@ def test_after_the_kill_every_call_is_refused_until_an_operator_resets() -> None
     assert refusal is not None
     assert (refusal.level, refusal.code) == (Level.KILL, "session_killed_loop_guard")
     followed = session.command(CommandKind.RESET, 30)
-    assert followed.released
+    assert followed.control is not None
+    assert followed.control.state is ControlState.PROBATION
     assert session.deletes(40) == [ALLOWED]
 
 

@@ -77,10 +77,18 @@ def test_a_second_kill_finds_the_first_and_leaves_it(operator: Operator) -> None
 def test_a_reset_releases_and_a_second_one_does_no_harm(operator: Operator) -> None:
     killed = operator.kill(SESSION, "reset-1", by="ada", reason="loops")
     released = operator.reset(SESSION, "reset-1", by="ada", reason="task corrected")
-    assert (released.answered, released.before, released.after) == (True, killed.after, None)
-    assert "reset-1" not in {record.id for record in operator.standing()}
+    assert (released.answered, released.before) == (True, killed.after)
+    assert released.after is not None
+    assert (released.after.state, released.after.actions_left) == (ControlState.PROBATION, 20)
     again = operator.reset(SESSION, "reset-1", by="ada", reason="task corrected")
-    assert (again.answered, again.before) == (True, None)
+    assert (again.answered, again.before) == (True, released.after)
+
+
+def test_a_reset_without_probation_leaves_nothing_standing(operator: Operator) -> None:
+    operator.kill(SESSION, "reset-3", by="ada", reason="loops")
+    released = operator.reset(SESSION, "reset-3", by="ada", reason="was a test", probation_actions=0)
+    assert (released.answered, released.after) == (True, None)
+    assert "reset-3" not in {record.id for record in operator.standing()}
 
 
 def test_a_session_that_was_released_can_be_killed_again(operator: Operator) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, Feedback, Stage
+from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, Feedback, Stage
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Detection, Finding
@@ -227,7 +227,8 @@ def operator(kind: CommandKind, scope: ScopeKind = ScopeKind.SESSION, scope_id: 
 def test_a_reset_removes_the_control_entry_and_the_counts() -> None:
     bench = killed_bench()
     bench.put(TOPICS.commands, operator(CommandKind.RESET))
-    assert bench.sent.of(TOPICS.control)[-1] is None
+    record = ControlRecord.model_validate_json(bench.sent.of(TOPICS.control)[-1] or b"")
+    assert (record.state, record.actions_left) == (ControlState.PROBATION, 20)
     bench.put(TOPICS.actions, delete(20, await_verdict=True))
     assert Decision.model_validate_json(bench.sent.of(TOPICS.interventions)[-1] or b"").level is Level.ALLOW
 

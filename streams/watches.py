@@ -1,0 +1,77 @@
+"""Which detectors and rules hold for a session."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from haltline.detectors import build
+from haltline.detectors.base import Detector, Pattern
+from haltline.detectors.plugins import Plugins
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.policy import Override, Policy, Rule
+from haltline.streams.rules import Rules
+
+_CACHED_WATCHES = 1024
+"""Sets of overrides that hold together, of which the detectors are kept built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The detectors and rules that hold for a session."""
+
+    by_kind: Mapping[Kind, tuple[Detector[Any], ...]]
+    rules: Mapping[str, Rule]
+    recalled: bool
+    """Some of them ask whether a call was made before."""
+
+
+class Watches:
+    """Those of one policy, by the overrides that hold."""
+
+    def __init__(self, policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins) -> None:
+        """Builds every detector of the policy, and tries its overrides.
+
+        Raises:
+            ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
+
+        """
+        self.rules = Rules(policy, known)
+        self._known = known
+        self._plugins = plugins
+        self._overridden = bool(policy.overrides)
+        self._default = self._under(())
+        for number, override in enumerate(policy.overrides):
+            if not override.rules.keys().isdisjoint(plugins.ids):
+                self._under((number,))  # what starts only under an override is tried now, not at an event
+        self._cached = lru_cache(maxsize=_CACHED_WATCHES)(self._under)
+
+    def at(self, event: ActionEvent, time_ms: int) -> Watch:
+        """What holds for the event's session at this moment of its event time."""
+        if not self._overridden:
+            return self._default
+        return self._cached(self.rules.overrides(event.agent_id, event.session_id, time_ms))
+
+    def _under(self, overrides: tuple[int, ...]) -> Watch:
+        rules = self.rules.under(overrides)
+        detectors = build(rules, self._known, self._plugins)
+        return Watch(
+            by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
+            rules=rules,
+            recalled=any(d.recalls for d in detectors),
+        )
+
+
+def on_probation(policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins) -> Watches:
+    """What holds for sessions on probation: the policy, and over it what can only be stricter.
+
+    Raises:
+        ValueError: as `Watches`.
+
+    """
+    stricter = Override(rules=policy.operated.probation.rules)
+    place = f"overrides.{len(policy.overrides)}."
+    try:
+        return Watches(policy.model_copy(update={"overrides": (*policy.overrides, stricter)}), known, plugins)
+    except ValueError as error:
+        raise ValueError(str(error).replace(place, "operations.probation.")) from None
