@@ -164,7 +164,7 @@ class Controller:
         The hardest of all that the findings ask for wins. A kill is noted in `standing`.
         """
         if standing.killed is not None:
-            return self._after_kill(standing, event, standing.killed, findings)
+            return self._after_kill(standing, event, standing.killed, findings, context=context)
         governed = self.examines and self._governor.concerns(event)
         if findings or governed:
             history = standing.history or History()
@@ -314,13 +314,14 @@ class Controller:
         return event.time - last.time_ms >= self._policy.cooldown_s * 1000
 
     def _after_kill(
-        self, standing: Standing, event: ActionEvent, kill: Kill, findings: Sequence[Finding]
+        self, standing: Standing, event: ActionEvent, kill: Kill, findings: Sequence[Finding], *, context: Context
     ) -> Decision | None:
         """What a killed session proposes is refused; what it had begun may report its end, what it begins is told."""
         if event.kind is not Kind.PROPOSED and not event.await_verdict and not findings:
             return None
         standing.after_kill += 1
         told = findings[0] if findings else None
+        standing.history = history = standing.history or History()
         return Decision(
             decision_id=digest("killed", event.session_id, event.event_id),
             session_id=event.session_id,
@@ -341,6 +342,8 @@ class Controller:
             thresholds=told.thresholds if told else {},
             policy=self._policy.name,
             policy_version=self._policy.version,
+            vocabulary=self._vocabulary(event),
+            **self._payloads.of_refusal(history, event, context),
         )
 
     def _verdict(self, event: ActionEvent) -> Decision:

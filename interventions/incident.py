@@ -2,7 +2,7 @@
 
 The last actions are not in it. A ring of 50 of them in every session's state would double what most states take, for
 the few sessions that are stopped; the log has them already, exact and with their results. The report says where, and
-`haltline incident` puts them beside it.
+`haltline audit incident` puts them beside it.
 """
 
 from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from haltline.interventions.history import History
 from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.refusal import about_refusal, remediation
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.intervening import DEFAULT
 from haltline.schemas.payloads import Rollback
@@ -95,6 +95,12 @@ class Payloads:
                 throttle=said.throttle,
             )
         return fields
+
+    def of_refusal(self, history: History, event: ActionEvent, context: Context) -> dict[str, Any]:
+        """The same for a call that is refused since the session was killed before."""
+        if event.kind is not Kind.PROPOSED:
+            return {}
+        return {"action": event.action or None, **about_refusal(history, event, context, self._settings.prices)}
 
     def changes(self, event: ActionEvent, chosen: Chosen) -> modify.Changes | None:
         """What is changed in the arguments of the call: below a refusal, and not in shadow."""

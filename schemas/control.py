@@ -113,9 +113,10 @@ class Command(Record):
     batch: Batch | None = None
     decision_id: Id | None = None
     code: Name | None = None
-    """Of a kill that haltline itself asks for: what the session's calls are refused with."""
+    """Of a kill that haltline itself asks for: what the session's calls are refused with. Of the label `missed`: the
+    rule."""
     label: Name | None = None
-    """For `label`: `confirmed` or `false_alarm`."""
+    """For `label`: `confirmed` or `false_alarm` of a decision, `missed` of a session."""
     request_id: Id | None = None
     """For `approve`, `reject` and `ask`: the approval request."""
     nonce: Id | None = None

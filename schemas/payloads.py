@@ -133,7 +133,7 @@ class Incident(Record):
     history_topic: Name | None = None
     history_partition: int | None = None
     history_until: int | None = None
-    """Where the log has the session's actions: the last one's offset. `haltline incident` adds the last 50."""
+    """Where the log has the session's actions: the last one's offset. `haltline audit incident` adds the last 50."""
 
 
 class Remediation(Record):

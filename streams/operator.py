@@ -31,6 +31,9 @@ LONGEST_BATCH: Final = timedelta(hours=8)
 LABELS: Final = ("confirmed", "false_alarm")
 """What an operator can say of a decision."""
 
+MISSED: Final = "missed"
+"""What an operator can say of a session: a rule should have found something."""
+
 FLEET: Final = "*"
 """The id of the one fleet."""
 
@@ -195,6 +198,14 @@ class Operator:
                 reason=reason,
                 decision_id=decision_id,
                 label=label,
+            )
+        )
+
+    def missed(self, session_id: str, rule: str, *, by: str, reason: str) -> Answer:
+        """Says that a rule should have found something in a session, and did not."""
+        return self._tell(
+            make_command(
+                CommandKind.LABEL, ScopeKind.SESSION, session_id, by=by, reason=reason, label=MISSED, code=rule
             )
         )
 

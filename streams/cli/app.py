@@ -8,6 +8,7 @@ from haltline.streams.cli import (
     command,
     demo,
     doctor,
+    labels,
     policy,
     run,
     schemas,
@@ -27,5 +28,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback that is not expected is for a bug report: plain, whole
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (demo, up, run, status, command, approvals, tail, backtest, policy, topics, schemas, doctor):
+for group in (demo, up, run, status, command, approvals, labels, tail, backtest, policy, topics, schemas, doctor):
     group.register(app)

@@ -1,0 +1,298 @@
+"""What the audit table tells of interventions: records, the whole report of a stop, labels and suggestions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.archive import Archive
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.cli.app import app
+from haltline.streams.cli.common import Exit
+from haltline.streams.core import Core, Position
+from haltline.streams.labels import by_rule, recorded, suggest
+from tests.builders import call, event
+
+TOPICS = Topics()
+OTHERS = ("verify_mismatch", "spend_velocity", "budget", "retry_storm")
+PRICED = Policy.model_validate(
+    {
+        "rules": {rule: {"enabled": False} for rule in OTHERS},
+        "interventions": {"prices": [{"action": "delete_*", "usd": 3}]},
+    }
+)
+
+
+class Table:
+    """An audit table that is filled by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.uri = folder / "audit"
+        self._kept: list[KafkaRecord] = []
+
+    def say(self, topic: str, value: bytes, session: str, time_ms: int) -> None:
+        self._kept.append(KafkaRecord(topic, 0, len(self._kept), time_ms, session.encode(), value))
+
+    def session(self, events: Sequence[ActionEvent], policy: Policy | None = None) -> list[Decision]:
+        """A session's events, and what is decided on them; each decision delivered twice, as may be."""
+        core, state, said = Core(policy), None, []
+        for offset, one in enumerate(events):
+            self.say(TOPICS.actions, one.to_json(), one.session_id, one.time)
+            outcome = core.on_event(state, one, Position(TOPICS.actions, 0, offset))
+            state = outcome.state
+            if outcome.decision is not None:
+                said.append(outcome.decision)
+                for _ in range(2):
+                    self.say(TOPICS.interventions, outcome.decision.to_json(), one.session_id, one.time)
+        return said
+
+    def label(self, session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> None:
+        command = Command(
+            command_id=f"c{len(self._kept)}",
+            kind=CommandKind.LABEL,
+            id=session,
+            by="ada",
+            reason="looked at it",
+            time=1_750_000_000_000,
+            label=label,
+            decision_id=decision_id,
+            code=rule,
+        )
+        self.say(TOPICS.commands, command.to_json(), session, command.time)
+
+    def write(self) -> "Table":
+        reader = Reader(TOPICS, "audit")
+        DeltaAuditTable(self.uri).open().append(
+            [reader.row(one, one.timestamp_ms or 0) for one in self._kept], {"a": 0}
+        )
+        return self
+
+    def ask(self, *arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["audit", *arguments, "--table", str(self.uri)], env={"COLUMNS": "200"})
+        return done.exit_code, done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        code, said = self.ask(*arguments, "--json")
+        assert code == Exit.OK, said
+        return orjson.loads(said)
+
+
+def deletes(session: str = "s1", count: int = 6, *, usage: dict[str, float] | None = None) -> list[ActionEvent]:
+    """Sixty looks, then one table deleted again and again."""
+    goal = {"goal": "Tidy the catalogue"}
+    events = [event(0, "", session=session, kind=Kind.SESSION_STARTED, outcome=None, task=goal)]
+    for number in range(60):
+        events += call(1 + number, "look_up", f"asset_id=a{number}", session=session, usage=usage)
+    for number in range(count):
+        deleted = call(
+            100 + 6 * number, "delete_asset", "asset_id=fact_sales", session=session, args={"id": "fact_sales"}
+        )
+        events += deleted if number < 2 else deleted[:1]
+    return events
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    table = Table(tmp_path_factory.mktemp("stopped"))
+    table.session(deletes(usage={"input_tokens": 100, "cost_usd": 0.5}), PRICED)
+    return table.write()
+
+
+def test_each_intervention_is_a_record_with_the_inputs_of_its_call(stopped: Table) -> None:
+    found = stopped.json("interventions")["interventions"]
+    assert [(one["type"], one["outcome"]) for one in found] == [
+        ("warning", "warned"),
+        *[("loop_detected", "blocked")] * 4,
+    ]
+    killed = found[1]
+    assert killed["original_inputs"] == {"id": "fact_sales"}
+    assert killed["blast_radius"] == "would have taken away: delete_asset asset_id=fact_sales"
+    assert (killed["estimated_cost_usd"], killed["cost_prevented_usd"], killed["run_id"]) == (3.0, 3.0, "s1")
+
+
+def test_records_are_found_by_type_outcome_and_risk(stopped: Table) -> None:
+    assert stopped.json("interventions", "--type", "warning")["total"] == 1
+    assert stopped.json("interventions", "--outcome", "blocked", "--limit", "2")["skip"] == 2
+    assert stopped.ask("interventions", "--type", "pii_blocked")[0] == Exit.NO
+    assert stopped.ask("interventions", "--session", "nobody")[0] == Exit.NO
+
+
+def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
+    stats = stopped.json("interventions", "--stats")
+    assert stats == {
+        "total_interventions": 5,
+        "by_type": {"warning": 1, "loop_detected": 4},
+        "by_outcome": {"blocked": 4, "warned": 1},
+        "cost_prevented_usd": 3.0,
+        "high_risk_blocks": 1,
+        "time_series": [{"date": "2025-06-15", "interventions": 5, "cost_prevented_usd": 3.0}],
+        "top_blocked_actions": [{"action_name": "delete_asset", "count": 4, "cost_prevented_usd": 3.0}],
+        "top_triggering_policies": [
+            {"policy_id": "killed", "policy_name": "default version 1", "count": 3},
+            {"policy_id": "destructive_repeat", "policy_name": "default version 1", "count": 2},
+        ],
+    }
+
+
+def test_the_whole_report_of_a_stop(stopped: Table) -> None:
+    said = stopped.json("incident", "s1")
+    report, actions = said["incident"], said["action_history"]
+    assert len(actions) == 50
+    assert actions[-1] == {
+        "time": 1_750_000_112_000,
+        "event_id": "s1@112 delete_asset asset_id=fact_sales",
+        "action": "delete_asset",
+        "targets": ["asset_id=fact_sales"],
+    }
+    assert [act["outcome"] for act in actions[-3:-1]] == ["ok", "ok"]
+    assert report["impact"]["duration_s"] == 112
+    assert report["impact"]["resources"] == {"input_tokens": 6000, "cost_usd": 30}
+    assert report["timeline"][0]["what"] == "the session began"
+    assert report["timeline"][-1]["what"].startswith("KILL session_killed_loop_guard")
+    assert {option["option"] for option in report["recovery_options"]} >= {"resume_with_limits", "abort"}
+
+
+def test_the_report_for_people(stopped: Table) -> None:
+    code, said = stopped.ask("incident", "s1")
+    assert code == Exit.OK
+    for part in ("root cause: loop_detected", "now: Keep the agent stopped", "the last 50 actions", "options: abort"):
+        assert part in said, part
+    assert stopped.ask("incident", "nobody")[0] == Exit.NO
+
+
+def test_arguments_and_outputs_are_in_no_report(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    secret = [
+        one.model_copy(update={"args": {"password": "hunter2"}, "output_head": "hunter2"}) for one in deletes(count=4)
+    ]
+    table.session(secret)
+    assert "hunter2" not in table.write().ask("incident", "s1", "--json")[1]
+
+
+# Labels
+
+
+def failing(session: str, times: int, *, at: int = 0) -> list[ActionEvent]:
+    """One error again and again."""
+    events: list[ActionEvent] = []
+    for number in range(times):
+        events += call(
+            at + 10 * number,
+            "run_tests",
+            f"module=m{number}",
+            "ModuleNotFoundError: No module named 'x'",
+            session=session,
+        )
+    return events
+
+
+SOON = Policy.model_validate(
+    {
+        "rules": {
+            "error_repetition": {"settings": {"medium": 3, "high": 4, "critical": 5}, "levels": {"medium": "PAUSE"}}
+        }
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Under a policy that stops at the third error: two sessions that went on to ten, three that would have ended."""
+    table = Table(tmp_path_factory.mktemp("labelled"))
+    for session, times, label in (
+        ("bad-1", 12, "confirmed"),
+        ("bad-2", 10, "confirmed"),
+        ("good-1", 3, "false_alarm"),
+        ("good-2", 3, "false_alarm"),
+        ("good-3", 3, "false_alarm"),
+    ):
+        first = next(d for d in table.session(failing(session, times), SOON) if d.level >= Level.PAUSE)
+        table.label(session, "confirmed", first.decision_id)
+        table.label(session, label, first.decision_id)  # the last word counts
+    table.session(failing("quiet", 2), SOON)
+    table.label("quiet", "missed", rule="hallucination")
+    return table.write()
+
+
+def test_precision_by_rule(labelled: Table) -> None:
+    assert labelled.json("labels")["rules"] == [
+        {
+            "rule": "error_repetition",
+            "confirmed": 2,
+            "false_alarm": 3,
+            "missed": 0,
+            "precision": 0.4,
+            "recall": 1.0,
+        },
+        {"rule": "hallucination", "confirmed": 0, "false_alarm": 0, "missed": 1, "precision": None, "recall": 0.0},
+    ]
+
+
+def test_a_threshold_is_suggested_and_never_applied(labelled: Table, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    text = SOON.model_dump_json(include={"rules"})
+    policy.write_text(text)
+    (suggestion,) = labelled.json("labels", "--suggest", "--policy", str(policy))["suggestions"]
+    assert (suggestion["rule"], suggestion["instead_of"], suggestion["false_alarms_left"]) == ("error_repetition", 3, 0)
+    assert (suggestion["confirmed_kept"], suggestion["confirmed"], suggestion["false_alarms"]) == (2, 2, 3)
+    assert suggestion["policy"].startswith("rules: {error_repetition: {settings: {")
+    assert policy.read_text() == text
+
+
+def test_a_suggestion_can_be_previewed_by_a_backtest(labelled: Table, tmp_path: Path) -> None:
+    before, after = tmp_path / "before.json", tmp_path / "after.yaml"
+    before.write_text(SOON.model_dump_json(include={"rules"}))
+    (suggestion,) = labelled.json("labels", "--suggest", "--policy", str(before))["suggestions"]
+    rules = SOON.model_dump(mode="json")["rules"]
+    rules["error_repetition"]["settings"][suggestion["setting"]] = suggestion["value"]
+    after.write_bytes(orjson.dumps({"rules": rules}))
+    source = tmp_path / "sessions.jsonl"
+    events = [one for session in ("good-1", "bad-1") for one in Archive(labelled.uri).events(session)]
+    source.write_bytes(b"\n".join(one.to_json() for one in events))
+    done = CliRunner().invoke(
+        app, ["backtest", str(source), "--policy", str(after), "--against", str(before)], env={"COLUMNS": "200"}
+    )
+    assert done.exit_code == Exit.OK, done.output
+    assert "good-1: PAUSE at" in done.output
+
+
+def test_nothing_labelled_is_no_answer(stopped: Table) -> None:
+    assert stopped.ask("labels")[0] == Exit.NO
+
+
+def test_where_a_rule_is_right_nothing_is_suggested() -> None:
+    decision = Decision(
+        decision_id="d", session_id="bad", event_id="e", time=1_750_000_000_000, level=Level.PAUSE,
+        code="c", reason="r", detector="error_repetition", severity=Severity.CRITICAL,
+    )  # fmt: skip
+    label = Command(
+        command_id="c", kind=CommandKind.LABEL, id="bad", by="ada", reason="r", time=1_750_000_000_000,
+        label="confirmed", decision_id="d",
+    )  # fmt: skip
+    (of,) = by_rule([label], [decision])
+    assert (of.precision, suggest(of, {"bad": recorded("bad", failing("bad", 9))}, Policy())) == (1.0, None)
+
+
+def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
+    label = Command(
+        command_id="c", kind=CommandKind.LABEL, id="long", by="ada", reason="r", time=1_750_000_000_000,
+        label="missed", code="error_repetition",
+    )  # fmt: skip
+    (of,) = by_rule([label], [])
+    late = Policy.model_validate(
+        {"rules": {"error_repetition": {"settings": {"medium": 9, "high": 10, "critical": 11}}}}
+    )
+    found = suggest(of, {"long": recorded("long", failing("long", 6))}, late)
+    assert found is not None
+    assert (found.setting, found.missed_found, found.missed) == ("medium", 1, 1)
+    assert found.value < 9
