@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 
-from haltline.interventions.acgp.evaluation import Governor
+from haltline.interventions.acgp.evaluation import Governor, with_governance
 from haltline.interventions.choosing import Chooser, Chosen
 from haltline.interventions.context import NOTHING, Context
 from haltline.interventions.defaults import kill_code
@@ -17,7 +17,6 @@ from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord,
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
-from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
 
 MAX_REASON_CHARS = 16_384
@@ -179,9 +178,9 @@ class Controller:
             reviewed = governance is not None and governance.ticket is not None  # each of them is told
             if chosen is not None and (reviewed or self._is_news(standing, history, event, chosen)):
                 said = self._said(standing, history, event, chosen, found=findings, near=near(), context=context)
-                return _governed(said, governance)
+                return with_governance(said, governance)
             if event.await_verdict:
-                return _governed(self._verdict(event), governance)
+                return with_governance(self._verdict(event), governance)
         return self._verdict(event) if event.await_verdict else None
 
     def kill(self, standing: Standing, command: Command, agent_id: str) -> Decision | None:
@@ -275,7 +274,6 @@ class Controller:
             would=None if meant is level else meant,
             policy=self._policy.name,
             policy_version=self._policy.version,
-            vocabulary=self._vocabulary(event),
             **fields,
         )
         decision = self._payloads.handled(decision, finding, context.failed)
@@ -284,22 +282,6 @@ class Controller:
             kill.stopped_at_ms = standing.stopped_early.pop(decision_id, None)
             kill.time_to_stop_ms = None if kill.stopped_at_ms is None else 0
         return decision
-
-    def _vocabulary(self, event: ActionEvent) -> str | None:
-        """In whose words the policy wants it said."""
-        said = self._policy.interventions
-        return (
-            None
-            if said is None
-            else next(
-                (
-                    spoken.vocabulary.value
-                    for spoken in said.vocabularies
-                    if fnmatchcase(event.agent_id, spoken.agent) and fnmatchcase(event.session_id, spoken.session)
-                ),
-                None,
-            )
-        )
 
     def _is_news(self, standing: Standing, history: History, event: ActionEvent, chosen: Chosen) -> bool:
         """Refusals and changed arguments always are; a hint, within the cooldown, only when it grows harder."""
@@ -342,7 +324,6 @@ class Controller:
             thresholds=told.thresholds if told else {},
             policy=self._policy.name,
             policy_version=self._policy.version,
-            vocabulary=self._vocabulary(event),
             **self._payloads.of_refusal(history, event, context),
         )
 
@@ -360,17 +341,6 @@ class Controller:
             policy=self._policy.name,
             policy_version=self._policy.version,
         )
-
-
-def _governed(decision: Decision, governance: Governance | None) -> Decision:
-    if governance is None:
-        return decision
-    flag = governance.flag_severity
-    flagged = decision.flag or governance.flagged
-    severities = [severity for severity in (decision.flag_severity, flag) if severity is not None]
-    return decision.model_copy(
-        update={"governance": governance, "flag": flagged, "flag_severity": max(severities, default=None)}
-    )
 
 
 def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int | None = None) -> ControlRecord:

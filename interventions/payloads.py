@@ -1,6 +1,7 @@
 """What a decision brings along, by its level. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -57,6 +58,7 @@ class Payloads:
         message = "" if level is Level.ALLOW else message_for(level, finding)
         fields: dict[str, Any] = {
             "message": message,
+            "vocabulary": self._vocabulary(event),
             "action": event.action or None,
             "target": finding.target,
             "choice": chosen.choice,
@@ -98,9 +100,11 @@ class Payloads:
 
     def of_refusal(self, history: History, event: ActionEvent, context: Context) -> dict[str, Any]:
         """The same for a call that is refused since the session was killed before."""
+        spoken = {"vocabulary": self._vocabulary(event)}
         if event.kind is not Kind.PROPOSED:
-            return {}
-        return {"action": event.action or None, **about_refusal(history, event, context, self._settings.prices)}
+            return spoken
+        about = about_refusal(history, event, context, self._settings.prices)
+        return {**spoken, "action": event.action or None, **about}
 
     def changes(self, event: ActionEvent, chosen: Chosen) -> modify.Changes | None:
         """What is changed in the arguments of the call: below a refusal, and not in shadow."""
@@ -119,6 +123,18 @@ class Payloads:
         except Exception as error:  # it adds nothing then
             failed(handler.name, error)
             return decision
+
+    def _vocabulary(self, event: ActionEvent) -> str | None:
+        """In whose words the policy wants it said."""
+        said = self._settings.vocabularies
+        return next(
+            (
+                spoken.vocabulary.value
+                for spoken in said
+                if fnmatchcase(event.agent_id, spoken.agent) and fnmatchcase(event.session_id, spoken.session)
+            ),
+            None,
+        )
 
     def _rollback(self, event: ActionEvent, finding: Finding, context: Context) -> Rollback:
         kept = context.session.checkpoints if context.session is not None else None

@@ -15,7 +15,7 @@ from haltline.interventions.choosing import Chosen, held_back
 from haltline.interventions.context import Context
 from haltline.interventions.history import History, Trust
 from haltline.interventions.strategies import PLACES
-from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.intervening import Governed, Tripwire
@@ -177,6 +177,20 @@ class Governor:
             if intervention > worst.intervention:
                 worst = _Touched(intervention, wire.id, reason)
         return _Touched(worst.intervention, worst.tripwire, worst.reason, flag)
+
+
+def with_governance(decision: Decision, governance: Governance | None) -> Decision:
+    """The decision with the record of the evaluation, and its flag."""
+    if governance is None:
+        return decision
+    flags = (decision.flag_severity, governance.flag_severity)
+    return decision.model_copy(
+        update={
+            "governance": governance,
+            "flag": decision.flag or governance.flagged,
+            "flag_severity": max((flag for flag in flags if flag is not None), default=None),
+        }
+    )
 
 
 def _condition(wire: Tripwire, place: str) -> Condition:

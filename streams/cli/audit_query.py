@@ -93,6 +93,10 @@ def _plain(value: Any) -> Any:
 
 
 def register(audit: typer.Typer) -> None:
-    """Adds the commands to the group `audit`."""
+    """Adds the commands to the group `audit`, with those that ask the same table."""
+    from haltline.streams.cli import audit_records, labels  # noqa: PLC0415  # they take the options of this module
+
     audit.command()(query)
     audit.command()(story)
+    audit_records.register(audit)
+    labels.register_audit(audit)

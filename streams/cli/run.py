@@ -11,7 +11,7 @@ import typer
 
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.cli import audit_query, audit_records, labels
+from haltline.streams.cli import audit_query
 from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
@@ -254,7 +254,5 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
     group.callback()(audit)
     audit_query.register(group)
-    audit_records.register(group)
-    labels.register_audit(group)
     app.add_typer(group, name="audit")
     app.command()(kafka)

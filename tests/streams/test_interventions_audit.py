@@ -24,7 +24,7 @@ from haltline.streams.labels import by_rule, recorded, suggest
 from tests.builders import call, event
 
 TOPICS = Topics()
-OTHERS = ("verify_mismatch", "spend_velocity", "budget", "retry_storm")
+OTHERS = ("verify_mismatch", "spend_velocity", "budget", "step_review")
 PRICED = Policy.model_validate(
     {
         "rules": {rule: {"enabled": False} for rule in OTHERS},
@@ -134,7 +134,7 @@ def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
         "by_type": {"warning": 1, "loop_detected": 4},
         "by_outcome": {"blocked": 4, "warned": 1},
         "cost_prevented_usd": 3.0,
-        "high_risk_blocks": 1,
+        "high_risk_blocks": 3,
         "time_series": [{"date": "2025-06-15", "interventions": 5, "cost_prevented_usd": 3.0}],
         "top_blocked_actions": [{"action_name": "delete_asset", "count": 4, "cost_prevented_usd": 3.0}],
         "top_triggering_policies": [
