@@ -45,6 +45,15 @@ class OpenMemoryTable:
         """The version that `app_id` last committed, or None when it never did."""
         return self._versions.get(app_id)
 
+    def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
+        """By topic and partition: the `chain_hash` of the last row."""
+        ends: dict[tuple[str, int], str] = {}
+        for row in self._table.rows:
+            place = (row["topic"], row["partition"])
+            if row["sink"] == sink and place in places and row.get("chain_hash"):
+                ends[place] = row["chain_hash"]
+        return ends
+
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions: all of it, or nothing. Raises TableConflict."""
         self._table.commit(list(rows), versions, self._commits)

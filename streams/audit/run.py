@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from deltalake.exceptions import DeltaError
 
 from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.signing import BadKey
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.table import AuditTable, TableConflict
 from haltline.streams.audit.telemetry import telemetry
@@ -34,7 +35,7 @@ def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> in
             observer.follow(sink)
             with _stopped_by_signals(sink):
                 sink.run()
-    except (AnotherLog, TableConflict, KafkaException, DeltaError, OSError) as error:
+    except (AnotherLog, BadKey, TableConflict, KafkaException, DeltaError, OSError) as error:
         _log.error(
             "audit sink: %s: %s (table %s, Kafka %s)", type(error).__name__, error, settings.table, settings.bootstrap
         )

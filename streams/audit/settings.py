@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from haltline.schemas.topics import Topics
@@ -52,6 +53,11 @@ class AuditSettings:
     flush_bytes: int = 32 * 1024 * 1024
     """Records in memory before they are written; a single larger one is written alone."""
 
+    signing_key: Path | None = None
+    """An ed25519 private key (PEM): the chains are signed with it. None: they are chained, and nobody signs."""
+    sign_every: int = 1000
+    """Rows of a partition behind which its chain is signed."""
+
     session_timeout_s: float = 10.0
     """A sink that is silent for longer loses its partitions."""
     fetch_wait_ms: int = 500
@@ -74,7 +80,7 @@ class AuditSettings:
         for name in ("flush_s", "session_timeout_s", "answer_within_s", "stuck_after_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: wanted more than 0, came {getattr(self, name)}")
-        for name in ("flush_rows", "flush_bytes", "fetch_wait_ms"):
+        for name in ("flush_rows", "flush_bytes", "fetch_wait_ms", "sign_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: wanted 1 or more, came {getattr(self, name)}")
         if self.flush_bytes > _LARGEST_FLUSH_BYTES:

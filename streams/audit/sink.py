@@ -15,6 +15,7 @@ from haltline.streams.audit.identity import LogIdentity
 from haltline.streams.audit.observer import SinkObserver, Unobserved
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
 from haltline.streams.settings import ClientSetting
@@ -63,6 +64,8 @@ class AuditSink:
             Reader(settings.topics, settings.sink),
             settings.sink,
             adopt=settings.adopt,
+            signer=None if settings.signing_key is None else load_signer(settings.signing_key),
+            sign_every=settings.sign_every,
         )
         self._stop = threading.Event()
         self._next: dict[Place, int] = {}
@@ -153,7 +156,7 @@ class AuditSink:
     def _flush(self, consumer: Consumer) -> None:
         """1. Rows and positions into the table, in one commit. 2. Where it moved, follow. 3. Show the lag."""
         started_s = time.monotonic()
-        flushed = self._writer.flush(time.time_ns() // 1_000_000)
+        flushed = self._writer.flush(time.time_ns() // 1_000_000, closing=self._stop.is_set())
         self._waiting_since_s = None
         self._tell(flushed, time.monotonic() - started_s)
         if flushed.moved:

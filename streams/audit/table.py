@@ -4,7 +4,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from deltalake import ColumnProperties, CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    QueryBuilder,
+    Transaction,
+    WriterProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Row, to_arrow
@@ -19,6 +27,12 @@ class OpenTable(Protocol):
 
     def version(self, app_id: str) -> int | None:
         """The version that `app_id` last committed, or None when it never did."""
+
+    def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
+        """By topic and partition: the `chain_hash` of the row that stands for these last offsets.
+
+        One that has none, as it was written by a release without chains, is left out.
+        """
 
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions by app id: all of it, or nothing.
@@ -116,6 +130,43 @@ class OpenDeltaTable:
         """The version that `app_id` last committed, or None when it never did."""
         return self._handle.transaction_version(app_id)
 
+    def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
+        """By topic and partition: the `chain_hash` of the last row up to these offsets.
+
+        Raises:
+            OSError, DeltaError: it cannot be read.
+
+        """
+        if not places or "chain_hash" not in [field.name for field in self._handle.schema().fields]:
+            return {}
+        found: dict[tuple[str, int], str] = {}
+        for topic in sorted({topic for topic, _ in places}):
+            found |= self._ends_of(
+                sink, topic, {part: offset for (name, part), offset in places.items() if name == topic}
+            )
+        return {place: found[place] for place in places if place in found}
+
+    def _ends_of(self, sink: str, topic: str, offsets: Mapping[int, int]) -> dict[tuple[str, int], str]:
+        """The last row of each partition. What is before the least of the known ends is passed over, file by file."""
+        least = min(offsets.values())
+        rows = QueryBuilder().register("audit", self._handle)
+        where = f"sink = {_quoted(sink)} AND topic = {_quoted(topic)}"
+        # The row of an end may stand for more than its own offset, and then begins before it.
+        ends: dict[tuple[str, int], str] = {}
+        for near in (f'{where} AND "offset" >= {least:d}', where):
+            sql = (
+                'SELECT "partition", last_value(chain_hash ORDER BY "offset") AS "end" '
+                f'FROM audit WHERE {near} GROUP BY "partition"'
+            )
+            for batch in rows.execute(sql):
+                for number in range(batch.num_rows):
+                    partition, end = (batch.column(name)[number].as_py() for name in ("partition", "end"))
+                    if end is not None:
+                        ends[topic, partition] = end
+            if offsets.keys() <= {partition for _, partition in ends}:
+                break
+        return ends
+
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions, in one commit. The handle is spent afterwards.
 
@@ -138,3 +189,7 @@ class OpenDeltaTable:
             )
         except CommitFailedError as error:
             raise TableConflict(str(error)) from error
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

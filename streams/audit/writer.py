@@ -11,8 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from haltline.streams.audit.chain import Head, chained
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.signing import Signer
+from haltline.streams.audit.statements import checkpoint
 from haltline.streams.audit.table import AuditTable, OpenTable, TableConflict
 
 
@@ -56,8 +59,14 @@ class _Partition:
     records: list[KafkaRecord] = field(default_factory=list)
     bytes: int = 0
     lost: list[tuple[int, int]] = field(default_factory=list)
+    head: Head | None = None
+    """Where its chain ends in the table."""
+    unsigned: int = 0
+    """Rows in the table behind the last signed statement."""
 
 
+SIGN_EVERY: Final = 1000
+"""Rows of a partition behind which its chain is signed."""
 _ATTEMPTS: Final = 20
 _RECORD_OVERHEAD_BYTES: Final = 300  # of the Python objects around a record
 
@@ -77,7 +86,11 @@ class AuditWriter:
         *,
         marks: Mapping[str, int] | None = None,
         adopt: bool = False,
+        signer: Signer | None = None,
+        sign_every: int = SIGN_EVERY,
     ) -> None:
+        self._signer = signer
+        self._sign_every = sign_every
         self._table = table
         self._reader = reader
         self._sink = sink
@@ -97,9 +110,7 @@ class AuditWriter:
         table = self._table.open()
         self._new_marks(table)
         written = {place: table.version(self._app_id(place)) for place in places}
-        for place, version in written.items():
-            self._drop(place)
-            self._partitions[place] = _Partition(version, version)
+        self._begin(table, written)
         return written
 
     def revoke(self, places: Iterable[Place]) -> None:
@@ -132,8 +143,8 @@ class AuditWriter:
         partition.last = last
         self.buffered_rows += 1
 
-    def flush(self, now_ms: int) -> Flushed:
-        """Write what is buffered, in one commit.
+    def flush(self, now_ms: int, *, closing: bool = False) -> Flushed:
+        """Write what is buffered, in one commit; `closing` signs what was not signed yet of what is written.
 
         Raises:
             AnotherLog: as `assign`.
@@ -147,19 +158,21 @@ class AuditWriter:
             table = self._table.open()
             marks = self._new_marks(table)
             # 2. Is each partition where this writer left it?
-            for place, version in self._moved(table).items():
+            elsewhere = self._moved(table)
+            for place in elsewhere:
                 dropped[place.topic] += len(self._partitions[place].records)
-                self._drop(place)
-                self._partitions[place] = _Partition(version, version)
-                moved[place] = version
+            self._begin(table, elsewhere)
+            moved |= elsewhere
             # 3. Rows and versions in one commit; the table refuses it if 2 is not true any more.
             written = {place: p for place, p in self._partitions.items() if p.records or p.lost}
             if not written:
                 return Flushed({}, moved, {}, {}, dropped)
             counts, unreadable = Counter[str](), Counter[str]()
             versions = {self._app_id(place): _last(place, p) for place, p in written.items()}
+            chains = {place: _Chain(p.head, p.unsigned) for place, p in written.items()}
+            rows = self._rows(written, chains, now_ms, closing=closing)
             try:
-                table.append(self._rows(written, now_ms, counts, unreadable), versions | marks)
+                table.append(_counted(rows, counts, unreadable), versions | marks)
                 break
             except TableConflict:
                 if attempt == _ATTEMPTS:
@@ -168,6 +181,7 @@ class AuditWriter:
         for place, partition in written.items():
             self._drop(place)
             partition.written = _last(place, partition)
+            partition.head, partition.unsigned = chains[place].head, chains[place].unsigned
         return Flushed(
             committed={place: _last(place, p) for place, p in written.items()},
             moved=moved,
@@ -181,19 +195,32 @@ class AuditWriter:
         versions = {place: table.version(self._app_id(place)) for place in self._partitions}
         return {place: v for place, v in versions.items() if v != self._partitions[place].written}
 
+    def _begin(self, table: OpenTable, written: Mapping[Place, int | None]) -> None:
+        """Goes on behind these offsets, with the chains that end there."""
+        ends = table.chain_ends(self._sink, {place: last for place, last in written.items() if last is not None})
+        for place, last in written.items():
+            self._drop(place)
+            end = ends.get(place)
+            head = Head(last, end) if last is not None and end is not None else None
+            self._partitions[place] = _Partition(last, last, head=head, unsigned=self._sign_every)
+
     def _rows(
-        self, partitions: Mapping[Place, _Partition], now_ms: int, counts: Counter[str], unreadable: Counter[str]
+        self, partitions: Mapping[Place, _Partition], chains: Mapping[Place, "_Chain"], now_ms: int, *, closing: bool
     ) -> Iterator[Row]:
-        """The rows one by one, counted by topic: as Python objects they need ten times the records' memory."""
+        """The rows one by one, each chained: as Python objects they need ten times the records' memory."""
         for place, partition in sorted(partitions.items()):
+            chain = chains[place]
             for first, last in partition.lost:
-                yield self._reader.lost(*place, first, last, now_ms)
+                row = self._reader.lost(*place, first, last, now_ms)
+                chain.add(row, until=last)
+                yield row
             for record in partition.records:
                 row = self._reader.row(record, now_ms)
-                if "decode_error" in row:
-                    unreadable[place.topic] += 1
+                chain.add(row)
                 yield row
-            counts[place.topic] += len(partition.records) + len(partition.lost)
+            if self._signer is not None and chain.head is not None and (closing or chain.unsigned >= self._sign_every):
+                chain.unsigned = 0
+                yield checkpoint(self._signer, self._sink, place, chain.head, now_ms)
 
     def _new_marks(self, table: OpenTable) -> dict[str, int]:
         there = {app_id: table.version(app_id) for app_id in self._marks}
@@ -219,6 +246,27 @@ class AuditWriter:
 
     def _app_id(self, place: Place) -> str:
         return f"{self._sink}-{place.topic}-{place.partition}"
+
+
+@dataclass
+class _Chain:
+    """A chain as it will be when a commit has been made."""
+
+    head: Head | None
+    unsigned: int
+
+    def add(self, row: Row, until: int | None = None) -> None:
+        self.head = chained(row, self.head, until)
+        self.unsigned += 1
+
+
+def _counted(rows: Iterable[Row], counts: Counter[str], unreadable: Counter[str]) -> Iterator[Row]:
+    """The same rows, counted by topic."""
+    for row in rows:
+        counts[row["topic"]] += 1
+        if "decode_error" in row:
+            unreadable[row["topic"]] += 1
+        yield row
 
 
 def _last(place: Place, partition: _Partition) -> int:

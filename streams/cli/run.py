@@ -152,6 +152,17 @@ def audit(
     flush: Annotated[
         float, typer.Option(help="The longest a record waits before it is written, in seconds.", min=0.1)
     ] = 5.0,
+    signing_key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_AUDIT_KEY",
+            help="Private key that signs the hash chains; see `audit keygen`.",
+            metavar="FILE",
+        ),
+    ] = None,
+    sign_every: Annotated[
+        int, typer.Option(help="Rows of a partition behind which its chain is signed.", min=1)
+    ] = 1000,
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9465,
@@ -179,6 +190,8 @@ def audit(
             group=group or f"{group_of(prefix)}-audit",
             instance_id=instance_id,
             flush_s=flush,
+            signing_key=signing_key,
+            sign_every=sign_every,
             fetch_wait_ms=fetch_wait_ms,
             client=client_config,
             metrics_host=metrics_host,

@@ -53,6 +53,9 @@ class HitOpenTable:
     def version(self, app_id: str) -> int | None:
         return self._opened.version(app_id)
 
+    def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
+        return self._opened.chain_ends(sink, places)
+
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         self._table.commits()
         self._table.reached(Step.BEFORE_WRITE)

@@ -1,0 +1,75 @@
+"""Rows that are statements about the audit itself, and no records of Kafka: signed where there is a key."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, STATEMENT, Head, canonical
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.signing import Signer
+
+STATEMENTS: Final = "audit/statements"
+"""Their topic, which no topic of Kafka can be called."""
+
+_MS_PER_DAY: Final = 86_400_000
+
+
+def checkpoint(signer: Signer, sink: str, place: tuple[str, int], head: Head, now_ms: int) -> Row:
+    """That the chain of a partition is this long and ends with this hash."""
+    topic, partition = place
+    said = signer.signed(
+        {
+            "v": 1,
+            "what": CHECKPOINT,
+            "sink": sink,
+            "topic": topic,
+            "partition": partition,
+            "offset": head.offset,
+            "chain_hash": head.hash,
+            "time_ms": now_ms,
+        }
+    )
+    return {
+        **_row(sink, topic + CHECKPOINTS, now_ms, said),
+        "partition": partition,
+        "offset": head.offset,
+        "kind": CHECKPOINT,
+        "summary": f"{topic}[{partition}] up to offset {head.offset} is signed by key {said['key_id']}",
+    }
+
+
+def statement(
+    signer: Signer | None, sink: str, what: Mapping[str, Any], *, by: str, reason: str, summary: str, now_ms: int
+) -> Row:
+    """That somebody has erased or dropped a part of the audit: what, who and why."""
+    said = {"v": 1, "sink": sink, "by": by, "reason": reason, "time_ms": now_ms, **what}
+    if signer is not None:
+        said = signer.signed(said)
+    return {
+        **_row(sink, STATEMENTS, now_ms, said),
+        "partition": 0,
+        "offset": now_ms,
+        "kind": STATEMENT,
+        "by": by,
+        "reason": reason,
+        "summary": summary,
+    }
+
+
+def _row(sink: str, topic: str, now_ms: int, said: Mapping[str, Any]) -> Row:
+    return {
+        "sink": sink,
+        "topic": topic,
+        "timestamp": now_ms,
+        "timestamp_ms": now_ms,
+        "event_date": now_ms // _MS_PER_DAY,
+        "ingested_at": now_ms,
+        "raw": canonical(said),
+    }
+
+
+def places_of(ends: Sequence[tuple[str, int, int, str | None]]) -> list[dict[str, Any]]:
+    """Topic, partition, last offset and chain hash of each place, as a statement says them."""
+    return [
+        {"topic": topic, "partition": partition, "offset": offset, "chain_hash": end}
+        for topic, partition, offset, end in ends
+    ]
