@@ -5,21 +5,25 @@ from typing import Any, Final
 
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.payloads import Incident, Moment
+from haltline.schemas.findings import Severity
+from haltline.schemas.payloads import Incident, Moment, Option
 from haltline.schemas.record import JsonObject
 
 MAX_ACTIONS: Final = 50
 """The last ones before the stop."""
+_REFUSED_AFTER: Final = "killed"
 _MAX_FILES: Final = 100
 _MAX_TEXT: Final = 200
 
 
 def stop_of(decisions: Sequence[Decision], incident_id: str | None = None) -> Decision | None:
-    """The decision with a report; the last one where none is named."""
-    reported = [d for d in decisions if d.incident is not None]
+    """The decision that stopped the session; the last one where none is named. Not what was refused after it."""
+    reported = [d for d in decisions if d.level is Level.KILL and d.detector != _REFUSED_AFTER]
     if incident_id is not None:
         reported = [
-            d for d in reported if d.incident is not None and incident_id in (d.incident.incident_id, d.decision_id)
+            d
+            for d in reported
+            if incident_id == d.decision_id or (d.incident is not None and incident_id == d.incident.incident_id)
         ]
     return reported[-1] if reported else None
 
@@ -30,11 +34,8 @@ def whole(
     """The report with its timeline and impact filled in, and the last actions before the stop.
 
     Names, outcomes and the beginnings of errors only: arguments and outputs stay where they are.
-    Raises ValueError when the decision has no report.
     """
-    report = stop.incident
-    if report is None:
-        raise ValueError(f"decision {stop.decision_id}: wanted one with a report, got {stop.level}")
+    report = stop.incident or _of_other(stop)
     before = [event for event in events if event.time <= stop.time]
     acts = [event for event in before if event.kind in (Kind.PROPOSED, Kind.COMPLETED)]
     began = min((event.time for event in before), default=stop.time)
@@ -66,6 +67,20 @@ def whole(
             }
         ),
         _last(acts),
+    )
+
+
+def _of_other(stop: Decision) -> Incident:
+    """What is known of a stop that an operator asked for, or that came of a refusal on probation."""
+    return Incident(
+        incident_id=f"inc_{stop.decision_id}"[:256],
+        summary=f"Emergency stop: {stop.reason}"[:2000],
+        severity=stop.severity or Severity.HIGH,
+        root_cause=stop.code,
+        recovery_options=(
+            Option(option="resume", description="Release it (haltline reset) when what led there is corrected"),
+            Option(option="abort", description="Leave it stopped, and clean up what it began"),
+        ),
     )
 
 

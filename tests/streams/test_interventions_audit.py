@@ -296,3 +296,21 @@ def test_a_rule_that_misses_is_offered_a_stricter_threshold() -> None:
     assert found is not None
     assert (found.setting, found.missed_found, found.missed) == ("medium", 1, 1)
     assert found.value < 9
+
+
+def test_a_stop_by_an_operator_has_a_report_too(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    events = deletes(count=0)
+    core, state = Core(), None
+    for offset, one in enumerate(events):
+        table.say(TOPICS.actions, one.to_json(), one.session_id, one.time)
+        state = core.on_event(state, one, Position(TOPICS.actions, 0, offset)).state
+    kill = Command(
+        command_id="k1", kind=CommandKind.KILL, id="s1", by="ada", reason="wrong schema", time=events[-1].time
+    )
+    killed = core.on_command(state, kill).decision
+    assert killed is not None
+    table.say(TOPICS.interventions, killed.to_json(), "s1", kill.time)
+    said = table.write().json("incident", "s1")
+    assert said["incident"]["summary"] == "Emergency stop: killed by ada: wrong schema"
+    assert len(said["action_history"]) == 50
