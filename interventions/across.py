@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from haltline.interventions.choosing import held_back
-from haltline.interventions.controller import Given, digest
 from haltline.interventions.defaults import kill_code, message_for
+from haltline.interventions.standing import Asked, Given, digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Finding, Severity
@@ -51,6 +51,11 @@ class Stands:
     state: str
     since_ms: int
     code: str
+    reason: str = ""
+    by: str = "haltline"
+    decision_id: str = ""
+    spared: list[str] = field(default_factory=list)
+    """Sessions that were released from it."""
 
 
 @dataclass
@@ -58,6 +63,8 @@ class ScopeStanding:
     """What was decided about one agent, mission, target, tree or the fleet. Plain JSON values."""
 
     stands: Stands | None = None
+    asked: Asked | None = None
+    """What one operator asks for, and it takes two."""
     given: dict[str, Given] = field(default_factory=dict)
 
 
@@ -117,7 +124,9 @@ def decide(policy: Policy, standing: ScopeStanding, signal: Signal, finding: Fin
     if own:
         return Measures(decision, kill=_kill(decision) if level is Level.KILL else None)
     control = _control(decision)
-    standing.stands = Stands(control.state.value, control.since, control.code)
+    standing.stands = Stands(
+        control.state.value, control.since, control.code, control.reason, control.by, control.decision_id
+    )
     return Measures(decision, control=control)
 
 

@@ -9,7 +9,7 @@ Misses: acts that nobody publishes. What another session does is seen where sign
 
 from typing import Final
 
-from haltline.interventions.controller import Kill
+from haltline.interventions.standing import Kill
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 

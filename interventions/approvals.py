@@ -14,9 +14,9 @@ from typing import Final
 
 import orjson
 
-from haltline.interventions.controller import Standing, digest
 from haltline.interventions.parameters import parameters
 from haltline.interventions.said import NOTHING, Said, Who
+from haltline.interventions.standing import Standing, digest
 from haltline.interventions.tickets import Ticket, Waiter
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ApprovalState, Decision, Level

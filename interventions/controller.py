@@ -1,9 +1,7 @@
 """From findings to one decision: pure, on the agent's own clock."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from hashlib import blake2b
 
 from haltline.interventions.acgp.evaluation import Governor, with_governance
 from haltline.interventions.choosing import Chooser, Chosen
@@ -12,12 +10,14 @@ from haltline.interventions.defaults import kill_code
 from haltline.interventions.history import History
 from haltline.interventions.payloads import Payloads
 from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
-from haltline.interventions.tickets import Ticket
-from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, Feedback, Stage
+from haltline.interventions.standing import DeclaredBatch, Given, Kill, Standing, digest
+from haltline.schemas.control import Batch, Command, ControlRecord, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
+
+__all__ = ["Controller", "DeclaredBatch", "Given", "Kill", "Standing", "control_record", "digest"]
 
 MAX_REASON_CHARS = 16_384
 """Of a decision."""
@@ -30,110 +30,6 @@ MAX_BATCHES = 16
 
 MAX_STOPPED_EARLY = 4
 """Stops that are remembered before their kill is known, the oldest forgotten first."""
-
-
-def digest(*parts: str) -> str:
-    """An id made of what it is about, so that a redelivery and a replay make the same one."""
-    return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
-
-
-@dataclass
-class Given:
-    """The last decision that a rule led to in a session."""
-
-    level: str
-    time_ms: int
-
-
-@dataclass
-class Kill:
-    """That a session is killed, by what or whom, and whether its side has stopped."""
-
-    decision_id: str
-    code: str
-    reason: str
-    by: str
-    since_ms: int
-    stopped_at_ms: int | None = None
-    time_to_stop_ms: int | None = None
-    issued: int = 1
-    """How often it was sent; 0: nobody is there who could answer."""
-    sent_ms: int | None = None
-    """When it was sent first, on the worker's clock; None: not looked at yet."""
-    due_ms: int = 0
-    """When it is to be acknowledged, on the worker's clock; 0: not looked at yet."""
-    escalated_at_ms: int | None = None
-    """When it was given up waiting."""
-    locked_until_ms: int | None = None
-    """A reset by one operator alone is refused before then, on the operator's clock."""
-
-
-@dataclass
-class DeclaredBatch:
-    """A batch that an operator declared for the session."""
-
-    actions: str
-    targets: list[str]
-    max_deletes: int
-    expires_ms: int
-
-
-@dataclass
-class Probation:
-    """What a session is held to since it was released."""
-
-    left: int
-    """For so many more of its actions."""
-    by: str
-    reason: str
-    since_ms: int
-    """Time of the operator's command."""
-    decision_id: str
-
-
-@dataclass
-class Asked:
-    """What one operator asks for, and it takes two."""
-
-    by: str
-    time_ms: int
-
-
-@dataclass
-class Standing:
-    """What holds for one session. Plain JSON values: part of the session's state."""
-
-    killed: Kill | None = None
-    given: dict[str, Given] = field(default_factory=dict)
-    batches: list[DeclaredBatch] = field(default_factory=list)
-    after_kill: int = 0
-    """Attempts that were seen after the kill."""
-    stopped_early: dict[str, int] = field(default_factory=dict)
-    """By decision id: when the agent's side stopped for a kill that is not known here yet. In mode
-    `local` it decides by itself, and its answer, on another topic, can overtake the event."""
-    history: History | None = None
-    """What was said, and whether it helped; None: there was nothing to say yet."""
-    approvals: dict[str, Ticket] = field(default_factory=dict)
-    """By a call's canonical parameters: the request to let it pass; see `interventions.approvals`."""
-    probation: Probation | None = None
-    trips: int = 0
-    """Kills on probation, since it last came through one."""
-    release_asked: Asked | None = None
-    """A reset within the lockout."""
-
-    def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> Batch | None:
-        """The declared batch that covers this action on all of these targets now; the largest of several."""
-        covering = [
-            b
-            for b in self.batches
-            if time_ms <= b.expires_ms
-            and fnmatchcase(action, b.actions)
-            and (not b.targets or all(any(fnmatchcase(t, glob) for glob in b.targets) for t in targets))
-        ]
-        if not covering:
-            return None
-        b = max(covering, key=lambda b: b.max_deletes)
-        return Batch(actions=b.actions, targets=b.targets, max_deletes=b.max_deletes, expires=b.expires_ms)
 
 
 class Controller:
@@ -361,23 +257,4 @@ def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int |
         issued=kill.issued if kill.issued > 1 else None,
         escalated_at=kill.escalated_at_ms,
         locked_until=kill.locked_until_ms,
-    )
-
-
-def scope_control(command: Command) -> ControlRecord | None:
-    """What an operator's kill or reset of an agent, tool, target, mission or the fleet leaves standing.
-
-    None: nothing stands any more, the entry is to be removed.
-    """
-    if command.kind is not CommandKind.KILL:
-        return None
-    return ControlRecord(
-        scope=command.scope,
-        id=command.id,
-        state=ControlState.KILLED,
-        code=f"{command.scope.value}_killed_by_operator",
-        reason=command.reason,
-        decision_id=digest("operator", command.id, command.command_id),
-        by=command.by,
-        since=command.time,
     )

@@ -13,8 +13,9 @@ The lockout counts from the kill's event time, and is compared with the time of 
 from dataclasses import dataclass
 from typing import Final
 
-from haltline.interventions.controller import Asked, Kill, Probation, Standing, control_record, digest
+from haltline.interventions.controller import control_record
 from haltline.interventions.said import Said, Who
+from haltline.interventions.standing import Asked, Kill, Probation, Standing, digest
 from haltline.schemas.control import Command, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.policy import Policy
@@ -41,21 +42,23 @@ def reset(standing: Standing, who: Who, command: Command, policy: Policy) -> Rel
     kill = standing.killed
     if kill is None:
         # Nothing to release: what was counted is forgotten, and a probation goes on.
-        kept = Standing(probation=standing.probation, trips=standing.trips)
-        return Released(Said(released=standing.probation is None, told="reset"), kept)
+        # What an operator froze or contained is released by it too.
+        kept, on = Standing(probation=standing.probation, trips=standing.trips), standing.probation
+        said = Said(control=None if on is None else record(on, who), released=on is None, told="reset")
+        return Released(said, kept)
     locked = kill.locked_until_ms is not None and command.time < kill.locked_until_ms
     if locked and not _second(standing, command, policy):
-        return Released(Said(control=_record(kill, who), told="reset_refused"), None)
+        return Released(Said(control=_of_kill(kill, who), told="reset_refused"), None)
     if policy.operated.reset_requires_new_session:
         kill.code, kill.by, kill.reason = CLOSED, command.by, command.reason
-        return Released(Said(control=_record(kill, who), told="closed"), standing)
+        return Released(Said(control=_of_kill(kill, who), told="closed"), standing)
     said_actions = command.probation_actions
     actions = policy.operated.probation.actions if said_actions is None else said_actions
     if actions == 0:
         return Released(Said(released=True, told="reset"), Standing())
     probation = Probation(actions, command.by, command.reason, command.time, digest("reset", command.command_id))
     kept = Standing(probation=probation, trips=standing.trips)
-    return Released(Said(control=_on_probation(probation, who), told="reset"), kept)
+    return Released(Said(control=record(probation, who), told="reset"), kept)
 
 
 def on_event(
@@ -85,7 +88,7 @@ def on_event(
         probation.left -= 1
         if probation.left <= 0:
             standing.probation, standing.trips = None, 0
-            return decision, True
+            return decision, standing.held is None  # what else holds stands in its place
     return decision, False
 
 
@@ -101,11 +104,12 @@ def _second(standing: Standing, command: Command, policy: Policy) -> bool:
     return False
 
 
-def _record(kill: Kill, who: Who) -> ControlRecord:
+def _of_kill(kill: Kill, who: Who) -> ControlRecord:
     return control_record(who.session_id, who.agent_id, kill, kill.sent_ms)
 
 
-def _on_probation(probation: Probation, who: Who) -> ControlRecord:
+def record(probation: Probation, who: Who) -> ControlRecord:
+    """What the control topic says of it."""
     return ControlRecord(
         scope=ScopeKind.SESSION,
         id=who.session_id,

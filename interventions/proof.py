@@ -10,8 +10,9 @@ follows from it bears the deadline as its time, so it is the same however late t
 
 from typing import Final
 
-from haltline.interventions.controller import Kill, Standing, control_record, digest
+from haltline.interventions.controller import control_record
 from haltline.interventions.said import NOTHING, Said, Who
+from haltline.interventions.standing import Kill, Standing, digest
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence, Finding, Severity

@@ -15,8 +15,10 @@ from haltline.detectors.across.agent_baseline import AgentBaseline
 from haltline.detectors.across.base import Across
 from haltline.detectors.across.fleet_spike import COUNT
 from haltline.detectors.base import Pattern
+from haltline.interventions import scopes
 from haltline.interventions.across import Measures, ScopeStanding, Stands, decide, kill_of
-from haltline.interventions.controller import digest
+from haltline.interventions.said import NOTHING, Said
+from haltline.interventions.standing import digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Detection, Evidence, Finding, Severity
@@ -142,22 +144,22 @@ class AcrossCore:
             outcome.commands = [*outcome.commands, kill]
         return outcome
 
-    def on_command(self, state: ScopeState | None, command: Command, at: Place | None = None) -> ScopeState:
-        """Notes an operator's kill or reset of an agent, mission, target or the fleet. Changes `state` in place."""
+    def on_command(
+        self, state: ScopeState | None, command: Command, at: Place | None = None
+    ) -> tuple[ScopeState, Said]:
+        """Carries out an operator's act on an agent, mission, tool, target or the fleet. Changes `state` in place."""
         if state is None:
             state = ScopeState(command.scope.value, command.id)
         if at is not None and at.offset <= state.offsets.get(at.topic, -1):
-            return state
+            return state, NOTHING
         if at is not None:
             state.offsets[at.topic] = at.offset
-        if command.kind is CommandKind.RESET:
+        said = scopes.on_command(state.standing, command, self._policy)
+        if command.kind is CommandKind.RESET and said.released:
             # Anew, but what is usual for an agent stays, and so does what was already taken in.
             kept = {name: memory for name, memory in state.detectors.items() if name == _BASELINE}
             state.detectors, state.standing = kept, ScopeStanding()
-        elif command.kind is CommandKind.KILL and state.standing.stands is None:
-            code = f"{command.scope.value}_killed_by_operator"
-            state.standing.stands = Stands(ControlState.KILLED.value, command.time, code)
-        return state
+        return state, said
 
     @staticmethod
     def outlives(state: ScopeState) -> bool:
@@ -169,6 +171,8 @@ class AcrossCore:
     def _goes_on(self, stands: Stands | None, signal: Signal) -> tuple[Finding, Command] | None:
         """A session of an agent or a mission that was killed goes on: an incident, and the session is killed too."""
         if stands is None or stands.state != ControlState.KILLED or signal.kind not in _GOES_ON:
+            return None
+        if signal.session_id in stands.spared:
             return None
         after_s = (signal.time - stands.since_ms) / 1000
         if after_s <= self._policy.kill_grace_s:

@@ -207,8 +207,10 @@ class Core:
         """Takes in the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""
         return self._across.on_signal(state, signal, at)
 
-    def on_scope_command(self, state: ScopeState | None, command: Command, at: Place | None = None) -> ScopeState:
-        """Notes an operator's act on one of these. Changes `state` in place."""
+    def on_scope_command(
+        self, state: ScopeState | None, command: Command, at: Place | None = None
+    ) -> tuple[ScopeState, Said]:
+        """Carries out an operator's act on one of these, or on a tool. Changes `state` in place."""
         return self._across.on_command(state, command, at)
 
     @staticmethod

@@ -38,7 +38,7 @@ class Fleet:
     def _carry_out(self, command: Command) -> Iterator[Followed]:
         if command.scope is not ScopeKind.SESSION:
             key = (command.scope.value, command.id)
-            self.scopes[key] = self._core.on_scope_command(self.scopes.get(key), command)
+            self.scopes[key], _ = self._core.on_scope_command(self.scopes.get(key), command)
             return
         outcome = self._core.on_command(self.sessions.get(command.id), command)
         self.sessions[command.id] = outcome.state

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from pydantic import ValidationError
 
 from haltline.interventions.probation import CLOSED
+from haltline.interventions.scopes import STATE_OF
 from haltline.schemas import wire
 from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, control_key
 from haltline.schemas.decisions import Decision, ScopeKind
@@ -51,6 +52,8 @@ class Answer:
     """What held for the scope before."""
     after: ControlRecord | None = None
     """What holds now; None after a reset, and where the command concerns no control record."""
+    second_wanted: bool = False
+    """It is noted, and nothing has happened: it takes another operator."""
     waited_s: float
 
 
@@ -108,7 +111,8 @@ class Operator:
         """Stops a session, an agent, a tool, a target, a mission or the fleet, now.
 
         Answered when the worker's entry stands in the `control` topic; with `until_stopped` when the
-        agent's side has said that it stopped.
+        agent's side has said that it stopped. The fleet takes two operators: the first one's Answer is
+        `second_wanted`.
         """
         command = make_command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
 
@@ -118,6 +122,33 @@ class Operator:
             return not until_stopped or record.stopped_at is not None
 
         return self._act(command, done)
+
+    def hold(self, kind: CommandKind, scope: ScopeKind, scope_id: str, *, by: str, reason: str) -> Answer:
+        """Freezes or contains what the scope covers, or lifts that; a kill stays what it is.
+
+        The fleet takes two operators, as for a kill. Raises NotAllowed for what is killed.
+        """
+        command = make_command(kind, scope, scope_id, by=by, reason=reason)
+        wanted = STATE_OF.get(kind)
+        stands = next((r for r in self.standing() if r.key == control_key(scope, scope_id)), None)
+        if stands is not None and stands.state is ControlState.KILLED:
+            raise NotAllowed(f"{kind} of {scope} {scope_id}: wanted one that is not killed; a reset ends a kill")
+
+        def done(record: ControlRecord | None) -> bool:
+            state = None if record is None or record.state is ControlState.PROBATION else record.state
+            return state == wanted
+
+        return self._act(command, done)
+
+    def spare(self, scope: ScopeKind, scope_id: str, session: str, *, by: str, reason: str) -> Answer:
+        """Releases one session from what stands against its agent, its mission or the fleet; the rest stays.
+
+        Raises NotAllowed when nothing stands.
+        """
+        command = make_command(CommandKind.RESET, scope, scope_id, by=by, reason=reason, session=session)
+        if not any(record.key == control_key(scope, scope_id) for record in self.standing()):
+            raise NotAllowed(f"reset of {session}: wanted {scope} {scope_id} to be stopped, came nothing that stands")
+        return self._act(command, lambda record: record is None or session in (record.spared or ()))
 
     def reset(
         self,
@@ -247,6 +278,7 @@ class Operator:
         What stands already as it is wanted gets no new record: then the workers' group must be past the command.
         """
         key = control_key(command.scope, command.id).encode()
+        two = command.scope is ScopeKind.FLEET and command.kind in STATE_OF
         with self._reader(self._topics.control) as reader:
             before = _standing(reader).get(key)
             place = self._send(command)
@@ -255,8 +287,14 @@ class Operator:
                 answered = self._is_passed(place, sent_at)
                 waited_s = time.monotonic() - sent_at
                 return Answer(command=command, answered=answered, before=before, after=before, waited_s=waited_s)
+            passed = False
             while time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
+                if message is None and two:
+                    if passed:  # and still nothing stands
+                        waited_s = time.monotonic() - sent_at
+                        return Answer(command=command, answered=True, second_wanted=True, waited_s=waited_s)
+                    passed = self._is_passed(place, sent_at)
                 if message is None or message.key() != key:
                     continue
                 after = _record(message.value())

@@ -7,8 +7,8 @@ from typing import Any
 
 from haltline.detectors.act import Calls
 from haltline.interventions.context import TaskNote
-from haltline.interventions.controller import Standing
 from haltline.interventions.history import Checkpoints
+from haltline.interventions.standing import Standing
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent

@@ -9,10 +9,10 @@ from itertools import islice
 from operator import attrgetter
 
 from haltline.detectors.act import Calls
-from haltline.interventions.controller import control_record, scope_control
+from haltline.interventions.controller import control_record
 from haltline.interventions.proof import ARM
 from haltline.schemas import wire
-from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback, control_key
+from haltline.schemas.control import Command, ControlRecord, Feedback, control_key
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection
@@ -357,15 +357,14 @@ class SessionPipeline:
             self._outbox.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
 
     def _scope_command(self, command: Command, record: RawRecord) -> None:
-        if command.kind not in {CommandKind.KILL, CommandKind.RESET}:
-            return
-        if command.scope is not ScopeKind.TOOL:  # nothing is added up by tool
-            self._core.on_scope_command(self._scope(command.scope.value, command.id, record), command, record)
-        standing = scope_control(command)
-        if standing is None:
+        state = self._scope(command.scope.value, command.id, record)
+        _, said = self._core.on_scope_command(state, command, record)
+        if said.control is not None:
+            self._stand(said.control)
+        if said.released:
             self._release(command.scope, command.id)
-        else:
-            self._stand(standing)
+        if said.told:
+            self._metrics.followed(said.told)
 
     def _stand(self, control: ControlRecord) -> None:
         self._outbox.send(self._topics.control, key=control.key.encode(), value=control.to_json())

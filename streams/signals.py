@@ -7,7 +7,7 @@ from haltline.detectors.across.agent_baseline import ACTIONS, EFFECT, STEP_S, TO
 from haltline.detectors.across.base import Across
 from haltline.detectors.across.shared_budget import SHARED, SharedBudget
 from haltline.detectors.act import Act
-from haltline.interventions.controller import digest
+from haltline.interventions.standing import digest
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind

@@ -11,7 +11,7 @@ A refused call raises Refused; nothing else of haltline ever reaches the agent's
 """
 
 from haltline.interventions.agent.action import Action
-from haltline.interventions.agent.enforcer import Advice
+from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import CallMode, GuardSettings

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
 from haltline.interventions.agent.calls import Call
+from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.changes import Changes, changes_for
-from haltline.interventions.agent.enforcer import Advice
 
 Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
 """The way to admission: yields what is waited for and how long, in seconds; then goes on, whether it came or not."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from haltline.interventions.agent.enforcer import Advice
+from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.decisions import Decision
 

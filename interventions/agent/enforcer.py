@@ -14,48 +14,26 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
-from haltline.interventions.agent.pending import APPROVAL_PENDING, Pending, awaits_approval, is_answer
-from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.calls import Call
+from haltline.interventions.agent.causes import (
+    ONE_THING,
+    Advice,
+    Cause,
+    advice_of,
+    cause_of,
+    cause_of_entry,
+    cause_of_waiting,
+    may_look,
+)
+from haltline.interventions.agent.pending import Pending, awaits_approval, is_answer
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.events import Effect
 
-_STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
-_NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
 _MAX_LATE = 64
 _MAX_REMEMBERED = 512
-_ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, and ends no session
-_STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN})
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why calls are refused: a decision, or an entry of the control topic."""
-
-    decision_id: str
-    code: str
-    message: str
-    """For the model."""
-    decided_at_ms: int | None = None
-    decision: Decision | None = None
-
-    def refusal(self) -> Refused:
-        """As an exception."""
-        return Refused(self.code, self.message, self.decision)
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What the agent should hear or heed before it goes on."""
-
-    level: Level
-    """NUDGE, REINFORCE or THROTTLE."""
-    message: str
-    """For the model."""
-    code: str
-    limits: dict[str, float]
-    """With THROTTLE: the limits to keep from now on."""
-    decision: Decision
+_STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN, ControlState.CONTAINED})
 
 
 class Acknowledge(Protocol):
@@ -93,6 +71,7 @@ class Enforcer:
         acknowledge: Acknowledge,
         now_ms: Callable[[], int],
     ) -> None:
+        self._session_id = settings.session_id
         self._own = control_key(ScopeKind.SESSION, settings.session_id)
         self._always = {control_key(ScopeKind.SESSION, session) for session in settings.lineage}
         self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
@@ -124,7 +103,7 @@ class Enforcer:
         if key not in self._always and not key.startswith(("tool:", "target:")):
             return
         with self._lock:
-            if record is None or record.state not in _STOPS:
+            if record is None or record.state not in _STOPS or self._session_id in (record.spared or ()):
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = record
@@ -156,11 +135,11 @@ class Enforcer:
             asked = self._asked.pop(decision.event_id, None)
             self._heard(asked)
             new = self._is_new(decision.decision_id)
-            if decision.level is Level.KILL and decision.scope not in _ONE_THING:
+            if decision.level is Level.KILL and decision.scope not in ONE_THING:
                 if new:
                     self._received(decision)
                 # One that is sent again, though it was answered: the answer did not arrive.
-                self._kill(_cause(decision), say=new or "issued" in decision.values)
+                self._kill(cause_of(decision), say=new or "issued" in decision.values)
                 if asked is not None:
                     _resolve(asked.verdict, None)
                 return
@@ -217,7 +196,7 @@ class Enforcer:
         with self._lock:
             self._killed = cause
 
-    def against(self, action: str, targets: Sequence[str]) -> Cause | None:
+    def against(self, action: str, targets: Sequence[str], effect: Effect = Effect.READ) -> Cause | None:
         """What stands against such a call now, without any verdict."""
         with self._lock:
             if self._killed is not None:
@@ -227,8 +206,9 @@ class Enforcer:
             keys = self._always | {control_key(ScopeKind.TOOL, action)}
             keys.update(control_key(ScopeKind.TARGET, target) for target in targets)
             entries = chain(self._entries.items(), self._before.items())
-            standing = next((record for key, record in entries if key in keys), None)
-            return None if standing is None else _standing(standing)
+            looks = effect <= Effect.POLL
+            standing = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
+            return None if standing is None else cause_of_entry(standing)
 
     def ask(self, event_id: str) -> "Future[Decision | None]":
         """Expects a verdict on a proposal; done with None when there will be none, or the session is killed."""
@@ -270,27 +250,28 @@ class Enforcer:
             return None
 
     def admit(
-        self, call_id: str, action: str, targets: Sequence[str], verdict: Decision | None, parameters: str | None = None
+        self, call: Call, verdict: Decision | None, parameters: str | None = None
     ) -> tuple[Cause | None, list[Advice]]:
         """The last word before a call runs: why it is refused, or that it runs now, with what to heed."""
         with self._lock:
-            cause = self.against(action, targets)
+            call_id = call.call_id
+            cause = self.against(call.action, call.match_targets, call.effect)
             if cause is not None:
                 return cause, []
             decisions = [d for d in self._late if not self._is_stale(d)]
             self._late.clear()
             waits = self._pending.against(parameters, self._now_ms())
             if verdict is None and waits is not None:
-                return _waiting(waits), []
+                return cause_of_waiting(waits), []
             if verdict is not None and verdict.level is not Level.ALLOW:
                 decisions.append(verdict)
             for decision in decisions:
                 self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
-            advice = [_advice(d) for d in decisions if d.level < Level.PAUSE]
+            advice = [advice_of(d) for d in decisions if d.level < Level.PAUSE]
             refusing = max((d for d in decisions if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
             if refusing is None:
-                self._running[call_id] = action
-            return None if refusing is None else _cause(refusing), advice
+                self._running[call_id] = call.action
+            return None if refusing is None else cause_of(refusing), advice
 
     def done(self, call_id: str) -> None:
         """A call that was admitted has ended."""
@@ -310,7 +291,7 @@ class Enforcer:
         if record.state is ControlState.KILLED:
             # Before a restart this session may have said already that it stopped; one above it speaks for itself.
             said = key == self._own and record.stopped_at is not None
-            self._kill(_standing(record), say=new and not said)
+            self._kill(cause_of_entry(record), say=new and not said)
         elif new:
             self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
 
@@ -377,23 +358,3 @@ def _answer(asked: _Asked | None, verdict: Decision | None) -> bool:
     except InvalidStateError:
         return False
     return True
-
-
-def _cause(decision: Decision) -> Cause:
-    stops = decision.level is Level.KILL and decision.scope not in _ONE_THING
-    message = decision.message or (_STOPPED if stops else _NOT_NOW)
-    return Cause(decision.decision_id, decision.code, message, decision.decided_at, decision)
-
-
-def _waiting(decision: Decision) -> Cause:
-    return Cause(decision.decision_id, APPROVAL_PENDING, decision.message or _NOT_NOW, decision.decided_at, decision)
-
-
-def _standing(record: ControlRecord) -> Cause:
-    stops = record.state is ControlState.KILLED and record.scope not in _ONE_THING
-    message = _STOPPED if stops else _NOT_NOW
-    return Cause(record.decision_id, record.code, message, record.decided_at)
-
-
-def _advice(decision: Decision) -> Advice:
-    return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)

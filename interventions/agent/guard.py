@@ -14,7 +14,8 @@ from typing import Any, Final, Literal, ParamSpec, Self, TypeVar, Unpack, overlo
 from haltline.interventions.agent.action import Action, Steps, wait
 from haltline.interventions.agent.allowance import Allowance
 from haltline.interventions.agent.calls import Call, Targets, checked, describe_error, describe_output, targets_of
-from haltline.interventions.agent.enforcer import Advice, Cause, Enforcer
+from haltline.interventions.agent.causes import Advice, Cause
+from haltline.interventions.agent.enforcer import Enforcer
 from haltline.interventions.agent.link import Link
 from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PENDING, awaits_approval
 from haltline.interventions.agent.redaction import without_secrets
@@ -226,7 +227,7 @@ class Guard:
             raise
         except Exception:
             log.exception("haltline: session %s: %s could not be checked", self.session_id, action.call.action)
-            cause = self._enforcer.against(action.call.action, action.call.targets)
+            cause = self._enforcer.against(action.call.action, action.call.targets, action.call.effect)
             if cause is not None or self._is_closed(action.call):
                 raise (cause or _NOBODY).refusal() from None
 
@@ -237,7 +238,7 @@ class Guard:
             yield enforcer.when_loaded(), left_s
 
         # 1. What stands: after a kill nothing more is asked.
-        cause = enforcer.against(call.action, call.match_targets)
+        cause = enforcer.against(call.action, call.match_targets, call.effect)
         if cause is not None:
             held_back = self._refusals.take()
             raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
@@ -272,9 +273,9 @@ class Guard:
 
         # 4. Obey.
         if closed and not known:
-            raise self._refuse(call, enforcer.against(call.action, call.match_targets) or _NOBODY)
+            raise self._refuse(call, enforcer.against(call.action, call.match_targets, call.effect) or _NOBODY)
         bound = parameters(proposal)
-        cause, advice = enforcer.admit(call.call_id, call.action, call.match_targets, verdict, bound)
+        cause, advice = enforcer.admit(call, verdict, bound)
         action.advice = tuple(advice)
         for one in advice:
             self._advise(one)

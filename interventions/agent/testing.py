@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, Unpack
 
-from haltline.interventions.agent.enforcer import Advice
+from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.link import Receiver
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings

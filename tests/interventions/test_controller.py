@@ -1,6 +1,6 @@
 import pytest
 
-from haltline.interventions.controller import Controller, Standing, control_record, scope_control
+from haltline.interventions.controller import Controller, Standing, control_record
 from haltline.schemas.control import Batch, Command, CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
@@ -236,18 +236,6 @@ def test_the_control_record_says_what_stands() -> None:
         "session_killed_loop_guard",
         None,
     )
-
-
-@pytest.mark.parametrize(
-    ("kind", "key"),
-    [
-        pytest.param(CommandKind.KILL, "tool:drop_table", id="a kill of a tool stands for everyone"),
-        pytest.param(CommandKind.RESET, None, id="a reset takes it away"),
-    ],
-)
-def test_commands_beyond_one_session(kind: CommandKind, key: str | None) -> None:
-    record = scope_control(command(kind, ScopeKind.TOOL, "drop_table"))
-    assert (record.key if record else None) == key
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pytest
 
 from haltline.interventions import proof
-from haltline.interventions.controller import Kill, Standing
 from haltline.interventions.said import NOTHING, Said, Who
+from haltline.interventions.standing import Kill, Standing
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Operations, Policy
 

@@ -17,7 +17,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.changelog import Slice
 from haltline.streams.core import Core
 from haltline.streams.policies import News, PolicyRecord, Refusal
-from haltline.streams.sessions import SessionPipeline
+from haltline.streams.sessions import SCOPE_KEY, SessionPipeline
 
 TOPICS = Topics()
 T0_MS = 1_750_000_000_000
@@ -235,9 +235,12 @@ def test_a_reset_removes_the_control_entry_and_the_counts() -> None:
 
 def test_a_kill_of_a_tool_is_written_to_control_without_a_session() -> None:
     bench = Bench()
-    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"))
+    home = partition_of("drop_table", PARTITIONS)
+    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"), partition=home)
     assert [(topic, key) for topic, key, _, _ in bench.sent.records] == [(TOPICS.control, b"tool:drop_table")]
-    assert bench.checkpoint() == {}
+    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.TOOL, "drop_table"), partition=home)
+    assert len(bench.sent.records) == 1, "it is killed already"
+    assert list(bench.checkpoint()) == [SCOPE_KEY + b"tool:drop_table"]
 
 
 @pytest.mark.parametrize(

@@ -424,3 +424,35 @@ def test_an_answer_to_a_call_that_waits_no_longer_refuses_no_other(state: Approv
     guard.send(about_approval(guard.events[1], state, Level.BLOCK))
     get_asset("b")
     assert executed == ["delete a", "get b"]
+
+
+def stands_as(state: ControlState, scope: ScopeKind, scope_id: str, **fields: Any) -> ControlRecord:
+    return killed(scope, scope_id).model_copy(update={"state": state, "code": f"{scope}_{state}", **fields})
+
+
+@pytest.mark.parametrize("scope", [(ScopeKind.SESSION, "s1"), (ScopeKind.AGENT, "unknown"), (ScopeKind.FLEET, "*")])
+def test_what_is_contained_may_look_and_touch_nothing(scope: tuple[ScopeKind, str]) -> None:
+    entry = stands_as(ControlState.CONTAINED, *scope)
+    guard = ScriptedGuard(session_id="s1", standing=(entry,))
+    delete_asset, get_asset, executed = tools(guard)
+    get_asset("a")
+    with pytest.raises(Refused) as refused:
+        delete_asset("a")
+    with pytest.raises(Refused), guard.action("something_unknown"):
+        pass
+    guard.check()
+    assert (refused.value.code, executed) == (f"{scope[0]}_contained", ["get a"])
+    guard.reset(scope=scope[0], scope_id=scope[1])
+    delete_asset("a")
+    assert executed[-1] == "delete a"
+
+
+@pytest.mark.parametrize("state", [ControlState.KILLED, ControlState.FROZEN])
+def test_a_session_that_was_released_from_its_agents_kill_goes_on(state: ControlState) -> None:
+    entry = stands_as(state, ScopeKind.AGENT, "cleaner", spared=["s1"])
+    spared, other = (ScriptedGuard(session_id=s, agent_id="cleaner", standing=(entry,)) for s in ("s1", "s2"))
+    delete_asset, _, executed = tools(spared)
+    delete_asset("a")
+    assert executed == ["delete a"]
+    with pytest.raises(Refused):
+        tools(other)[0]("a")
