@@ -1,7 +1,6 @@
 """From findings to one decision: pure, on the agent's own clock."""
 
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from haltline.interventions.acgp.evaluation import Governor, with_governance
 from haltline.interventions.choosing import Chooser, Chosen

@@ -360,7 +360,7 @@ class SessionPipeline:
         state = self._scope(command.scope.value, command.id, record)
         _, said = self._core.on_scope_command(state, command, record)
         if said.control is not None:
-            self._stand(said.control)
+            self._stand(said.control.model_copy(update={"decided_at": self._now_ms()}))
         if said.released:
             self._release(command.scope, command.id)
         if said.told:

@@ -8,6 +8,7 @@ from haltline.streams.cli import (
     command,
     demo,
     doctor,
+    hold,
     labels,
     policy,
     run,
@@ -28,5 +29,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback that is not expected is for a bug report: plain, whole
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (demo, up, run, status, command, approvals, labels, tail, backtest, policy, topics, schemas, doctor):
+_GROUPS = (demo, up, run, status, command, hold, approvals, labels, tail, backtest, policy, topics, schemas, doctor)
+for group in _GROUPS:
     group.register(app)

@@ -1,16 +1,17 @@
 """`haltline kill`, `reset`, `batch`, `label`: what an operator asks of the worker."""
 
-import time
 from datetime import timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from haltline.interventions.probation import CLOSED
-from haltline.schemas.control import ControlRecord, ControlState
+from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
+from haltline.streams.cli.answers import conclude, id_within, named, operator_of, story
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -19,21 +20,17 @@ from haltline.streams.cli.common import (
     AsJson,
     Bootstrap,
     By,
-    Client,
     ClientConfig,
-    Exit,
     Group,
     Prefix,
     Reason,
     Timeout,
-    ago,
     duration,
-    group_of,
-    print_json,
-    say,
-    say_error,
 )
-from haltline.streams.operator import FLEET, LABELS, Answer, Operator
+from haltline.streams.cli.impact import show_impact, show_stopped
+from haltline.streams.impact import preview as find_impact
+from haltline.streams.impact import wait_for_stops
+from haltline.streams.operator import LABELS
 
 Scope = Annotated[ScopeKind, typer.Option(help="What ID is the id of.", case_sensitive=False)]
 ScopeId = Annotated[str, typer.Argument(help="The session's id, or the id within --scope.", metavar="ID")]
@@ -46,33 +43,60 @@ def kill(
     reason: Reason,
     scope_id: ScopeId = "",
     scope: Scope = ScopeKind.SESSION,
+    preview: Annotated[bool, typer.Option("--preview", help="Only say whom it would stop.")] = False,
+    lookback: Annotated[
+        timedelta,
+        typer.Option("--lookback", help="How far back sessions are looked for.", parser=duration, metavar="TIME"),
+    ] = timedelta(hours=1),
     until_stopped: Annotated[
-        bool, typer.Option("--until-stopped", help="Wait until the agent's side says that it stopped.")
+        bool, typer.Option("--until-stopped", help="Wait until the agents' side says that it stopped; list who did.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
     timeout: Timeout = 10.0,
     as_json: AsJson = False,
 ) -> None:
     """Stop a session, or every session of an agent, tool, target, mission or the fleet, now.
 
-    Doing it twice does no harm. Exit 1 when no worker answers in time: the command is kept for when one runs.
+    --preview says whom, by what was published within --lookback, and does nothing. The fleet takes two operators, each
+    with this command. Doing it twice does no harm. Exit 1 when no worker answers in time (the command is kept for when
+    one runs), or when not all have stopped in time.
 
     Example: haltline kill session-42 --by ada --reason 'deletes the wrong schema'
 
-    Example: haltline kill --scope tool delete_asset --by ada --reason 'catalogue is being restored'
+    Example: haltline kill --scope agent cleaner --preview --by ada --reason 'catalogue is being restored'
     """
-    answer = _operator(bootstrap, prefix, client_config, timeout).kill(
-        scope, _id(scope, scope_id), by=by, reason=reason, until_stopped=until_stopped
-    )
-    if answer.answered and answer.after is not None:
+    scope_id = id_within(scope, scope_id)
+    find = partial(find_impact, bootstrap, Topics(prefix), scope, scope_id, lookback=lookback, client=client_config)
+    if preview:
+        show_impact(find(), lookback, as_json=as_json)
+        return
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    of_many = until_stopped and scope is not ScopeKind.SESSION
+    expected = find() if of_many else None
+    answer = operator.kill(scope, scope_id, by=by, reason=reason, until_stopped=until_stopped and not of_many)
+    if answer.second_wanted:
+        conclude(answer, f"{named(answer)}: it is noted; a second operator has to ask for it too", as_json=as_json)
+    elif not answer.answered or answer.after is None:
+        what = "that it stopped" if until_stopped and not of_many else "from a worker"
+        conclude(answer, f"{named(answer)}: wanted an answer {what}", as_json=as_json)
+    elif expected is None:
         before = answer.before
         again = "was killed already" if before is not None and before.state is ControlState.KILLED else "is killed"
-        _conclude(answer, f"{_named(answer)} {again}: {_story(answer.after)}", as_json=as_json)
+        conclude(answer, f"{named(answer)} {again}: {story(answer.after)}", as_json=as_json)
     else:
-        what = "that it stopped" if until_stopped else "from a worker"
-        _conclude(answer, f"{_named(answer)}: wanted an answer {what}", as_json=as_json)
+        stopped = wait_for_stops(
+            bootstrap,
+            Topics(prefix),
+            answer.after.decision_id,
+            (seen.session_id for seen in expected.sessions),
+            since_ms=answer.after.since,
+            within_s=timeout,
+            client=client_config,
+        )
+        show_stopped(answer, stopped, as_json=as_json)
 
 
 def reset(
@@ -83,6 +107,9 @@ def reset(
     scope: Scope = ScopeKind.SESSION,
     probation: Annotated[
         int | None, typer.Option(help="For how many actions; left out: as the policy says.", min=0, max=10_000)
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Of an agent, a mission or the fleet: this session.", metavar="SESSION")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Within the lockout; takes two different operators, one after the other.")
@@ -99,24 +126,30 @@ def reset(
     until the lockout is over. Doing it twice does no harm. Exit 1 when no worker answers in time: the command is kept.
 
     Example: haltline reset session-42 --by ada --reason 'task corrected: report instead of deleting'
+
+    Example: haltline reset --scope agent cleaner --only session-42 --by ada --reason 'this one only reads'
     """
-    answer = _operator(bootstrap, prefix, client_config, timeout).reset(
-        scope, _id(scope, scope_id), by=by, reason=reason, probation_actions=probation, force=force
+    if only is not None:
+        operator = operator_of(bootstrap, prefix, client_config, timeout)
+        answer = operator.spare(scope, id_within(scope, scope_id), only, by=by, reason=reason)
+        what = "is released from it" if answer.answered else "wanted an answer from a worker"
+        conclude(answer, f"{named(answer)}: session {only} {what}", as_json=as_json)
+        return
+    answer = operator_of(bootstrap, prefix, client_config, timeout).reset(
+        scope, id_within(scope, scope_id), by=by, reason=reason, probation_actions=probation, force=force
     )
     if not answer.answered and force:
-        _conclude(answer, f"{_named(answer)}: wanted a second operator's reset --force, or a worker", as_json=as_json)
+        conclude(answer, f"{named(answer)}: wanted a second operator's reset --force, or a worker", as_json=as_json)
     elif answer.after is not None and answer.after.code == CLOSED:
-        _conclude(answer, f"{_named(answer)} stays closed: the policy asks for a new session", as_json=as_json)
+        conclude(answer, f"{named(answer)} stays closed: the policy asks for a new session", as_json=as_json)
     elif not answer.answered:
-        _conclude(answer, f"{_named(answer)}: wanted an answer from a worker", as_json=as_json)
+        conclude(answer, f"{named(answer)}: wanted an answer from a worker", as_json=as_json)
     elif answer.before is None or answer.before.state is ControlState.PROBATION:
-        _conclude(answer, f"{_named(answer)} was not killed; what was counted is forgotten", as_json=as_json)
+        conclude(answer, f"{named(answer)} was not killed; what was counted is forgotten", as_json=as_json)
     else:
         on = answer.after.actions_left if answer.after is not None else None
         held = f", on probation for {on} actions" if on else ""
-        _conclude(
-            answer, f"{_named(answer)} is released{held}. It was killed: {_story(answer.before)}", as_json=as_json
-        )
+        conclude(answer, f"{named(answer)} is released{held}. It was killed: {story(answer.before)}", as_json=as_json)
 
 
 def batch(
@@ -147,7 +180,7 @@ def batch(
 
     Example: haltline batch night-7 --max-deletes 100 --targets 'asset_id=stg_*' --by ada --reason 'staging clean-up'
     """
-    answer = _operator(bootstrap, prefix, client_config, timeout, group).declare_batch(
+    answer = operator_of(bootstrap, prefix, client_config, timeout, group).declare_batch(
         session,
         max_deletes=max_deletes,
         actions=actions,
@@ -159,10 +192,10 @@ def batch(
     declared = answer.command.batch
     if answer.answered and declared is not None:
         covered = f"{declared.actions} on {', '.join(declared.targets) or 'any target'}"
-        text = f"{_named(answer)} may do {max_deletes} destructive acts until {rfc3339(declared.expires)}: {covered}"
-        _conclude(answer, text, as_json=as_json)
+        text = f"{named(answer)} may do {max_deletes} destructive acts until {rfc3339(declared.expires)}: {covered}"
+        conclude(answer, text, as_json=as_json)
     else:
-        _conclude(answer, f"batch of {_named(answer)}: wanted an answer from a worker", as_json=as_json)
+        conclude(answer, f"batch of {named(answer)}: wanted an answer from a worker", as_json=as_json)
 
 
 def label(
@@ -185,68 +218,11 @@ def label(
 
     Example: haltline label 9f3c0a77 false_alarm --by ada --reason 'was the nightly clean-up'
     """
-    answer = _operator(bootstrap, prefix, client_config, timeout, group).label(
+    answer = operator_of(bootstrap, prefix, client_config, timeout, group).label(
         decision, verdict, session_id=session, by=by, reason=reason
     )
     said = "is noted" if answer.answered else "wanted an answer from a worker"
-    _conclude(answer, f"decision {decision}, {verdict}: {said}", as_json=as_json)
-
-
-def _operator(bootstrap: str, prefix: str, client: Client, timeout_s: float, group: str = DEFAULT_GROUP) -> Operator:
-    return Operator(
-        bootstrap, topics=Topics(prefix), group=group or group_of(prefix), answer_within_s=timeout_s, client=client
-    )
-
-
-def _id(scope: ScopeKind, scope_id: str) -> str:
-    return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
-
-
-def _named(answer: Answer) -> str:
-    return "the fleet" if answer.command.scope is ScopeKind.FLEET else f"{answer.command.scope} {answer.command.id}"
-
-
-def _story(record: ControlRecord) -> str:
-    since = f"{rfc3339(record.since)}, {ago(record.since, time.time_ns() // 1_000_000)} ago"
-    stopped = f"; {acknowledged(record)}" if record.scope is ScopeKind.SESSION else ""
-    return f"{record.reason} ({record.code}, by {record.by} at {since}{stopped})"
-
-
-def acknowledged(record: ControlRecord) -> str:
-    """Whether the agent's side has said that it stopped, and how fast that was."""
-    if record.scope is not ScopeKind.SESSION:
-        return "-"  # each session of the scope acknowledges for itself
-    if record.state is ControlState.PROBATION:
-        return f"released, for {record.actions_left} actions on probation"
-    if record.state is not ControlState.KILLED:
-        return "-"
-    if record.stopped_at is None:
-        times = f", though sent {record.issued} times" if record.issued else ""
-        return f"NEVER acknowledged{times}" if record.escalated_at else f"not acknowledged by an agent yet{times}"
-    took = f" {record.time_to_stop_ms} ms after the decision" if record.time_to_stop_ms is not None else ""
-    return f"the agent stopped{took}"
-
-
-def _conclude(answer: Answer, text: str, *, as_json: bool) -> None:
-    """Prints what happened; exit 1 when no worker has answered."""
-    if as_json:
-        print_json(
-            {
-                "command": answer.command,
-                "answered": answer.answered,
-                "before": answer.before,
-                "after": answer.after,
-                "waited_s": round(answer.waited_s, 3),
-            }
-        )
-    elif answer.answered:
-        say(text)
-    if not answer.answered:
-        say_error(
-            f"haltline: {text} within {answer.waited_s:g} s, came none. The command "
-            f"({answer.command.command_id}) is kept and will be carried out when a worker runs"
-        )
-        raise typer.Exit(Exit.NO)
+    conclude(answer, f"decision {decision}, {verdict}: {said}", as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:

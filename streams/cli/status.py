@@ -11,7 +11,7 @@ from rich.text import Text
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
-from haltline.streams.cli.command import acknowledged
+from haltline.streams.cli.answers import acknowledged
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,

@@ -1,0 +1,82 @@
+"""What the operators' commands say of their answers."""
+
+import time
+
+import typer
+
+from haltline.schemas.control import ControlRecord, ControlState
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import rfc3339
+from haltline.schemas.topics import Topics
+from haltline.streams.cli.common import (
+    DEFAULT_GROUP,
+    Client,
+    Exit,
+    ago,
+    group_of,
+    print_json,
+    say,
+    say_error,
+)
+from haltline.streams.operator import FLEET, Answer, Operator
+
+
+def operator_of(bootstrap: str, prefix: str, client: Client, timeout_s: float, group: str = DEFAULT_GROUP) -> Operator:
+    """The hands of whoever gives a command."""
+    return Operator(
+        bootstrap, topics=Topics(prefix), group=group or group_of(prefix), answer_within_s=timeout_s, client=client
+    )
+
+
+def id_within(scope: ScopeKind, scope_id: str) -> str:
+    """The id that was given; the fleet has one of its own."""
+    return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
+
+
+def named(answer: Answer) -> str:
+    """Whom the command was about."""
+    return "the fleet" if answer.command.scope is ScopeKind.FLEET else f"{answer.command.scope} {answer.command.id}"
+
+
+def story(record: ControlRecord) -> str:
+    """What was done, why, by whom and when."""
+    since = f"{rfc3339(record.since)}, {ago(record.since, time.time_ns() // 1_000_000)} ago"
+    stopped = f"; {acknowledged(record)}" if record.scope is ScopeKind.SESSION else ""
+    return f"{record.reason} ({record.code}, by {record.by} at {since}{stopped})"
+
+
+def acknowledged(record: ControlRecord) -> str:
+    """Whether the agent's side has said that it stopped, and how fast that was."""
+    if record.scope is not ScopeKind.SESSION:
+        return "-"  # each session of the scope acknowledges for itself
+    if record.state is ControlState.PROBATION:
+        return f"released, for {record.actions_left} actions on probation"
+    if record.state is not ControlState.KILLED:
+        return "-"
+    if record.stopped_at is None:
+        times = f", though sent {record.issued} times" if record.issued else ""
+        return f"NEVER acknowledged{times}" if record.escalated_at else f"not acknowledged by an agent yet{times}"
+    took = f" {record.time_to_stop_ms} ms after the decision" if record.time_to_stop_ms is not None else ""
+    return f"the agent stopped{took}"
+
+
+def conclude(answer: Answer, text: str, *, as_json: bool) -> None:
+    """Prints what happened; exit 1 when no worker has answered."""
+    if as_json:
+        print_json(
+            {
+                "command": answer.command,
+                "answered": answer.answered,
+                "before": answer.before,
+                "after": answer.after,
+                "waited_s": round(answer.waited_s, 3),
+            }
+        )
+    elif answer.answered:
+        say(text)
+    if not answer.answered:
+        say_error(
+            f"haltline: {text} within {answer.waited_s:g} s, came none. The command "
+            f"({answer.command.command_id}) is kept and will be carried out when a worker runs"
+        )
+        raise typer.Exit(Exit.NO)
