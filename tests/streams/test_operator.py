@@ -11,7 +11,7 @@ from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable
-from haltline.streams.operator import FLEET, NotAllowed, NotFound, Operator
+from haltline.streams.operator import NotAllowed, NotFound, Operator
 from tests.streams.running import running_system, running_worker
 from tests.waiting import wait_until
 
@@ -106,7 +106,6 @@ def test_a_session_that_was_released_can_be_killed_again(operator: Operator) -> 
         pytest.param(ScopeKind.TOOL, "delete_asset", id="a tool"),
         pytest.param(ScopeKind.TARGET, "asset_id=fact_sales", id="a target"),
         pytest.param(ScopeKind.MISSION, "m1", id="a mission"),
-        pytest.param(ScopeKind.FLEET, FLEET, id="the fleet"),
     ],
 )
 def test_other_scopes_are_killed_and_released(operator: Operator, scope: ScopeKind, scope_id: str) -> None:
