@@ -62,7 +62,7 @@ class _Partition:
     head: Head | None = None
     """Where its chain ends in the table."""
     unsigned: int = 0
-    """Rows in the table behind the last signed statement."""
+    """Rows that this writer has written behind the last signed statement."""
 
 
 SIGN_EVERY: Final = 1000
@@ -164,11 +164,13 @@ class AuditWriter:
             self._begin(table, elsewhere)
             moved |= elsewhere
             # 3. Rows and versions in one commit; the table refuses it if 2 is not true any more.
-            written = {place: p for place, p in self._partitions.items() if p.records or p.lost}
+            written = {
+                place: p for place, p in self._partitions.items() if p.records or p.lost or (closing and self._signs(p))
+            }
             if not written:
                 return Flushed({}, moved, {}, {}, dropped)
             counts, unreadable = Counter[str](), Counter[str]()
-            versions = {self._app_id(place): _last(place, p) for place, p in written.items()}
+            versions = {self._app_id(place): _last(place, p) for place, p in written.items() if p.records or p.lost}
             chains = {place: _Chain(p.head, p.unsigned) for place, p in written.items()}
             rows = self._rows(written, chains, now_ms, closing=closing)
             try:
@@ -195,6 +197,9 @@ class AuditWriter:
         versions = {place: table.version(self._app_id(place)) for place in self._partitions}
         return {place: v for place, v in versions.items() if v != self._partitions[place].written}
 
+    def _signs(self, partition: _Partition) -> bool:
+        return self._signer is not None and partition.unsigned > 0
+
     def _begin(self, table: OpenTable, written: Mapping[Place, int | None]) -> None:
         """Goes on behind these offsets, with the chains that end there."""
         ends = table.chain_ends(self._sink, {place: last for place, last in written.items() if last is not None})
@@ -202,7 +207,7 @@ class AuditWriter:
             self._drop(place)
             end = ends.get(place)
             head = Head(last, end) if last is not None and end is not None else None
-            self._partitions[place] = _Partition(last, last, head=head, unsigned=self._sign_every)
+            self._partitions[place] = _Partition(last, last, head=head)
 
     def _rows(
         self, partitions: Mapping[Place, _Partition], chains: Mapping[Place, "_Chain"], now_ms: int, *, closing: bool
@@ -218,7 +223,8 @@ class AuditWriter:
                 row = self._reader.row(record, now_ms)
                 chain.add(row)
                 yield row
-            if self._signer is not None and chain.head is not None and (closing or chain.unsigned >= self._sign_every):
+            due = chain.unsigned >= (1 if closing else self._sign_every)
+            if self._signer is not None and chain.head is not None and due:
                 chain.unsigned = 0
                 yield checkpoint(self._signer, self._sink, place, chain.head, now_ms)
 

@@ -11,7 +11,7 @@ import typer
 
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.cli import audit_query
+from haltline.streams.cli import audit_care, audit_query
 from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
@@ -267,5 +267,6 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
     group.callback()(audit)
     audit_query.register(group)
+    audit_care.register(group)
     app.add_typer(group, name="audit")
     app.command()(kafka)

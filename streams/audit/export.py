@@ -1,0 +1,132 @@
+"""The audit, or a part of it, for other programs: Parquet, CSV, JSON lines, CEF for a SIEM, or posted to a URL."""
+
+import csv
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+from arro3.core import Table
+from arro3.io import write_parquet
+from deltalake import DeltaTable, QueryBuilder
+
+FORMATS: Final = ("parquet", "csv", "json", "cef")
+POST_ROWS: Final = 500
+
+_POST_WITHIN_S: Final = 30.0
+_CEF_SEVERITY: Final = {"low": 3, "medium": 5, "high": 8, "critical": 10}
+_CEF_FIELDS: Final = (
+    ("rt", "timestamp_ms"), ("suser", "by"), ("cs1", "session_id"), ("cs2", "agent_id"), ("cs3", "detector"),
+    ("cs4", "level"), ("cs5", "decision_id"), ("act", "action"), ("outcome", "outcome"), ("reason", "reason"),
+    ("externalId", "event_id"), ("msg", "summary"),
+)  # fmt: skip
+_CEF_LABELS: Final = "cs1Label=session cs2Label=agent cs3Label=detector cs4Label=level cs5Label=decision"
+
+Row = Mapping[str, Any]
+
+
+def write_file(uri: str, sql: str, out: BinaryIO, form: str, storage_options: Mapping[str, str] | None = None) -> int:
+    """Writes the answer of a SELECT in one of `FORMATS`; how many rows. Parquet is made in memory as a whole."""
+    if form == "parquet":
+        table = DeltaTable(uri, storage_options=dict(storage_options or {}))
+        answer = Table.from_batches(list(QueryBuilder().register("audit", table).execute(sql)))
+        write_parquet(answer, out)
+        return int(answer.num_rows)
+    return _LINES[form](rows_of(uri, sql, storage_options), out)
+
+
+def rows_of(uri: str, sql: str, storage_options: Mapping[str, str] | None = None) -> Iterator[Row]:
+    """The rows of a SELECT as plain JSON values: times as RFC 3339, bytes as text, what is none of UTF-8 escaped."""
+    from haltline.streams.audit.query import open_query  # noqa: PLC0415  # one needs the other
+
+    for row in open_query(uri, storage_options).iter_rows(sql):
+        yield {name: _plain(value) for name, value in row.items()}
+
+
+def post(rows: Iterable[Row], url: str, headers: Mapping[str, str] | None = None) -> int:
+    """Posts rows as JSON arrays of at most `POST_ROWS`, each confirmed before the next; how many rows.
+
+    Raises:
+        OSError: the other side did not take them; what was posted before stays there.
+
+    """
+    count, waiting = 0, iter(rows)
+    while some := list(islice(waiting, POST_ROWS)):
+        said = {"Content-Type": "application/json", **(headers or {})}
+        request = urllib.request.Request(url, data=orjson.dumps(some), headers=said, method="POST")
+        with urllib.request.urlopen(request, timeout=_POST_WITHIN_S):
+            count += len(some)
+    return count
+
+
+def cef(row: Row) -> str:
+    """One row in the Common Event Format, version 0."""
+    name = row.get("code") or row.get("kind") or "record"
+    severity = _CEF_SEVERITY.get(str(row.get("severity")), 1)
+    said = " ".join(
+        f"{field}={_escaped(str(row[column]), '=')}" for field, column in _CEF_FIELDS if row.get(column) is not None
+    )
+    what, kind = _escaped(str(name), "|"), _escaped(str(row.get("kind") or "record"), "|")
+    return f"CEF:0|haltline|haltline|1|{kind}|{what}|{severity}|{_CEF_LABELS} {said}"
+
+
+def _escaped(text: str, separator: str) -> str:
+    for one in ("\\", separator):
+        text = text.replace(one, f"\\{one}")
+    return text.replace("\r", "").replace("\n", "\\n")
+
+
+def _csv(rows: Iterable[Row], out: BinaryIO) -> int:
+    count = 0
+    writer = csv.writer(_Text(out))
+    for row in rows:
+        if not count:
+            writer.writerow(row)
+        writer.writerow([orjson.dumps(v).decode() if isinstance(v, list) else v for v in row.values()])
+        count += 1
+    return count
+
+
+def _lines(line: Callable[[Row], bytes]) -> Callable[[Iterable[Row], BinaryIO], int]:
+    def write(rows: Iterable[Row], out: BinaryIO) -> int:
+        count = 0
+        for row in rows:
+            out.write(line(row) + b"\n")
+            count += 1
+        return count
+
+    return write
+
+
+class _Text:
+    """What `csv` writes to, over bytes."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        return self._out.write(text.encode())
+
+
+_LINES: Final[Mapping[str, Callable[[Iterable[Row], BinaryIO], int]]] = {
+    "csv": _csv,
+    "json": _lines(orjson.dumps),
+    "cef": _lines(lambda row: cef(row).encode()),
+}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def form_of(file: Path) -> str:
+    """The format that a file's name ends with: `.parquet`, `.csv`, `.cef`; any other is JSON lines."""
+    ending = file.suffix.removeprefix(".")
+    return ending if ending in FORMATS else "json"

@@ -1,0 +1,315 @@
+"""Proof that the audit is as it was written: no row changed, removed, added, doubled or moved; or the first that is.
+
+What is proved, and by what:
+- a row's content, by its `record_digest`; that its columns say what its raw record says, by reading that again;
+- that no row between two others is gone or new, by the chain of its partition (`haltline.streams.audit.chain`);
+- that the end is not cut off, by the offset that the table's own log says was written; that the table was not put
+  back as a whole, log and all, only by statements that were kept elsewhere (a witness);
+- that nobody made the chains anew, by signed checkpoints, with the public key alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.chain import (
+    CHECKPOINT,
+    CHECKPOINTS,
+    ERASED,
+    LOST,
+    STATEMENT,
+    Head,
+    chain_hash,
+    record_digest,
+)
+from haltline.streams.audit.query import AuditQuery, QueryFailed, literal
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.signing import is_genuine
+from haltline.streams.audit.statements import STATEMENTS
+
+Place = tuple[str, str, int]
+"""Sink, topic, partition."""
+
+_AT_A_TIME: Final = 20_000
+_READ_AGAIN: Final = (
+    "kind", "event_id", "call_id", "session_id", "agent_id", "parent_session_id", "root_session_id", "mission_id",
+    "action", "effect", "outcome", "error", "level", "scope", "scope_id", "detector", "severity", "code", "mode",
+    "would", "decision_id", "policy", "by", "reason",
+)  # fmt: skip
+"""Columns that are compared with what the raw record says."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The first thing that is wrong with a partition, or with a statement."""
+
+    place: str
+    """`topic[partition]`, or what else it is about."""
+    offset: int | None
+    what: str
+
+    def __str__(self) -> str:
+        at = "" if self.offset is None else f" at offset {self.offset}"
+        return f"{self.place}{at}: {self.what}"
+
+
+@dataclass
+class Verification:
+    """What was looked at, and what is wrong."""
+
+    partitions: int = 0
+    rows: int = 0
+    unchained: int = 0
+    """Rows of a release that did not chain them."""
+    erased: int = 0
+    """Rows whose content was deleted on purpose; their places are proved."""
+    checkpoints: int = 0
+    """Signed statements that were checked."""
+    unsigned: int = 0
+    """Rows behind the last checkpoint of their partition: chained, but not signed yet."""
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+        return not self.problems
+
+
+class Verifier:
+    """Goes through one table."""
+
+    def __init__(
+        self,
+        uri: str | Path,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        topics: Topics | None = None,
+        public_key: Ed25519PublicKey | None = None,
+        witness: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """`witness` are checkpoints that were kept elsewhere. Raises QueryFailed and OSError: there is no table."""
+        self._query = AuditQuery(uri, storage_options)
+        self._topics = topics or Topics()
+        self._key = public_key
+        self._table = DeltaTable(str(uri), storage_options=dict(storage_options or {}))
+        self._signed: dict[Place, dict[int, str]] = {}
+        self._begins: dict[Place, list[Head]] = {}
+        self._erasures: dict[str, int] = {}
+        self._witness = witness
+        self.found = Verification()
+
+    def run(self) -> Iterator[tuple[Place, int]]:
+        """Verifies partition by partition; yields each with its number of rows before it begins. See `found`."""
+        try:
+            self._statements()
+            for place, rows in self._places():
+                yield place, rows
+                self.found.partitions += 1
+                self._chain(place)
+            for statement, missing in self._erasures.items():
+                if missing:
+                    self._wrong(STATEMENTS, None, f"erasure {statement}: {missing} of the rows that it erased are gone")
+        except Exception as error:
+            # Of a file that is missing or damaged, the table's library raises nothing more special.
+            if type(error) is not Exception and not isinstance(error, QueryFailed | OSError | DeltaError):
+                raise
+            self._wrong("table", None, f"it cannot be read whole, a file is missing or damaged: {error}")
+
+    def _places(self) -> list[tuple[Place, int]]:
+        counted = self._query.rows(
+            'SELECT sink, "topic", "partition", count(*) AS "rows" FROM audit '
+            f"WHERE kind IS NULL OR kind NOT IN ('{CHECKPOINT}', '{STATEMENT}') "
+            'GROUP BY sink, "topic", "partition" ORDER BY sink, "topic", "partition"'
+        )
+        return [((row["sink"], row["topic"], row["partition"]), row["rows"]) for row in counted]
+
+    def _statements(self) -> None:
+        rows = self._query.iter_rows(
+            f"SELECT kind, \"topic\", \"offset\", raw FROM audit WHERE kind IN ('{CHECKPOINT}', '{STATEMENT}')"
+        )
+        for row in rows:
+            said = self._read(row["raw"], f"{row['topic']}", row["offset"])
+            if said is None:
+                continue
+            if row["kind"] == CHECKPOINT:
+                self._checkpoint(said)
+            elif said.get("what") == "erasure":
+                self._erasures[str(said["id"])] = int(said["rows"])
+            elif said.get("what") == "retention":
+                for kept in said["places"]:
+                    place = (said["sink"], kept["topic"], kept["partition"])
+                    self._begins.setdefault(place, []).append(Head(kept["offset"], kept["chain_hash"]))
+        for seen in self._witness:
+            if self._key is None or self._is_genuine(seen, "witness", seen.get("offset")):
+                self._checkpoint(seen)
+
+    def _read(self, raw: bytes | None, about: str, offset: int) -> dict[str, Any] | None:
+        try:
+            said = orjson.loads(raw or b"")
+        except orjson.JSONDecodeError:
+            self._wrong(about, offset, "wanted a statement in JSON, came something else")
+            return None
+        if self._key is not None and not self._is_genuine(said, about, offset):
+            return None
+        return dict(said)
+
+    def _is_genuine(self, said: Mapping[str, Any], about: str, offset: int | None) -> bool:
+        if self._key is None or is_genuine(said, self._key):
+            return True
+        self._wrong(about, offset, f"its signature is not that of the public key (it names key {said.get('key_id')})")
+        return False
+
+    def _checkpoint(self, said: Mapping[str, Any]) -> None:
+        place = (str(said["sink"]), str(said["topic"]).removesuffix(CHECKPOINTS), int(said["partition"]))
+        known = self._signed.setdefault(place, {})
+        if known.setdefault(said["offset"], said["chain_hash"]) != said["chain_hash"]:
+            self._wrong(_name(place), said["offset"], "two checkpoints say different things of one offset")
+        self.found.checkpoints += 1
+
+    def _chain(self, place: Place) -> None:
+        reader = Reader(self._topics, place[0])
+        signed = dict(self._signed.get(place, {}))
+        head: Head | None = None
+        after_lost = False
+        broken = False
+        last_signed = -1
+        since_signed = 0
+        for row in self._rows(place):
+            self.found.rows += 1
+            if row["chain_hash"] is None:
+                self.found.unchained += 1
+                if head is not None and not broken:
+                    broken = self._wrong(
+                        _name(place), row["offset"], "a row without a hash behind rows that are chained"
+                    )
+                continue
+            if after_lost and head is not None and row["prev_offset"] is not None and row["prev_offset"] >= head.offset:
+                head = Head(row["prev_offset"], head.hash)  # what is lost ends there
+                last_signed = self._compare(place, signed, head, last_signed)
+            if head is None:
+                head = self._start(place, row)
+            what = self._problem(row, head, reader)
+            if what and not broken:
+                broken = self._wrong(_name(place), row["offset"], what)
+            head = Head(row["offset"], row["chain_hash"])
+            after_lost = row["kind"] == LOST
+            last_signed = self._compare(place, signed, head, last_signed)
+            since_signed = 0 if last_signed == head.offset else since_signed + 1
+        self.found.unsigned += since_signed
+        if not broken and head is not None and not after_lost:
+            self._end(place, head, signed)
+
+    def _compare(self, place: Place, signed: dict[int, str], head: Head, last: int) -> int:
+        wanted = signed.pop(head.offset, None)
+        if wanted is None:
+            return last
+        if wanted != head.hash:
+            self._wrong(_name(place), head.offset, "its hash is not the one that was signed: the chain was made anew")
+        return head.offset
+
+    def _start(self, place: Place, row: Mapping[str, Any]) -> Head | None:
+        """Where the first row's chain begins: nowhere, or behind rows that were dropped on purpose."""
+        if row["prev_offset"] is None:
+            return None
+        return next((h for h in self._begins.get(place, ()) if h.offset == row["prev_offset"]), None)
+
+    def _problem(self, row: Mapping[str, Any], head: Head | None, reader: Reader) -> str:
+        behind = None if head is None else head.offset
+        if row["prev_offset"] != behind:
+            if behind is not None and row["offset"] <= behind:
+                return f"it comes again, or in another order: it stands behind offset {behind}"
+            return f"it was written behind offset {row['prev_offset']}, and stands behind {behind}: rows were removed"
+        if row["kind"] == ERASED:
+            self._note_erased(row)
+        elif record_digest(row) != row["record_digest"]:
+            return "its key, time, headers or value were changed"
+        if chain_hash(row, row["record_digest"], head) != row["chain_hash"]:
+            return "its hash does not follow from it and the row before it: one of them was changed"
+        return "" if row["kind"] in {ERASED, LOST} else self._columns(row, reader)
+
+    @staticmethod
+    def _columns(row: Mapping[str, Any], reader: Reader) -> str:
+        """Whether the columns say what the raw record says."""
+        key = row["key_bytes"] if row["key_bytes"] is not None else (row["key"] or "").encode() or None
+        if row["headers"] is not None or row["decode_error"] is not None:
+            return ""  # what else it was read with is not all kept; its digest is right
+        record = KafkaRecord(row["topic"], row["partition"], row["offset"], row["timestamp_ms"], key, row["raw"])
+        again = reader.row(record, row["timestamp_ms"] or 0)
+        for name in _READ_AGAIN:
+            wanted, came = again.get(name), row[name]
+            if _text(wanted) != came and not (came is None and not _storable(str(wanted))):
+                return f"its column {name} says {came!r:.80}, and its raw record says {wanted!r:.80}"
+        return ""
+
+    def _note_erased(self, row: Mapping[str, Any]) -> None:
+        self.found.erased += 1
+        statement = str(row["summary"] or "").rpartition(" ")[2]
+        if statement in self._erasures:
+            self._erasures[statement] -= 1
+        else:
+            self._wrong(row["topic"], row["offset"], "its content is gone, and no statement says who erased it")
+
+    def _end(self, place: Place, head: Head, signed: Mapping[int, str]) -> None:
+        sink, topic, partition = place
+        written = self._table.transaction_version(f"{sink}-{topic}-{partition}")
+        if written is not None and written > head.offset:
+            self._wrong(
+                _name(place),
+                head.offset,
+                f"it ends here, and the table's log says that rows up to {written} were written: it was rolled back",
+            )
+        elif beyond := [offset for offset in signed if offset > head.offset]:
+            self._wrong(
+                _name(place),
+                head.offset,
+                f"it ends here, and a checkpoint was signed at {max(beyond)}: it was rolled back",
+            )
+
+    def _rows(self, place: Place) -> Iterator[dict[str, Any]]:
+        """The rows of a partition in their order, some at a time."""
+        sink, topic, partition = place
+        where = (
+            f'sink = {literal(sink)} AND "topic" = {literal(topic)} AND "partition" = {partition:d} '
+            f"AND (kind IS NULL OR kind NOT IN ('{CHECKPOINT}', '{STATEMENT}'))"
+        )
+        (bounds,) = self._query.rows(f'SELECT min("offset") AS a, max("offset") AS z FROM audit WHERE {where}')
+        first = bounds["a"]
+        while first is not None and first <= bounds["z"]:
+            until = first + _AT_A_TIME
+            yield from self._query.iter_rows(
+                f'SELECT * FROM audit WHERE {where} AND "offset" >= {first:d} AND "offset" < {until:d} '
+                'ORDER BY "offset"'
+            )
+            (following,) = self._query.rows(
+                f'SELECT min("offset") AS a FROM audit WHERE {where} AND "offset" >= {until:d}'
+            )
+            first = following["a"]
+
+    def _wrong(self, place: str, offset: int | None, what: str) -> bool:
+        self.found.problems.append(Problem(place, offset, what))
+        return True
+
+
+def _name(place: Place) -> str:
+    return f"{place[1]}[{place[2]}]"
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    return str.__str__(value) if isinstance(value, str) else str(value)  # of an enum's member, its value
+
+
+def _storable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

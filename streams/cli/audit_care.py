@@ -1,0 +1,271 @@
+"""`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`, `export`: proof and care of the table."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from haltline.schemas.topics import Topics
+from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.streams.cli.common import DEFAULT_PREFIX, AsJson, Exit, Prefix, fail, print_json, say
+
+if TYPE_CHECKING:
+    from haltline.streams.audit.care import Caretaker
+
+By = Annotated[str, typer.Option(envvar="HALTLINE_OPERATOR", help="Your name, for the audit.", metavar="NAME")]
+Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
+Key = Annotated[
+    Path | None,
+    typer.Option(envvar="HALTLINE_AUDIT_KEY", help="Private key; signs the statement of it.", metavar="FILE"),
+]
+Sink = Annotated[str, typer.Option(help="The sink whose rows they are.", metavar="NAME")]
+
+
+def keygen(
+    file: Annotated[Path, typer.Argument(help="Where the private key goes; the public one goes beside it (.pub).")],
+) -> None:
+    """Make a pair of keys for signing the audit. Keep the private one where only the sink can read it.
+
+    Example: haltline audit keygen /etc/haltline/audit-key.pem
+    """
+    from haltline.streams.audit.signing import make_keys  # noqa: PLC0415  # cryptography takes a while to load
+
+    try:
+        public = make_keys(file)
+    except FileExistsError:
+        fail(
+            f"{file}: wanted no file there, came one: a key that has signed is needed to prove what it signed",
+            Exit.USAGE,
+        )
+    except OSError as error:
+        fail(f"{file}: {error.strerror or error}", Exit.USAGE)
+    say(f"private key: {file}\npublic key: {public}")
+
+
+def verify(
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    prefix: Prefix = DEFAULT_PREFIX,
+    public_key: Annotated[
+        Path | None, typer.Option(help="Check signatures with it; left out: the chains alone.", metavar="FILE")
+    ] = None,
+    witness: Annotated[
+        Path | None, typer.Option(help="Checkpoints that were kept elsewhere, by `audit witness`.", metavar="FILE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that no record of the table was changed, removed, added, doubled or moved, or name the first that was.
+
+    Exit 1 when something is wrong. Works while sinks write, on the table as it was at the start.
+
+    Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub
+    """
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large; other commands need none
+
+    from haltline.streams.audit.signing import BadKey, load_public_key  # noqa: PLC0415
+    from haltline.streams.audit.verify import Verifier  # noqa: PLC0415
+
+    try:
+        key = load_public_key(public_key) if public_key is not None else None
+        kept = [orjson.loads(line) for line in witness.read_bytes().splitlines()] if witness is not None else []
+        verifier = Verifier(table, options_of(storage_option), topics=Topics(prefix), public_key=key, witness=kept)
+    except (BadKey, OSError, DeltaError, orjson.JSONDecodeError) as error:
+        fail(f"audit verify: {error}", Exit.USAGE)
+    shown = Console(stderr=True)
+    with Progress(console=shown, disable=not shown.is_terminal) as progress:
+        task = progress.add_task("Rows", total=None)
+        for (_, topic, partition), rows in verifier.run():
+            progress.update(task, description=f"{topic}[{partition}]", advance=rows)
+    found = verifier.found
+    told: dict[str, Any] = {
+        "ok": found.ok,
+        "partitions": found.partitions,
+        "rows": found.rows,
+        "erased": found.erased,
+        "unchained": found.unchained,
+        "checkpoints": found.checkpoints,
+        "unsigned": found.unsigned,
+        "problems": [{"place": p.place, "offset": p.offset, "what": p.what} for p in found.problems],
+    }
+    if as_json:
+        print_json(told)
+    else:
+        for problem in found.problems:
+            say(f"WRONG  {problem}")
+        signed = f"{found.checkpoints} signatures right" if key is not None else "signatures not checked: no public key"
+        verdict = "VERIFIED" if found.ok else "NOT VERIFIED"
+        say(
+            f"{verdict}: {found.rows} rows of {found.partitions} partitions, {signed}; "
+            f"{found.unsigned} rows not signed yet, {found.erased} erased, {found.unchained} older than chains"
+        )
+    if not found.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def witness(
+    file: Annotated[
+        Path, typer.Argument(help="They are added to this file, one JSON object a line. Keep it elsewhere.")
+    ],
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Keep the newest signed checkpoint of each partition outside of the table: proof against its being put back.
+
+    Example: haltline audit witness /mnt/other/witness.jsonl --table /srv/haltline/audit
+    """
+    from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
+
+    sql = (
+        "SELECT last_value(raw ORDER BY \"offset\") AS raw FROM audit WHERE kind = 'chain.checkpoint' "
+        'GROUP BY sink, "topic", "partition"'
+    )
+    try:
+        rows = open_query(table, options_of(storage_option)).rows(sql)
+        with file.open("ab") as out:
+            out.writelines(row["raw"] + b"\n" for row in rows)
+    except (QueryFailed, OSError) as error:
+        fail(f"audit witness: {error}", Exit.USAGE)
+    say(f"{len(rows)} checkpoints added to {file}")
+
+
+def compact(
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    vacuum_hours: Annotated[
+        int | None, typer.Option(help="Delete files that nothing of so many hours needs (168 is usual).", min=0)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
+) -> None:
+    """Put small files together; with --vacuum-hours, delete those that are not needed any more.
+
+    Readers and sinks that began longer ago than the hours lose their files: 0 is only for a table at rest.
+
+    Example: haltline audit compact --table /srv/haltline/audit --vacuum-hours 168
+    """
+    care = _caretaker(table, storage_option, by="", reason="", key=None, sink="audit")
+    done = {} if dry_run else _ask(care.compact)
+    say(f"{done.get('numFilesRemoved', 0)} files made into {done.get('numFilesAdded', 0)}")
+    if vacuum_hours is not None:
+        files = _ask(lambda: care.vacuum(kept_hours=vacuum_hours, dry_run=dry_run))
+        say(f"{len(files)} files {'would be ' if dry_run else ''}deleted")
+
+
+def retain(
+    days: Annotated[int, typer.Argument(help="Days that are kept, by the time on the broker (UTC).", min=1)],
+    *,
+    by: By,
+    reason: Why,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    signing_key: Key = None,
+    sink: Sink = "audit",
+) -> None:
+    """Drop what is older, with a statement that says so. The rest stays provable.
+
+    Example: haltline audit retain 400 --by ada --reason "retention policy 7"
+    """
+    care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
+    say(f"{_ask(lambda: care.retain(days))} rows dropped")
+
+
+def erase(
+    *,
+    session: Annotated[str | None, typer.Option(help="All rows of this session.", metavar="ID")] = None,
+    agent: Annotated[str | None, typer.Option(help="All rows of this agent.", metavar="ID")] = None,
+    by: By,
+    reason: Why,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    signing_key: Key = None,
+    sink: Sink = "audit",
+) -> None:
+    """Delete the content of all rows of one session or agent; digests and places stay, so the rest stays provable.
+
+    The files that held it go with `audit compact --vacuum-hours`. Kafka's own copy goes with its retention.
+
+    Example: haltline audit erase --session night-7 --by ada --reason "erasure request 12"
+    """
+    if (session is None) == (agent is None):
+        fail("audit erase: wanted --session or --agent, came neither or both", Exit.USAGE)
+    care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
+    rows = _ask(lambda: care.erase(session_id=session, agent_id=agent))
+    if not rows:
+        fail(f"audit erase: wanted rows of {session or agent!r}, came none", Exit.NO)
+    say(f"{rows} rows erased")
+
+
+def export(
+    *,
+    out: Annotated[Path | None, typer.Option(help="A file; left out: standard output.", metavar="FILE")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="parquet, csv, json (lines) or cef; left out: by the file's name.")
+    ] = "",
+    to: Annotated[str | None, typer.Option(help="Post them there as JSON, 500 at a time.", metavar="URL")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="For --to, such as 'Authorization: Splunk X'.")] = None,
+    where: Annotated[str, typer.Option(help="Only these rows, in SQL.", metavar="SQL")] = "true",
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Give the audit, or a part of it, to another program: a file, a pipe, or a SIEM.
+
+    Example: haltline audit export --where "level = 'KILL'" --out kills.csv
+
+    Example: haltline audit export --format cef --where "kind = 'decision'" | nc siem 514
+    """
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
+
+    from haltline.streams.audit import export as exporting  # noqa: PLC0415
+    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415
+
+    form = form or (exporting.form_of(out) if out is not None else "json")
+    if form not in exporting.FORMATS:
+        fail(f"--format: wanted one of {', '.join(exporting.FORMATS)}, got {form!r}", Exit.USAGE)
+    sql = f'SELECT * FROM audit WHERE {where} ORDER BY "timestamp_ms", "topic", "partition", "offset"'
+    options = options_of(storage_option)
+    try:
+        if to is not None:
+            headers = {name.strip(): value.strip() for name, _, value in (h.partition(":") for h in header or [])}
+            rows = exporting.post(exporting.rows_of(table, sql, options), to, headers)
+        elif out is not None:
+            with out.open("wb") as file:
+                rows = exporting.write_file(table, sql, file, form, options)
+        else:
+            rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
+    except (QueryFailed, OSError, DeltaError, ValueError) as error:
+        fail(f"audit export: {error}", Exit.USAGE)
+    say(f"{rows} rows") if out is not None or to is not None else sys.stdout.buffer.flush()
+
+
+def _caretaker(
+    table: str, storage_option: list[str] | None, *, by: str, reason: str, key: Path | None, sink: str
+) -> "Caretaker":
+    from haltline.streams.audit.care import Caretaker  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.signing import BadKey, load_signer  # noqa: PLC0415
+
+    try:
+        signer = load_signer(key) if key is not None else None
+    except (BadKey, OSError) as error:
+        fail(f"--signing-key: {error}", Exit.USAGE)
+    return Caretaker(table, by, reason, signer, sink, options_of(storage_option))
+
+
+def _ask(act: Any) -> Any:
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
+
+    try:
+        return act()
+    except (DeltaError, OSError, ValueError) as error:
+        fail(f"audit table: {error}", Exit.USAGE)
+
+
+def register(audit: typer.Typer) -> None:
+    """Adds the commands to the group `audit`."""
+    for command in (keygen, verify, witness, compact, retain, erase, export):
+        audit.command()(command)

@@ -1,0 +1,122 @@
+"""The audit for other programs, and the commands that prove and care for it."""
+
+import csv
+import io
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import orjson
+import pytest
+from arro3.io import read_parquet
+from typer.testing import CliRunner
+
+from haltline.streams.audit.export import cef, post
+from haltline.streams.cli.app import app
+from tests.streams.audit.records import TOPICS
+from tests.streams.audit.test_verify import AT_7, Audit
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Audit:
+    return Audit(tmp_path)
+
+
+def run(*arguments: object) -> tuple[int, bytes, str]:
+    result = CliRunner().invoke(app, ["audit", *map(str, arguments)])
+    return result.exit_code, result.stdout_bytes, result.output
+
+
+def test_json_and_csv_have_every_row_that_is_asked_for(audit: Audit) -> None:
+    code, said, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'")
+    rows = [orjson.loads(line) for line in said.splitlines()]
+    assert (code, len(rows), {row["session_id"] for row in rows}) == (0, 27, {"s1"})
+    assert orjson.loads(rows[0]["raw"])["event_id"] == rows[0]["event_id"]
+    code, said, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'", "--format", "csv")
+    table = list(csv.DictReader(io.StringIO(said.decode())))
+    assert [row["event_id"] for row in table] == [row["event_id"] for row in rows]
+
+
+def test_a_parquet_file_is_one_that_other_programs_read(audit: Audit, tmp_path: Path) -> None:
+    out = tmp_path / "some.parquet"
+    code, _, output = run("export", "--table", audit.uri, "--where", AT_7, "--out", out)
+    assert (code, output.strip()) == (0, "1 rows")
+    read = read_parquet(str(out)).read_all()
+    assert (read.num_rows, read["offset"][0].as_py()) == (1, 7)
+
+
+def test_a_line_of_cef_escapes_what_would_end_a_field() -> None:
+    line = cef(
+        {
+            "kind": "decision",
+            "code": "a|b",
+            "severity": "critical",
+            "session_id": "s=1",
+            "summary": "one\ntwo\\",
+            "level": "KILL",
+        }
+    )
+    assert line.startswith("CEF:0|haltline|haltline|1|decision|a\\|b|10|")
+    assert "cs1=s\\=1" in line
+    assert line.endswith("msg=one\\ntwo\\\\")
+
+
+class Siem(BaseHTTPRequestHandler):
+    bodies: list[bytes] = []  # noqa: RUF012  # of one test
+    status = 200
+
+    def do_POST(self) -> None:
+        self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def siem() -> Iterator[tuple[type[Siem], str]]:
+    handler = type("One", (Siem,), {"bodies": [], "status": 200})
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield handler, f"http://127.0.0.1:{server.server_port}/in"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_rows_are_posted_in_parts_and_a_refusal_is_an_error(audit: Audit, siem: tuple[type[Siem], str]) -> None:
+    handler, url = siem
+    assert post(({"n": n} for n in range(1200)), url) == 1200
+    assert [len(orjson.loads(body)) for body in handler.bodies] == [500, 500, 200]
+    handler.status = 503
+    code, _, output = run("export", "--table", audit.uri, "--to", url)
+    assert (code, "503" in output) == (2, True)
+
+
+def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_back(
+    audit: Audit, tmp_path: Path
+) -> None:
+    key, public = tmp_path / "new.pem", tmp_path / "new.pem.pub"
+    assert run("keygen", key)[0] == 0
+    assert key.stat().st_mode & 0o077 == 0
+    assert public.exists()
+    assert run("keygen", key)[0] == 2
+    mine = ["--table", audit.uri]
+    code, _, output = run("verify", *mine, "--prefix", TOPICS.prefix, "--public-key", audit.public)
+    assert (code, output.startswith("VERIFIED: 80 rows of 2 partitions")) == (0, True)
+    assert run("witness", tmp_path / "kept.jsonl", *mine)[0] == 0
+    by = ["--by", "ada", "--reason", "request 12", "--signing-key", audit.key]
+    assert run("erase", "--session", "s1", *by, *mine)[2].strip() == "27 rows erased"
+    assert run("erase", "--session", "s1", *by, *mine)[0] == 1
+    assert run("erase", *by, *mine)[0] == 2
+    assert run("compact", *mine, "--vacuum-hours", "0")[0] == 0
+    code, said, _ = run("verify", *mine, "--public-key", audit.public, "--witness", tmp_path / "kept.jsonl", "--json")
+    told = orjson.loads(said)
+    assert (code, told["ok"], told["erased"]) == (0, True, 27)
+    audit.table().delete(predicate=AT_7)
+    code, _, output = run("verify", *mine)
+    assert code == 1
+    assert f"WRONG  {TOPICS.actions}[0] at offset 8: it was written behind offset 7" in output

@@ -1,0 +1,256 @@
+"""Whatever is done to the table behind haltline's back shows, with the first record that it was done to."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+from arro3.core import Table
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+from haltline.streams.audit.care import Caretaker
+from haltline.streams.audit.chain import CHECKPOINT
+from haltline.streams.audit.query import open_query
+from haltline.streams.audit.reading import Reader
+from haltline.streams.audit.signing import Signer, load_public_key, load_signer, make_keys
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.verify import Verification, Verifier
+from haltline.streams.audit.writer import AuditWriter, Place
+from tests.streams.audit.records import NOW_MS, TOPICS, event, record
+
+FIRST, OTHER = Place(TOPICS.actions, 0), Place(TOPICS.actions, 1)
+DAY_MS = 86_400_000
+
+
+class Audit:
+    """A table that several sinks have written one after the other, signed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.uri = folder / "audit"
+        self.key = folder / "key.pem"
+        self.public = make_keys(self.key)
+        for start in (0, 40):
+            self.write(start, 40)
+
+    @property
+    def signer(self) -> Signer:
+        return load_signer(self.key)
+
+    def write(self, start: int, count: int, *, at_ms: int = NOW_MS) -> None:
+        writer = AuditWriter(
+            DeltaAuditTable(self.uri), Reader(TOPICS, "audit"), "audit", signer=self.signer, sign_every=10
+        )
+        writer.assign([FIRST, OTHER])
+        for n in range(start, start + count):
+            value = event(event_id=f"e{n}", session_id=f"s{n % 3}").to_json()
+            writer.add(record(TOPICS.actions, value, n // 2, partition=n % 2)._replace(timestamp_ms=at_ms))
+            if n % 10 == 9:
+                writer.flush(at_ms)
+        writer.flush(at_ms, closing=True)
+
+    def table(self) -> DeltaTable:
+        return DeltaTable(str(self.uri))
+
+    def verify(self, *, signed: bool = True, witness: list[dict[str, object]] | None = None) -> Verification:
+        key = load_public_key(self.public) if signed else None
+        verifier = Verifier(self.uri, topics=TOPICS, public_key=key, witness=witness or [])
+        assert all(rows > 0 for _, rows in verifier.run())
+        return verifier.found
+
+    def checkpoints(self) -> list[dict[str, object]]:
+        rows = open_query(self.uri).rows(f"SELECT raw FROM audit WHERE kind = '{CHECKPOINT}'")
+        return [orjson.loads(row["raw"]) for row in rows]
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Audit:
+    return Audit(tmp_path)
+
+
+AT_7 = f'"topic" = \'{TOPICS.actions}\' AND "partition" = 0 AND "offset" = 7'
+
+
+def test_a_table_that_nobody_touched_is_proved_over_several_sinks(audit: Audit) -> None:
+    found = audit.verify()
+    assert (found.problems, found.rows, found.partitions) == ([], 80, 2)
+    assert (found.unsigned, found.unchained, found.erased) == (0, 0, 0)
+    assert found.checkpoints >= 8
+
+
+def change(column: str, value: str) -> Callable[[Audit], None]:
+    def tamper(audit: Audit) -> None:
+        audit.table().update(updates={f'"{column}"': value}, predicate=AT_7)
+
+    return tamper
+
+
+def remove(audit: Audit) -> None:
+    audit.table().delete(predicate=AT_7)
+
+
+def repeat(audit: Audit) -> None:
+    again = list(QueryBuilder().register("audit", audit.table()).execute(f"SELECT * FROM audit WHERE {AT_7}"))
+    write_deltalake(audit.table(), Table.from_batches(again), mode="append")
+
+
+def swap(audit: Audit) -> None:
+    audit.table().update(
+        updates={'"offset"': 'CASE WHEN "offset" = 7 THEN 8 ELSE 7 END'},
+        predicate=f'"topic" = \'{TOPICS.actions}\' AND "partition" = 0 AND "offset" IN (7, 8)',
+    )
+
+
+def make_anew(audit: Audit) -> None:
+    """Changes a record, and makes all that follows from it anew, as whoever knows how it is done can."""
+    value = event(event_id="another", session_id="s1").to_json()
+    shutil.rmtree(audit.uri)
+    writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit")
+    writer.assign([FIRST])
+    for n in range(40):
+        said = event(event_id=f"e{2 * n}", session_id=f"s{2 * n % 3}").to_json()
+        writer.add(record(TOPICS.actions, value if n == 7 else said, n)._replace(timestamp_ms=NOW_MS))
+    writer.flush(NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "offset", "what"),
+    [
+        pytest.param(change("raw", "'{}'"), 7, "its key, time, headers or value were changed", id="another value"),
+        pytest.param(change("key", "'x'"), 7, "its key, time, headers or value were changed", id="another key"),
+        pytest.param(change("timestamp_ms", "1"), 7, "its key, time, headers or value", id="another time"),
+        pytest.param(change("record_digest", "'00'"), 7, "its key, time, headers or value", id="another digest"),
+        pytest.param(change("chain_hash", "'00'"), 7, "its hash does not follow", id="another hash"),
+        pytest.param(change("session_id", "'s9'"), 7, "its column session_id says 's9'", id="another session's"),
+        pytest.param(change("action", "NULL"), 7, "its column action says None", id="a column without its value"),
+        pytest.param(change("chain_hash", "NULL"), 7, "a row without a hash", id="taken out of the chain"),
+        pytest.param(remove, 8, "it was written behind offset 7, and stands behind 6: rows were removed", id="removed"),
+        pytest.param(repeat, 7, "it comes again, or in another order", id="doubled"),
+        pytest.param(swap, 7, "", id="two in another order"),
+    ],
+)
+def test_the_first_record_that_breaks_is_named(
+    audit: Audit, tamper: Callable[[Audit], None], offset: int, what: str
+) -> None:
+    tamper(audit)
+    first = audit.verify(signed=False).problems[0]
+    assert (first.place, first.offset) == (f"{TOPICS.actions}[0]", offset)
+    assert what in first.what
+
+
+def test_a_chain_that_was_made_anew_is_not_the_one_that_was_signed(audit: Audit) -> None:
+    kept = audit.checkpoints()
+    make_anew(audit)
+    assert audit.verify(signed=False).ok
+    problems = audit.verify(witness=kept).problems
+    assert "its hash is not the one that was signed" in problems[0].what
+
+
+def test_a_signature_of_somebody_else_is_none(audit: Audit, tmp_path: Path) -> None:
+    audit.public = make_keys(tmp_path / "another.pem")
+    problems = audit.verify().problems
+    assert problems
+    assert all("its signature is not that of the public key" in problem.what for problem in problems)
+
+
+def test_a_table_that_was_rolled_back_does_not_reach_what_its_log_says_was_written(audit: Audit) -> None:
+    audit.table().restore(4)
+    problems = audit.verify(signed=False).problems
+    assert [problem.place for problem in problems] == [f"{TOPICS.actions}[0]", f"{TOPICS.actions}[1]"]
+    assert all("it was rolled back" in problem.what for problem in problems)
+
+
+def test_a_table_that_was_put_back_log_and_all_does_not_reach_what_was_signed_and_kept_elsewhere(
+    audit: Audit, tmp_path: Path
+) -> None:
+    shutil.copytree(audit.uri, tmp_path / "before")
+    audit.write(80, 40)
+    kept = audit.checkpoints()
+    shutil.rmtree(audit.uri)
+    shutil.copytree(tmp_path / "before", audit.uri)
+    assert audit.verify().ok
+    problems = audit.verify(witness=kept).problems
+    assert ["it was rolled back" in problem.what for problem in problems] == [True, True]
+
+
+def test_a_data_file_that_is_gone_is_told(audit: Audit) -> None:
+    next(audit.uri.glob("event_date=*/*.parquet")).unlink()
+    assert any("a file is missing or damaged" in problem.what for problem in audit.verify().problems)
+
+
+def test_compaction_and_vacuum_change_no_proof(audit: Audit) -> None:
+    care = Caretaker(audit.uri, by="ada", reason="tidy")
+    before = len(audit.table().file_uris())
+    care.compact()
+    assert len(audit.table().file_uris()) < before
+    assert len(care.vacuum(kept_hours=0)) >= before
+    found = audit.verify()
+    assert (found.problems, found.rows) == ([], 80)
+    audit.write(80, 20)
+    assert audit.verify().ok
+
+
+def test_one_session_s_content_is_gone_and_the_rest_is_still_proved(audit: Audit) -> None:
+    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    rows = care.erase(session_id="s1")
+    assert rows == 27
+    left = open_query(audit.uri).rows("SELECT raw, key, session_id, action FROM audit WHERE kind = 'erased'")
+    assert left == [{"raw": None, "key": None, "session_id": None, "action": None}] * 27
+    found = audit.verify()
+    assert (found.problems, found.erased) == ([], 27)
+    (said,) = open_query(audit.uri).rows("SELECT \"by\", reason FROM audit WHERE kind = 'audit.statement'")
+    assert said == {"by": "ada", "reason": "request 12"}
+    care.compact()
+    care.vacuum(kept_hours=0)
+    assert not any(b'"s1"' in file.read_bytes() for file in audit.uri.rglob("*.parquet"))
+    assert audit.verify().ok
+    assert care.erase(session_id="s1") == 0
+
+
+def test_content_that_was_erased_without_a_statement_is_a_problem(audit: Audit) -> None:
+    audit.table().update(
+        updates={"kind": "'erased'", "raw": "NULL", "summary": "'erased by statement x'"}, predicate=AT_7
+    )
+    (problem,) = audit.verify().problems
+    assert (problem.offset, problem.what) == (7, "its content is gone, and no statement says who erased it")
+
+
+def test_an_agent_s_content_is_erased_too_and_one_of_both_must_be_said(audit: Audit) -> None:
+    care = Caretaker(audit.uri, by="ada", reason="r", signer=audit.signer)
+    assert care.erase(agent_id=event().agent_id) == 80
+    assert audit.verify().ok
+    with pytest.raises(ValueError, match="came neither or both"):
+        care.erase()
+
+
+def test_old_days_are_dropped_from_the_beginning_and_the_rest_is_proved(audit: Audit) -> None:
+    audit.write(80, 20, at_ms=NOW_MS + 10 * DAY_MS)
+    care = Caretaker(audit.uri, by="ada", reason="policy 7", signer=audit.signer)
+    (last,) = open_query(audit.uri).rows("SELECT max(event_date) AS day FROM audit")
+    assert care.retain(100, today=last["day"]) == 0
+    dropped = care.retain(5, today=last["day"])
+    assert dropped >= 80
+    found = audit.verify()
+    assert (found.problems, found.rows) == ([], 20)
+    audit.write(100, 20, at_ms=NOW_MS + 11 * DAY_MS)
+    assert audit.verify().ok
+
+
+def test_rows_at_the_beginning_that_are_gone_without_a_statement_are_a_problem(audit: Audit) -> None:
+    audit.table().delete(predicate=f'"topic" = \'{TOPICS.actions}\' AND "partition" = 0 AND "offset" < 5')
+    (problem,) = audit.verify(signed=False).problems
+    assert (problem.offset, problem.what) == (
+        5,
+        "it was written behind offset 4, and stands behind None: rows were removed",
+    )
+
+
+def test_rows_of_a_release_without_chains_are_counted_and_the_chain_begins_behind_them(audit: Audit) -> None:
+    audit.table().update(
+        updates={"chain_hash": "NULL", "record_digest": "NULL", '"prev_offset"': "NULL"},
+        predicate=f"kind <> '{CHECKPOINT}'",
+    )
+    audit.table().delete(predicate=f"kind = '{CHECKPOINT}'")
+    audit.write(80, 20)
+    found = audit.verify()
+    assert (found.problems, found.unchained, found.rows) == ([], 80, 100)
