@@ -99,6 +99,8 @@ def on_command(standing: Standing, who: Who, command: Command, policy: Policy) -
     if command.by not in yes:
         yes.append(command.by)
     if len(ticket.approved_by) >= ticket.quorum:
+        if standing.history is not None:
+            standing.history.forgive()
         return _approved(ticket, who, policy, command.time)
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
         ticket.state = ApprovalState.REJECTED.value

@@ -122,6 +122,12 @@ class History:
         if Level(entry.level) in (Level.NUDGE, Level.REINFORCE):
             self.hints += 1
 
+    def forgive(self) -> None:
+        """A person has let pass what was paused: the warnings before it count as heeded, and begin anew."""
+        for entry in self.entries:
+            if entry.level == Level.PAUSE.value:
+                entry.helped = 1.0
+
     def last(self, rule: str) -> Entry | None:
         """The last intervention of a rule."""
         return next((e for e in reversed(self.entries) if e.rule == rule), None)
