@@ -55,7 +55,7 @@ class Payloads:
     ) -> dict[str, Any]:
         """Fields of the decision, besides those that every one has. Notes in `history` what it changes."""
         level, finding, said = chosen.level, chosen.finding, self._settings
-        message = "" if level is Level.ALLOW else message_for(level, finding)
+        message = self._message(level, finding)
         fields: dict[str, Any] = {
             "message": message,
             "vocabulary": self._vocabulary(event),
@@ -123,6 +123,16 @@ class Payloads:
         except Exception as error:  # it adds nothing then
             failed(handler.name, error)
             return decision
+
+    def _message(self, level: Level, finding: Finding) -> str:
+        """What the model is told: below a refusal in the policy's own words, where it has some."""
+        if level is Level.ALLOW:
+            return ""
+        own = self._settings.messages
+        text = own.get(finding.code) or own.get(finding.detector) if level < Level.PAUSE else None
+        if text is None:
+            return message_for(level, finding)
+        return text.replace("{target}", finding.target or "the same thing")[:MAX_MESSAGE_CHARS]
 
     def _vocabulary(self, event: ActionEvent) -> str | None:
         """In whose words the policy wants it said."""

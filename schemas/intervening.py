@@ -276,6 +276,8 @@ class Interventions(_Part):
     """Warnings of one rule that did not help, after which it becomes a stop; 0: never."""
     stop: Level = Level.PAUSE
     """What such a stop is: PAUSE, BLOCK, ROLLBACK or KILL."""
+    messages: Annotated[dict[Id, Text], Field(max_length=MAX_ENTRIES)] = Field(default_factory=dict)
+    """By detector id or by the finding's code: your own words for the model, below a refusal; {target} is put in."""
     reinforcement: Strength = Strength.MEDIUM
     """How much of the task REINFORCE tells."""
     throttle: Throttle = Field(default_factory=Throttle)

@@ -9,6 +9,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Severity
+from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
 from haltline.streams import state_codec
 from haltline.streams.core import Core, SessionState
@@ -262,3 +263,39 @@ def test_requests_are_bounded() -> None:
             session.completed(number + second, Outcome.ERROR)
     assert session.state is not None
     assert len(session.state.standing.approvals) == MAX_TICKETS
+
+
+def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None:
+    """Two warnings in vain make a pause; once a person lets it pass, the next finding is a warning again."""
+    rules = {**OFF, **{name: Rule(enabled=False) for name in ("repetition", "retry_storm", "environment_gone")}}
+    rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
+    core = Core(Policy(rules=rules, cooldown_s=1, interventions=Interventions(after_warnings=2)))
+    state: SessionState | None = None
+    decisions: list[Decision] = []
+
+    def fail(number: int) -> None:
+        nonlocal state
+        for kind, more in ((Kind.PROPOSED, {}), (Kind.COMPLETED, {"outcome": Outcome.ERROR, "error": "no such file"})):
+            outcome = core.on_event(
+                state,
+                ActionEvent(
+                    event_id=f"{kind}{number}", kind=kind, session_id="s1", time=at(number * 10 + len(more)),
+                    call_id=f"c{number}", action="read", targets=["path=a"], **more,
+                ),
+            )  # fmt: skip
+            state = state_codec.decode(state_codec.encode(outcome.state))
+            decisions.extend(d for d in [outcome.decision] if d is not None and d.level > Level.ALLOW)
+
+    for number in range(5):
+        fail(number)
+    assert [d.level for d in decisions] == [Level.NUDGE, Level.NUDGE, Level.PAUSE]
+    request = decisions[-1].approval
+    assert request is not None
+    assert state is not None
+    approve = Command(
+        command_id="a1", kind=CommandKind.APPROVE, id="s1", by="ada", reason="known", time=at(60),
+        request_id=request.request_id, nonce=request.nonce,
+    )  # fmt: skip
+    state = core.on_command(state, approve).state
+    fail(6)
+    assert decisions[-1].level is Level.NUDGE

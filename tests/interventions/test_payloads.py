@@ -333,6 +333,19 @@ def test_a_refusal_says_what_would_have_been_taken_away() -> None:
 # Two audiences
 
 
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        pytest.param(Level.NUDGE, "Ask Ada before you touch table=x {again}.", id="a hint is in the policy's words"),
+        pytest.param(Level.BLOCK, "This action was refused. Do not try", id="a refusal is not"),
+    ],
+)
+def test_a_policys_own_words_for_the_model(level: Level, message: str) -> None:
+    words = {"messages": {"error_repetition": "Ask Ada before you touch {target} {again}."}}
+    policy = Policy.model_validate({"interventions": words})
+    assert at_level(level, policy=policy, finding={"target": "table=x"}).message.startswith(message)
+
+
 @pytest.mark.parametrize("rule", ["destructive_volume", "budget", "step_review", "evasion", "scope_creep"])
 @pytest.mark.parametrize("level", [level for level in Level if level is not Level.ALLOW])
 def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: str) -> None:
