@@ -133,7 +133,9 @@ class Chooser:
         said, name, time_ms = self._settings, finding.detector, event.time
         by_rule = rule.levels.get(finding.severity) or default_level(name, finding.severity)
         chosen = Chosen(finding, rule.mode, by_rule)
-        history.judge(name, finding.severity, time_ms, context.actions, self._cooldown_ms)
+        judged = history.judge(name, finding.severity, time_ms, context.actions, self._cooldown_ms)
+        if judged is not None and judged.helped is not None:
+            context.judged(name, judged.level, judged.helped)
         since_ms = int(time_ms - said.history_s * 1000)
         recent = history.recent(name, since_ms)
         last = history.last(name)

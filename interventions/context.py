@@ -107,7 +107,7 @@ class Deed(Protocol):
         ...
 
 
-def _ignore(name: str, error: BaseException) -> None:
+def _ignore(*_: object) -> None:
     """Nobody wants to know."""
 
 
@@ -119,6 +119,8 @@ class Context:
     deed: Deed | None = None
     failed: Callable[[str, BaseException], None] = _ignore
     """Hears when another package's strategy or intervention did what it must not."""
+    judged: Callable[[str, str, float], None] = _ignore
+    """Hears how far an intervention helped: its rule, its level, and 0 to 1."""
 
     @property
     def actions(self) -> int:

@@ -105,15 +105,16 @@ class History:
         """Findings of a rule since a moment."""
         return sum(time >= since_ms for time in self.issues.get(rule, ()))
 
-    def judge(self, rule: str, severity: Severity, time_ms: int, action: int, cooldown_ms: float) -> None:
-        """A new finding of a rule shows whether its last intervention helped."""
-        last = next((e for e in reversed(self.entries) if e.rule == rule), None)
+    def judge(self, rule: str, severity: Severity, time_ms: int, action: int, cooldown_ms: float) -> Entry | None:
+        """A new finding of a rule shows whether its last intervention helped: the one that is known of now."""
+        last = self.last(rule)
         if last is None or last.helped is not None:
-            return
+            return None
         if action - last.action >= HELPED_ACTIONS:
             last.helped = 1.0
         elif time_ms - last.time_ms >= cooldown_ms:
             last.helped = 0.5 if severity < Severity(last.severity) else 0.0
+        return None if last.helped is None else last
 
     def note(self, entry: Entry) -> None:
         """An intervention that is said."""

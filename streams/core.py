@@ -84,6 +84,7 @@ class Core:
         was_killed = standing.killed
         findings: Sequence[Finding] = ()
         failures: list[Failure] = []
+        judged: list[tuple[str, str, float]] = []
         if was_killed is None:
             findings, failures = _observe(watch, state, act)
         else:
@@ -101,7 +102,12 @@ class Core:
             findings,
             watch.rules,
             lambda: _near(watch, state, event.kind),
-            context=Context(state, act, lambda name, error: failures.append(Failure(name, error))),
+            context=Context(
+                state,
+                act,
+                failed=lambda name, error: failures.append(Failure(name, error)),
+                judged=lambda rule, level, helped: judged.append((rule, level, helped)),
+            ),
         )
         decision, passed = self._held_to(standing, act, decision, was_killed is None)
         killed = standing.killed
@@ -119,6 +125,7 @@ class Core:
             else None,
             released=passed,
             failures=tuple(failures),
+            judged=judged,
         )
 
     def on_command(self, state: SessionState | None, command: Command, at: Place | None = None) -> Outcome:

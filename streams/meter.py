@@ -12,6 +12,8 @@ class SessionMeter:
     def __init__(self, metrics: Metrics) -> None:
         self._findings = metrics.children("findings_total")
         self._decisions = metrics.children("decisions_total")
+        self._escalations = metrics.children("escalations_total")
+        self._judged = metrics.children("interventions_judged_total")
         self._told = metrics.children("followups_total")
         self._errors = metrics.children("detector_errors_total")
         self._letters = metrics.children("dead_letters_total")
@@ -27,8 +29,14 @@ class SessionMeter:
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         """Counts a decision; a clock that is behind the producer's counts as no latency."""
         self._decisions[decision.detector or "none", decision.level.value, decision.mode.value].inc()
+        if decision.choice is not None and (decision.choice.escalation or decision.choice.attempts):
+            self._escalations[decision.detector, decision.level.value].inc()
         if latency_s is not None:
             self._latency.observe(max(0.0, latency_s))
+
+    def judged(self, detector: str, level: str, helped: float) -> None:
+        """Counts an intervention by what followed."""
+        self._judged[detector, level, "yes" if helped >= 1 else "half" if helped > 0 else "no"].inc()
 
     def stopped(self, time_to_stop_s: float) -> None:
         """Notes how long it took until a killed session had stopped."""

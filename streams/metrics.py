@@ -51,6 +51,19 @@ _UP_TO_MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60
 METRICS: Final = (
     _counter("events_processed_total", "Records applied to a state, or passed over as known.", "topic"),
     _counter("decisions_total", "Decisions sent to the agents' side.", "detector", "level", "mode"),
+    _counter(
+        "escalations_total",
+        "Decisions for which an earlier one of the same rule counted that did not help.",
+        "detector",
+        "level",
+    ),
+    _counter(
+        "interventions_judged_total",
+        "Interventions by whether they helped: yes, half, no.",
+        "detector",
+        "level",
+        "helped",
+    ),
     _counter("findings_total", "Findings of detectors, also those that led to nothing.", "detector", "severity"),
     _counter("detector_errors_total", "Events on which a detector raised; they are dead letters too.", "detector"),
     _counter("detector_overruns_total", "Calls of other packages' detectors that took too long.", "detector"),

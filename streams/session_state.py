@@ -74,6 +74,8 @@ class Outcome:
     """More decisions, after the first."""
     told: str = ""
     """What operators, answers or the clock have brought about, to be counted; see `Said.told`."""
+    judged: Sequence[tuple[str, str, float]] = ()
+    """Interventions of which it is known now how far they helped: rule, level, and 0 to 1."""
 
     @property
     def follows(self) -> bool:

@@ -335,6 +335,8 @@ class SessionPipeline:
         self._tell(outcome.signals)
         if outcome.told:
             self._metrics.followed(outcome.told)
+        for judged in outcome.judged:
+            self._metrics.judged(*judged)
         for failure in outcome.failures:
             self._metrics.detector_error(failure.detector)
             if record is not None:  # always: the clock asks no detector

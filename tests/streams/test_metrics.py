@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from haltline.detectors import ALL as DETECTORS
+from haltline.schemas.decisions import Level
+from haltline.schemas.findings import Severity
+from haltline.schemas.intervening import Interventions
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.core import Core
+from haltline.streams.meter import SessionMeter
 from haltline.streams.metrics import METRICS, PREFIX, Kind, MetricDef, Metrics, readme_table
+from tests.builders import bash
 
 README = Path(__file__).parents[2] / "README.md"
 ALL = [pytest.param(definition, id=definition.name) for definition in METRICS]
@@ -86,3 +94,27 @@ def test_the_table_for_the_readme_has_a_row_for_each_metric() -> None:
 
     assert lines[0] == "| metric | kind | labels | what it says |"
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| `{PREFIX}{d.name}`" for d in METRICS]
+
+
+def test_whether_interventions_helped_is_counted_and_so_is_what_they_led_to() -> None:
+    metrics = Metrics()
+    meter = SessionMeter(metrics)
+    rules = {detector.id: Rule(enabled=False) for detector in DETECTORS}
+    rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
+    core = Core(Policy(cooldown_s=1, rules=rules, interventions=Interventions(after_warnings=2)))
+    state = None
+    for number in range(6):
+        outcome = core.on_event(state, bash(10 * number, "cat a", "cat: a: No such file or directory"))
+        state = outcome.state
+        for judged in outcome.judged:
+            meter.judged(*judged)
+        if outcome.decision is not None:
+            meter.decision(outcome.decision, None)
+    assert _sum(metrics, "haltline_interventions_judged_total", helped="no") > 0
+    assert _sum(metrics, "haltline_escalations_total", level="PAUSE") > 0
+
+
+def _sum(metrics: Metrics, name: str, **labels: str) -> float:
+    families = text_string_to_metric_families(metrics.exposition().decode())
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(s.value for s in samples if labels.items() <= s.labels.items())

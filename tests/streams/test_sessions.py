@@ -66,6 +66,9 @@ class Counted:
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         self.told.append(f"decision {decision.level.value} after {latency_s} s")
 
+    def judged(self, detector: str, level: str, helped: float) -> None:
+        self.told.append(f"{level} of {detector} helped {helped:g}")
+
     def stopped(self, time_to_stop_s: float) -> None:
         self.told.append(f"stopped after {time_to_stop_s} s")
 
