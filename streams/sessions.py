@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 SCOPE_KEY = b"\xff"
 """What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
 
+# One record that nobody thought of must not end every session's watch, at each start anew.
+_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
 _TIMESTAMP = attrgetter("timestamp")
 CLOCKS_DIFFER_MS = 3_600_000
 """How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
@@ -108,8 +111,7 @@ class SessionPipeline:
             outcome = self._core.on_event(state, event, record)
             if outcome.follows:
                 self._emit(outcome, record)
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as failure:
-            # One event that nobody thought of must not end every session's watch, at each start anew.
+        except _ODD as failure:
             self._begin_anew(state, f"{failure!r}")
             killed = state.standing.killed
             if killed is not None and was_killed is None:  # decided, and not said before it failed
@@ -139,7 +141,12 @@ class SessionPipeline:
     def _signal(self, record: RawRecord) -> None:
         signal = wire.decode(Signal, record.value)
         state = self._scope(signal.scope, signal.id, record)
-        outcome = self._core.on_signal(state, signal, record)
+        try:
+            outcome = self._core.on_signal(state, signal, record)
+        except _ODD as failure:
+            self._begin_anew(state, f"{failure!r}")
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {failure!r}")
+            return
         session = signal.session_id.encode()
         for detection in outcome.detections:
             self._found(session, detection)

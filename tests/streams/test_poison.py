@@ -8,8 +8,10 @@ import pytest
 
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.events import ActionEvent
+from haltline.schemas.signals import Signal
 from haltline.schemas.wire import decode_event
 from haltline.streams import state_codec
+from haltline.streams.across import ScopeOutcome, ScopeState
 from haltline.streams.core import Core, Outcome, Place, SessionState
 from haltline.streams.sessions import MAX_STATE_BYTES, SessionPipeline
 from tests.streams.test_sessions import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
@@ -135,3 +137,29 @@ def test_a_state_that_cannot_be_kept_begins_anew_and_a_kill_stands(action: str) 
     assert kept.standing.killed is not None
     assert (kept.detectors, kept.events) == ({}, 4)
     assert "state raised" in worker.counted.told
+
+
+def test_a_signal_that_the_state_of_its_agent_cannot_take_is_kept_and_the_agent_begins_anew() -> None:
+    class Odd(Core):
+        def on_signal(self, state: ScopeState | None, signal: Signal, at: Place | None = None) -> ScopeOutcome:
+            if signal.signal_id == "odd":
+                raise KeyError("nobody thought of it")
+            return super().on_signal(state, signal, at)
+
+    bench = Bench()
+    bench.pipeline = SessionPipeline(
+        Odd(), topics=TOPICS, partitions=PARTITIONS, load=lambda key: None, outbox=bench.sent, metrics=bench.counted
+    )
+    for number, name in enumerate(("fine", "odd", "later")):
+        signal = Signal(
+            signal_id=name,
+            kind="started",
+            scope="agent",
+            id=SESSION,
+            session_id="s",
+            event_id=name,
+            time=T0_MS + number,
+        )
+        bench.put(TOPICS.signals, signal)
+    assert bench.counted.told == ["state raised", f"dead letter {BadRecord.DETECTOR_FAILED}"]
+    assert len(bench.checkpoint()) == 1
