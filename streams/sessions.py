@@ -42,7 +42,14 @@ SCOPE_KEY = b"\xff"
 """What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
 
 # One record that nobody thought of must not end every session's watch, at each start anew.
-_ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_ODD: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 _TIMESTAMP = attrgetter("timestamp")
 CLOCKS_DIFFER_MS = 3_600_000
@@ -143,9 +150,9 @@ class SessionPipeline:
         state = self._scope(signal.scope, signal.id, record)
         try:
             outcome = self._core.on_signal(state, signal, record)
-        except _ODD as failure:
-            self._begin_anew(state, f"{failure!r}")
-            self._bury(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {failure!r}")
+        except _ODD as odd:
+            self._begin_anew(state, f"{odd!r}")
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {odd!r}")
             return
         session = signal.session_id.encode()
         for detection in outcome.detections:

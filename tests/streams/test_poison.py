@@ -148,7 +148,7 @@ def test_a_signal_that_the_state_of_its_agent_cannot_take_is_kept_and_the_agent_
 
     bench = Bench()
     bench.pipeline = SessionPipeline(
-        Odd(), topics=TOPICS, partitions=PARTITIONS, load=lambda key: None, outbox=bench.sent, metrics=bench.counted
+        Odd(), topics=TOPICS, partitions=PARTITIONS, load=lambda _: None, outbox=bench.sent, metrics=bench.counted
     )
     for number, name in enumerate(("fine", "odd", "later")):
         signal = Signal(
