@@ -110,7 +110,8 @@ class LocalKafka:
     Nothing runs before `start` (or the `with` block). `port` None takes a free one, and keeps
     it over restarts. `partitions` is what a topic gets that does not say. Kafka's log is
     `data_dir/kafka.log`. A folder is formatted when it is new; one that holds data is used as
-    it is. One folder serves one node at a time.
+    it is. One folder serves one node at a time. `properties` are more lines for its server.properties, which come
+    last and so count; $port, $controller_port and $log_dir are filled in.
     """
 
     def __init__(
@@ -120,7 +121,9 @@ class LocalKafka:
         *,
         jars: Path | None = None,
         partitions: int = DEFAULT_PARTITIONS,
+        properties: str = "",
     ) -> None:
+        self._properties = properties
         self.data_dir = data_dir.absolute()
         self.port = _free_port() if port is None else port
         self.log_file = self.data_dir / "kafka.log"
@@ -248,7 +251,7 @@ class LocalKafka:
         log_dir.mkdir(parents=True, exist_ok=True)
         properties = self.data_dir / "server.properties"
         properties.write_text(
-            Template(_PROPERTIES.read_text(encoding="utf-8")).substitute(
+            Template(_PROPERTIES.read_text(encoding="utf-8") + self._properties).substitute(
                 name="$name",
                 port=self.port,
                 controller_port=_free_port(),

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from rich.table import Table
 
 from haltline.schemas.topics import Topics
+from haltline.streams.acls import Role, apply, grants
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -24,6 +25,7 @@ from haltline.streams.cli.common import (
     Prefix,
     console,
     fail,
+    group_of,
     print_json,
 )
 from haltline.streams.log_reader import open_consumer
@@ -80,6 +82,46 @@ def check(
     )
 
 
+def acls(
+    *,
+    agent: Annotated[str, typer.Option(help="Principal of the agents.", metavar="PRINCIPAL")] = "User:agent",
+    worker: Annotated[str, typer.Option(help="Principal of the workers.", metavar="PRINCIPAL")] = "User:worker",
+    audit: Annotated[str, typer.Option(help="Principal of the audit sink.", metavar="PRINCIPAL")] = "User:audit",
+    operator: Annotated[str, typer.Option(help="Principal of the operators.", metavar="PRINCIPAL")] = "User:operator",
+    audit_group: Annotated[
+        str, typer.Option(help="The audit sinks' consumer group; left out: the workers', and -audit.", metavar="NAME")
+    ] = "",
+    carry_out: Annotated[bool, typer.Option("--apply", help="Make them on the cluster, as its administrator.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    as_json: AsJson = False,
+) -> None:
+    """Print the permissions that haltline's processes need, as lines of kafka-acls.sh; no agent can release itself.
+
+    Agents cannot write commands, control or interventions. The cluster must have an authorizer that denies what is
+    not allowed.
+
+    Example: haltline topics acls --agent User:agents --operator User:ops --bootstrap kafka-1:9092
+    """
+    principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
+    topics = Topics(prefix)
+    sinks = audit_group or f"{group_of(prefix)}-audit"
+    wanted = grants(principals, topics, changelog=changelog_of(topics, group), group=group, audit_group=sinks)
+    if carry_out:
+        open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
+        try:
+            apply(AdminClient({**client_config, "bootstrap.servers": bootstrap}, logger=_log), wanted)
+        except RuntimeError as error:
+            fail(error, Exit.NO)
+    if as_json:
+        print_json([asdict(grant) for grant in wanted])
+    else:
+        for grant in wanted:
+            typer.echo(grant.command(bootstrap))
+
+
 def changelog_of(topics: Topics, group: str) -> str:
     """The topic that holds the state of the group's workers."""
     return WorkerSettings(bootstrap="", sources=topics.session_sources, group=group).changelog
@@ -113,4 +155,5 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Make haltline's topics on a cluster, or check the ones that are there.")
     group.command()(create)
     group.command()(check)
+    group.command()(acls)
     app.add_typer(group, name="topics", no_args_is_help=True)
