@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from haltline.interventions.history import Checkpoints
-from haltline.schemas.events import Effect, Task
+from haltline.schemas.events import ActionEvent, Effect, Task
 from haltline.schemas.findings import Evidence
 
 MAX_GOAL_CHARS = 400
@@ -49,6 +49,11 @@ class _CallsView(Protocol):
 
 class SessionView(Protocol):
     """The session's state, as far as interventions look at it."""
+
+    @property
+    def agent_id(self) -> str:
+        """Whose it is, by the last event that said so."""
+        ...
 
     @property
     def events(self) -> int:
@@ -126,6 +131,12 @@ class Context:
     def actions(self) -> int:
         """Attempts of the session so far."""
         return self.session.calls.actions if self.session is not None else 0
+
+    def agent_of(self, event: ActionEvent) -> str:
+        """Whose event it is: what it leaves out is known from those before, so that nobody hides by it."""
+        if event.agent_id != "unknown" or self.session is None:
+            return event.agent_id
+        return self.session.agent_id
 
     @property
     def effect(self) -> Effect:

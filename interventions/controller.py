@@ -11,7 +11,7 @@ from haltline.interventions.payloads import Payloads
 from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.standing import DeclaredBatch, Given, Kill, Standing, digest
 from haltline.schemas.control import Batch, Command, ControlRecord, ControlState, Feedback, Stage
-from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
@@ -59,7 +59,7 @@ class Controller:
         """
         if standing.killed is not None:
             return self._after_kill(standing, event, standing.killed, findings, context=context)
-        governed = self.examines and self._governor.concerns(event)
+        governed = self.examines and self._governor.concerns(event, context)
         if findings or governed:
             history = standing.history or History()
             chosen = self._chooser.choose(history, event, findings, rules, context)
@@ -181,7 +181,8 @@ class Controller:
     def _is_news(self, standing: Standing, history: History, event: ActionEvent, chosen: Chosen) -> bool:
         """Refusals and changed arguments always are; a hint, within the cooldown, only when it grows harder."""
         meant = chosen.meant  # a shadow rule says the same things as an enforced one
-        if meant >= Level.PAUSE or self._payloads.changes(event, chosen) is not None:
+        hint = chosen.mode is Mode.WARN  # whatever it would have been: it does not come more often than others
+        if (meant >= Level.PAUSE and not hint) or self._payloads.changes(event, chosen) is not None:
             return True
         if not self._chooser.has_hints_left(history, meant):
             return False

@@ -58,7 +58,7 @@ class Payloads:
         message = self._message(level, finding)
         fields: dict[str, Any] = {
             "message": message,
-            "vocabulary": self._vocabulary(event),
+            "vocabulary": self._vocabulary(event, context),
             "action": event.action or None,
             "target": finding.target,
             "choice": chosen.choice,
@@ -100,7 +100,7 @@ class Payloads:
 
     def of_refusal(self, history: History, event: ActionEvent, context: Context) -> dict[str, Any]:
         """The same for a call that is refused since the session was killed before."""
-        spoken = {"vocabulary": self._vocabulary(event)}
+        spoken = {"vocabulary": self._vocabulary(event, context)}
         if event.kind is not Kind.PROPOSED:
             return spoken
         about = about_refusal(history, event, context, self._settings.prices)
@@ -134,14 +134,14 @@ class Payloads:
             return message_for(level, finding)
         return text.replace("{target}", finding.target or "the same thing")[:MAX_MESSAGE_CHARS]
 
-    def _vocabulary(self, event: ActionEvent) -> str | None:
+    def _vocabulary(self, event: ActionEvent, context: Context) -> str | None:
         """In whose words the policy wants it said."""
         said = self._settings.vocabularies
         return next(
             (
                 spoken.vocabulary.value
                 for spoken in said
-                if fnmatchcase(event.agent_id, spoken.agent) and fnmatchcase(event.session_id, spoken.session)
+                if fnmatchcase(context.agent_of(event), spoken.agent) and fnmatchcase(event.session_id, spoken.session)
             ),
             None,
         )

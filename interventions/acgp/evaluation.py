@@ -71,9 +71,11 @@ class Governor:
     def __bool__(self) -> bool:
         return bool(self._governed)
 
-    def concerns(self, event: ActionEvent) -> bool:
+    def concerns(self, event: ActionEvent, context: Context) -> bool:
         """Whether the event is a step of a session that is governed."""
-        return event.kind is Kind.PROPOSED and self._entry_of(event.agent_id, event.session_id) is not None
+        if event.kind is not Kind.PROPOSED:
+            return False
+        return self._entry_of(context.agent_of(event), event.session_id) is not None
 
     def evaluate(
         self,
@@ -89,7 +91,7 @@ class Governor:
 
         Changes the session's trust debt.
         """
-        entry = self._entry_of(event.agent_id, event.session_id)
+        entry = self._entry_of(context.agent_of(event), event.session_id)
         if entry is None:
             return chosen, None
         said = self._governed[entry]
@@ -207,7 +209,7 @@ def _scope(event: ActionEvent, context: Context) -> dict[str, Any]:
         "args": event.args or {},
         "targets": list(event.targets),
         "effect": context.effect.value,
-        "agent_id": event.agent_id,
+        "agent_id": context.agent_of(event),
         "session_id": event.session_id,
         "mission_id": event.mission_id,
         "session": {"actions": context.actions, "events": 0 if session is None else session.events},

@@ -1,6 +1,7 @@
 """`haltline audit interventions` and `haltline audit incident`: what was done, and the whole report of a stop."""
 
-from typing import Annotated
+from datetime import UTC, datetime
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -10,6 +11,8 @@ from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
 from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.streams.cli.common import AsJson, Exit, console, fail, print_json, printable, say
 
+_FORMATS: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
+
 
 def interventions(
     *,
@@ -18,6 +21,10 @@ def interventions(
     risk: Annotated[RiskLevel | None, typer.Option(help="Only of this risk level.")] = None,
     session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="ID")] = None,
     agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="ID")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only by this rule.", metavar="RULE")] = None,
+    action: Annotated[str | None, typer.Option(help="Only of this tool.", metavar="NAME")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only from this moment on, UTC.", formats=_FORMATS)] = None,
+    until: Annotated[datetime | None, typer.Option(help="Only before this moment, UTC.", formats=_FORMATS)] = None,
     limit: Annotated[int, typer.Option(help="The last so many.", min=1, max=1000)] = 50,
     stats: Annotated[bool, typer.Option("--stats", help="Counts and sums instead.")] = False,
     table: AuditTable = DEFAULT_TABLE,
@@ -37,10 +44,13 @@ def interventions(
     from haltline.streams.audit.records import records_of, statistics  # noqa: PLC0415
 
     asked = {"session_id": session, "agent_id": agent}
-    where = " AND ".join(f'"{name}" = {literal(value)}' for name, value in asked.items() if value is not None)
+    conditions = [f'"{name}" = {literal(value)}' for name, value in asked.items() if value is not None]
+    for sign, moment in ((">=", since), ("<", until)):
+        if moment is not None:
+            conditions.append(f'"timestamp" {sign} {literal(moment.replace(tzinfo=UTC))}')
     try:
         archive = Archive(table, options_of(storage_option))
-        decisions = archive.decisions(where)
+        decisions = archive.decisions(" AND ".join(conditions))
         records = records_of(decisions, archive.proposals([decision.event_id for decision in decisions]))
     except QueryFailed as error:
         fail(error, Exit.USAGE)
@@ -48,6 +58,7 @@ def interventions(
         record
         for record in records
         if kind in (None, record.type) and outcome in (None, record.outcome) and risk in (None, record.risk_level)
+        if action in (None, record.action_name) and rule in (None, record.policy_id)
     ]
     if not records:
         fail(f"audit table {table}: wanted interventions, came none", Exit.NO)

@@ -3,6 +3,8 @@
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from haltline.schemas.topics import Topics
@@ -113,7 +115,9 @@ def labels(
     if not rules:
         fail(f"audit table {table}: wanted decisions that are labelled, came none", Exit.NO)
     in_force = read_policy(policy)
-    found = [one for rule in rules if suggest and (one := suggestion_for(rule, sessions, in_force)) is not None]
+    err = Console(stderr=True)
+    looked = track(rules, "Rules", console=err, disable=not err.is_terminal) if suggest else ()
+    found = [one for rule in looked if (one := suggestion_for(rule, sessions, in_force)) is not None]
     if as_json:
         print_json(
             {

@@ -70,6 +70,7 @@ class Calls:
 class Session:
     """The session's state, as far as interventions look at it."""
 
+    agent_id: str = "unknown"
     events: int = 0
     calls: Calls = field(default_factory=Calls)
     task: TaskNote | None = None

@@ -346,6 +346,14 @@ def test_who_is_not_governed_is_decided_as_always() -> None:
     assert said.level is Level.KILL
 
 
+def test_who_leaves_out_its_name_is_governed_all_the_same() -> None:
+    core = Core(Policy.model_validate({"interventions": {"acgp": [{"agent": "trader-*", "tripwires": [HALT]}]}}))
+    state = core.on_event(None, proposed(0, "look", agent_id="trader-7")).state
+    said = core.on_event(state, transfer(501, 1, agent_id="unknown")).decision
+    assert said is not None
+    assert said.level is Level.KILL
+
+
 def test_in_shadow_it_only_records_what_it_would_do() -> None:
     told = governed(mode="shadow", tripwires=[HALT])
     said = told.tell(0, event=transfer(501))

@@ -139,6 +139,18 @@ def test_a_shadow_rule_escalates_as_an_enforced_one_would() -> None:
     ]
 
 
+def test_a_rule_that_only_warns_does_not_warn_more_often_for_what_it_would_have_stopped() -> None:
+    told = story(after_warnings=0)
+    warn = Rule(mode=Mode.WARN)
+    said = [told.tell(s, found(CRITICAL, "cycle"), rule=warn) for s in (0, 1, 29, 30)]
+    assert [d and (d.level, d.would) for d in said] == [
+        (Level.NUDGE, Level.PAUSE),
+        None,
+        None,
+        (Level.NUDGE, Level.PAUSE),
+    ]
+
+
 def test_a_shadow_decision_says_what_would_have_been_done() -> None:
     said = story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW))
     assert said is not None

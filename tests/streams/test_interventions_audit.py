@@ -124,7 +124,10 @@ def test_records_are_found_by_type_outcome_and_risk(stopped: Table) -> None:
     assert stopped.json("interventions", "--type", "warning")["total"] == 1
     assert stopped.json("interventions", "--outcome", "blocked", "--limit", "2")["skip"] == 2
     assert stopped.ask("interventions", "--type", "pii_blocked")[0] == Exit.NO
-    assert stopped.ask("interventions", "--session", "nobody")[0] == Exit.NO
+    assert stopped.json("interventions", "--rule", "killed")["total"] == 3
+    assert stopped.json("interventions", "--action", "delete_asset", "--since", "2025-06-15")["total"] == 5
+    for nothing in (("--session", "nobody"), ("--action", "look_up"), ("--until", "2025-06-15"), ("--agent", "nobody")):
+        assert stopped.ask("interventions", *nothing)[0] == Exit.NO
 
 
 def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
