@@ -9,23 +9,20 @@ from haltline.interventions.defaults import kill_code
 from haltline.interventions.history import History
 from haltline.interventions.payloads import Payloads
 from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
-from haltline.interventions.standing import DeclaredBatch, Given, Kill, Standing, digest
-from haltline.schemas.control import Batch, Command, ControlRecord, ControlState, Feedback, Stage
+from haltline.interventions.standing import Given, Kill, Standing, digest
+from haltline.schemas.control import Command, ControlRecord, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy, Rule
 
-__all__ = ["Controller", "DeclaredBatch", "Given", "Kill", "Standing", "control_record", "digest"]
+__all__ = ["Controller", "Given", "Kill", "Standing", "control_record", "digest"]
 
 MAX_REASON_CHARS = 16_384
 """Of a decision."""
 
 _STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
 _BY_OPERATOR = "This session was stopped by an operator. Nothing more is executed; a person has to release it."
-
-MAX_BATCHES = 16
-"""Declared batches that a session can have at once, the oldest forgotten first."""
 
 MAX_STOPPED_EARLY = 4
 """Stops that are remembered before their kill is known, the oldest forgotten first."""
@@ -98,12 +95,6 @@ class Controller:
             policy=self._policy.name,
             policy_version=self._policy.version,
         )
-
-    @staticmethod
-    def declare(standing: Standing, batch: Batch) -> None:
-        """Notes a declared batch; the oldest goes when there are too many."""
-        standing.batches.append(DeclaredBatch(batch.actions, batch.targets, batch.max_deletes, batch.expires))
-        del standing.batches[:-MAX_BATCHES]
 
     @staticmethod
     def acknowledge(standing: Standing, feedback: Feedback) -> bool:

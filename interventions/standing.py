@@ -54,6 +54,15 @@ class DeclaredBatch:
     targets: list[str]
     max_deletes: int
     expires_ms: int
+    by: str = ""
+    reason: str = ""
+    command_id: str = ""
+    used: int = 0
+    """How many attempts it has covered."""
+
+    def as_batch(self) -> Batch:
+        """As it was declared."""
+        return Batch(actions=self.actions, targets=self.targets, max_deletes=self.max_deletes, expires=self.expires_ms)
 
 
 @dataclass
@@ -113,16 +122,14 @@ class Standing:
     release_asked: Asked | None = None
     """A reset within the lockout."""
 
-    def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> Batch | None:
+    def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> DeclaredBatch | None:
         """The declared batch that covers this action on all of these targets now; the largest of several."""
         covering = [
             b
             for b in self.batches
             if time_ms <= b.expires_ms
+            and b.used < b.max_deletes
             and fnmatchcase(action, b.actions)
             and (not b.targets or all(any(fnmatchcase(t, glob) for glob in b.targets) for t in targets))
         ]
-        if not covering:
-            return None
-        b = max(covering, key=lambda b: b.max_deletes)
-        return Batch(actions=b.actions, targets=b.targets, max_deletes=b.max_deletes, expires=b.expires_ms)
+        return max(covering, key=lambda b: b.max_deletes, default=None)

@@ -10,7 +10,7 @@ from haltline.detectors import catalogue
 from haltline.detectors.act import Act, Calls
 from haltline.detectors.classify import Classifier
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
-from haltline.interventions import approvals, probation, rollback
+from haltline.interventions import approvals, batches, probation, rollback
 from haltline.interventions.after_kill import activity_after_kill
 from haltline.interventions.context import Context, note_of
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
@@ -18,6 +18,7 @@ from haltline.interventions.desk import Desk
 from haltline.interventions.history import Checkpoints
 from haltline.interventions.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.said import Said, Who
+from haltline.interventions.standing import DeclaredBatch
 from haltline.schemas.control import Command, CommandKind, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Kind
@@ -80,7 +81,7 @@ class Core:
         standing = state.standing
         watches = self._watches if standing.probation is None else self._strict
         watch = watches.at(event, state.clock_ms)
-        act = self._act(state, event, at or _NOWHERE, watch)
+        act, declared = self._act(state, event, at or _NOWHERE, watch)
         was_killed = standing.killed
         findings: Sequence[Finding] = ()
         failures: list[Failure] = []
@@ -93,7 +94,7 @@ class Core:
         state.calls.note(act)
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
-        asked = standing.approvals or standing.probation or event.await_verdict or self._examines
+        asked = standing.approvals or standing.probation or event.await_verdict or self._examines or declared
         if not (findings or failures or was_killed or asked):
             return Outcome(state, signals=signals)
         decision = self._controller.decide(
@@ -115,6 +116,8 @@ class Core:
         if decision is not None and was_killed is None:
             origin = origin_of(act, state.agent_id)
             signals += self._signaller.decided(origin, decision, killed=killed is not None)
+        if declared is not None and was_killed is None:
+            decision = batches.told(declared, event, decision, self.policy)
         return Outcome(
             state,
             signals=signals,
@@ -156,7 +159,7 @@ class Core:
                 outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
             return outcome
         if command.kind is CommandKind.BATCH and command.batch is not None:
-            self._controller.declare(standing, command.batch)
+            batches.declare(standing, command)
             return Outcome(state)
         return self._outcome(state, self._desk.command(standing, _who(state), command))
 
@@ -238,7 +241,10 @@ class Core:
             )
         return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
 
-    def _act(self, state: SessionState, event: ActionEvent, at: Place, watch: Watch) -> Act:
+    def _act(
+        self, state: SessionState, event: ActionEvent, at: Place, watch: Watch
+    ) -> tuple[Act, DeclaredBatch | None]:
+        """The event as detectors see it, and the declared batch that covers it."""
         calls = state.calls
         phase, call = calls.phase(event)
         act = Act(
@@ -252,10 +258,14 @@ class Core:
             offset=at.offset,
             recalled=watch.recalled,
         )
-        if state.standing.batches and act.is_attempt and act.destroys:
+        declared = None
+        if state.standing.batches and act.is_attempt and act.destroys and not act.refused:
             targets = [destroyed.target for destroyed in act.destroys]
-            act.batch = state.standing.batch_for(act.action, targets, event.time)
-        return act
+            declared = state.standing.batch_for(act.action, targets, event.time)
+            if declared is not None:
+                declared.used += 1
+                act.batch = declared.as_batch()
+        return act, declared
 
     def _after_kill(self, act: Act, kill: Kill) -> tuple[Finding, ...]:
         begun_ms = act.time_ms if act.is_attempt else act.call.time_ms if act.call is not None else None

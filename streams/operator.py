@@ -14,6 +14,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicPartition
 from pydantic import ValidationError
 
+from haltline.interventions.batches import LONGEST
 from haltline.interventions.probation import CLOSED
 from haltline.interventions.scopes import STATE_OF
 from haltline.schemas import wire
@@ -25,9 +26,6 @@ from haltline.schemas.topics import Topics
 from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.produce import produce_confirmed
 from haltline.streams.settings import ClientSetting
-
-LONGEST_BATCH: Final = timedelta(hours=8)
-"""A declared batch ends with the shift of who declared it."""
 
 LABELS: Final = ("confirmed", "false_alarm")
 """What an operator can say of a decision."""
@@ -201,8 +199,8 @@ class Operator:
         reason: str,
     ) -> Answer:
         """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
-        if not timedelta(0) < lasts <= LONGEST_BATCH:
-            raise NotAllowed(f"batch of {session_id}: wanted it to last up to {LONGEST_BATCH}, came {lasts}")
+        if not timedelta(0) < lasts <= LONGEST:
+            raise NotAllowed(f"batch of {session_id}: wanted it to last up to {LONGEST}, came {lasts}")
         expires_ms = _now_ms() + int(lasts.total_seconds() * 1000)
         try:
             batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)

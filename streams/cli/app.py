@@ -5,6 +5,7 @@ import typer
 from haltline.streams.cli import (
     approvals,
     backtest,
+    batches,
     command,
     demo,
     doctor,
@@ -29,6 +30,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a traceback that is not expected is for a bug report: plain, whole
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_GROUPS = (demo, up, run, status, command, hold, approvals, labels, tail, backtest, policy, topics, schemas, doctor)
+_GROUPS = (
+    demo,
+    up,
+    run,
+    status,
+    command,
+    hold,
+    approvals,
+    batches,
+    labels,
+    tail,
+    backtest,
+    policy,
+    topics,
+    schemas,
+    doctor,
+)
 for group in _GROUPS:
     group.register(app)

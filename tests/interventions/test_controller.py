@@ -1,7 +1,7 @@
 import pytest
 
 from haltline.interventions.controller import Controller, Standing, control_record
-from haltline.schemas.control import Batch, Command, CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.control import Command, CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
@@ -236,30 +236,3 @@ def test_the_control_record_says_what_stands() -> None:
         "session_killed_loop_guard",
         None,
     )
-
-
-@pytest.mark.parametrize(
-    ("action", "targets", "second", "covered"),
-    [
-        pytest.param("delete_asset", ["asset_id=stg_1"], 0, True, id="declared action on a declared target"),
-        pytest.param("drop_table", ["asset_id=stg_1"], 0, False, id="another action is not covered"),
-        pytest.param("delete_asset", ["asset_id=fact"], 0, False, id="another target is not covered"),
-        pytest.param("delete_asset", ["asset_id=stg_1", "asset_id=fact"], 0, False, id="one foreign target spoils it"),
-        pytest.param("delete_asset", ["asset_id=stg_1"], 60, True, id="at the moment of expiry it still holds"),
-        pytest.param("delete_asset", ["asset_id=stg_1"], 60.001, False, id="after it, no more"),
-    ],
-)
-def test_a_declared_batch_covers_only_what_it_says(
-    action: str, targets: list[str], second: float, covered: bool
-) -> None:
-    standing = Standing()
-    batch = Batch(actions="delete_*", targets=["asset_id=stg_*"], max_deletes=100, expires=T0_MS + 60_000)
-    Controller.declare(standing, batch)
-    assert (standing.batch_for(action, targets, T0_MS + int(second * 1000)) == batch) is covered
-
-
-def test_no_more_batches_are_kept_than_the_bound() -> None:
-    standing = Standing()
-    for number in range(40):
-        Controller.declare(standing, Batch(max_deletes=number + 1, expires=T0_MS))
-    assert [b.max_deletes for b in standing.batches] == list(range(25, 41))

@@ -129,3 +129,15 @@ def test_the_fleet_takes_two_operators(bootstrap: str) -> None:
     with pytest.raises(NotAllowed, match="wanted one that is not killed"):
         operator.hold(CommandKind.CONTAIN, ScopeKind.FLEET, "*", by="ada", reason="softer")
     assert operator.reset(ScopeKind.FLEET, "*", by="ada", reason="over").answered
+
+
+def test_of_a_declared_batch_it_is_known_how_much_is_used(bootstrap: str) -> None:
+    declared = haltline(bootstrap, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
+    assert declared.exit_code == Exit.OK, declared.output
+    with Guard(session_id="bulk-1", bootstrap=bootstrap, mode="blocking", budget_s=30.0, start_budget_s=30.0) as guard:
+        for number in range(4):
+            with guard.action("delete_asset", targets=[f"asset_id=stg_{number}"]):
+                pass
+    done = CliRunner().invoke(app, ["batches", "--json", "--bootstrap", bootstrap])
+    (batch,) = [b for b in orjson.loads(done.stdout) if b["session_id"] == "bulk-1"]
+    assert (batch["by"], batch["used"], batch["batch"]["max_deletes"]) == ("ada", 4, 40)
