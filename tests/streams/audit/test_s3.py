@@ -1,0 +1,86 @@
+"""The audit table in a store with the interface of S3: sinks race, and each record is there once."""
+
+import threading
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from moto.server import ThreadedMotoServer
+
+from haltline.streams.audit.query import open_query
+from haltline.streams.audit.reading import Reader
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.verify import Verifier
+from haltline.streams.audit.writer import AuditWriter, Place
+from tests.streams.audit.records import NOW_MS, TOPICS, event, record
+
+URI = "s3://audit/table"
+FLUSHES = 12
+FIRST, OTHER = Place(TOPICS.actions, 0), Place(TOPICS.actions, 1)
+
+Options = dict[str, str]
+
+
+@pytest.fixture
+def store() -> Iterator[Options]:
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    urllib.request.urlopen(urllib.request.Request(f"{endpoint}/audit", method="PUT")).close()
+    yield {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "any",
+        "AWS_SECRET_ACCESS_KEY": "any",
+        "AWS_REGION": "us-east-1",
+    }
+    server.stop()
+
+
+def sink(store: Options, *places: Place) -> AuditWriter:
+    writer = AuditWriter(DeltaAuditTable(URI, store), Reader(TOPICS, "audit"), "audit")
+    writer.assign(places)
+    return writer
+
+
+def add(writer: AuditWriter, place: Place, offset: int) -> None:
+    value = event(event_id=f"{place.partition}-{offset}").to_json()
+    writer.add(record(place.topic, value, offset, partition=place.partition))
+
+
+def test_two_sinks_that_race_write_each_record_once_and_both_chains_hold(store: Options) -> None:
+    sinks = {place: sink(store, place) for place in (FIRST, OTHER)}
+    failures: list[BaseException] = []
+
+    def write(place: Place) -> None:
+        try:
+            for offset in range(FLUSHES):
+                add(sinks[place], place, offset)
+                sinks[place].flush(NOW_MS)
+        except BaseException as failure:  # told in the test's own thread
+            failures.append(failure)
+
+    racing = [threading.Thread(target=write, args=(place,)) for place in sinks]
+    for thread in racing:
+        thread.start()
+    for thread in racing:
+        thread.join()
+    assert failures == []
+    rows = open_query(URI, store).rows('SELECT "partition", "offset" FROM audit')
+    assert sorted((row["partition"], row["offset"]) for row in rows) == [
+        (place.partition, offset) for place in sinks for offset in range(FLUSHES)
+    ]
+    verifier = Verifier(URI, store, topics=TOPICS)
+    assert [rows for _, rows in verifier.run()] == [FLUSHES, FLUSHES]
+    assert verifier.found.ok
+
+
+def test_of_two_sinks_that_have_one_partition_the_later_one_drops_what_the_other_wrote(store: Options) -> None:
+    owner, zombie = sink(store, FIRST), sink(store, FIRST)
+    add(owner, FIRST, 0)
+    add(zombie, FIRST, 0)
+    assert owner.flush(NOW_MS).committed == {FIRST: 0}
+    late = zombie.flush(NOW_MS)
+    assert (late.committed, late.moved, late.dropped) == ({}, {FIRST: 0}, {TOPICS.actions: 1})
+    assert len(open_query(URI, store).rows("SELECT 1 FROM audit")) == 1
