@@ -1,6 +1,7 @@
 """An event as detectors see it: with what the policy knows of the tool and what the session knows of the call."""
 
 from collections.abc import Sequence
+from enum import IntFlag
 
 from haltline.detectors import classify, file_access, progress
 from haltline.detectors.calls import Call, Calls, Phase
@@ -15,12 +16,31 @@ from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
 from haltline.schemas.findings import Evidence, Finding
 
-__all__ = ["Act", "Call", "Calls", "Phase"]
+__all__ = ["Act", "Call", "Calls", "Phase", "Sight"]
 
 _HEAD_CHARS = 240
 """Of a command line or program, what is remembered until its result comes."""
 _SHORT_NAME = 3
 """Names of tools no longer than this are words of their own in a message."""
+
+
+class Sight(IntFlag):
+    """What an event can be to a detector, for tables of whom it matters to."""
+
+    ATTEMPT = 1
+    RESULT = 2
+    FAILURE = 4
+    """The call failed or was refused."""
+    AGAIN = 8
+    """The call was made before."""
+    LOSS = 16
+    """Somebody would miss something."""
+    OTHER = 32
+    """Not about a call: the session's start and end, a model turn, or a call that was counted already."""
+    ANYTHING = 63
+
+
+_ATTEMPT, _RESULT, _FAILURE, _AGAIN, _LOSS, _OTHER = (int(s) for s in Sight if s is not Sight.ANYTHING)
 
 
 class Act:
@@ -89,6 +109,23 @@ class Act:
         if outcome is None or outcome is Outcome.UNKNOWN:
             return bool(self.event.error) and self.is_result
         return outcome is Outcome.ERROR or outcome is Outcome.TIMEOUT
+
+    @lazy
+    def sights(self) -> int:
+        """All of `Sight` that hold."""
+        if self.is_attempt:
+            sights = _ATTEMPT | _RESULT if self.is_result else _ATTEMPT
+        elif self.is_result:
+            sights = _RESULT
+        else:
+            return _OTHER | (_FAILURE if self.failed or self.refused else 0)
+        if self.failed or self.refused:
+            sights |= _FAILURE
+        if self.losses:
+            sights |= _LOSS
+        if self.recalled and self.again is not None:
+            sights |= _AGAIN
+        return sights
 
     @lazy
     def targets(self) -> tuple[str, ...]:

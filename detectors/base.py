@@ -6,7 +6,7 @@ from typing import ClassVar, Generic, TypeVar
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.record import Values
@@ -28,6 +28,11 @@ class Pattern(ABC, Generic[State]):
 
     id: ClassVar[str]
     version: ClassVar[int] = 1
+
+    sees: ClassVar[Sight] = Sight.ANYTHING
+    """It is called with events of which one of these holds."""
+    wakes_at: ClassVar[Sight] = Sight.ANYTHING
+    """Until it has a state, it is called only when one of these holds: what comes before says nothing to it."""
 
     @abstractmethod
     def start(self) -> State:
@@ -77,9 +82,9 @@ class Detector(Pattern[State]):
         missing: never raises for one that is older than the last. Reads no clock, does no I/O.
         """
 
-    def concerns(self, act: Act) -> bool:  # noqa: ARG002 - the argument is for those that override it
-        """False: this event cannot matter, no state is made for it. Must be cheap."""
-        return True
+    def concerns(self, act: Act) -> bool:
+        """False: this event cannot matter, no state is made for it. Must be cheap. By itself what `sees` says."""
+        return bool(self.sees & act.sights)
 
     def near(self, state: State) -> float:  # noqa: ARG002 - as above
         """How close the session is to a finding, from 0 (nothing seen) to 1 (found)."""

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.recall import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, Recall
 from haltline.detectors.repetition import Counts
@@ -43,6 +43,7 @@ class Cycle(Detector[State]):
 
     id: ClassVar[str] = "cycle"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.AGAIN
     recalls: ClassVar[bool] = True
 
     rounds: Counts = (2, 3, 3)

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act, Phase
+from haltline.detectors.act import Act, Phase, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.strictness import Stricter
@@ -43,6 +43,7 @@ class DestructiveRepeat(Detector[State]):
 
     id: ClassVar[str] = "destructive_repeat"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.LOSS
 
     same_target_prior: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 1
     """So many executed attempts on a target may lie before one more; a further one is a loop."""

@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act, Phase
+from haltline.detectors.act import Act, Phase, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.strictness import Stricter
@@ -47,6 +47,7 @@ class DestructiveVolume(Detector[State]):
 
     id: ClassVar[str] = "destructive_volume"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.LOSS
 
     max_deletes: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 3
     """As many as this within the window are a finding."""

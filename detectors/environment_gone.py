@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
@@ -81,6 +81,8 @@ class EnvironmentGone(Detector[State]):
 
     id: ClassVar[str] = "environment_gone"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.RESULT
+    wakes_at: ClassVar[Sight] = Sight.FAILURE
 
     medium: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 3
     """From how many on the finding is medium."""
@@ -102,10 +104,6 @@ class EnvironmentGone(Detector[State]):
     def start(self) -> State:
         """Nothing failed yet."""
         return State()
-
-    def concerns(self, act: Act) -> bool:
-        """Whatever has a result."""
-        return act.is_result
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts a failure of the environment; a success begins anew."""

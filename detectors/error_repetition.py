@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.counts import ManyCounts
 from haltline.detectors.errors import Normalization, failing
@@ -64,6 +64,8 @@ class ErrorRepetition(Detector[State]):
 
     id: ClassVar[str] = "error_repetition"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.RESULT
+    wakes_at: ClassVar[Sight] = Sight.FAILURE
 
     medium: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 3
     """From how many on the finding is medium."""
@@ -95,10 +97,6 @@ class ErrorRepetition(Detector[State]):
     def start(self) -> State:
         """No errors yet."""
         return State()
-
-    def concerns(self, act: Act) -> bool:
-        """Whatever has a result."""
-        return act.is_result
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts an error, or notes what happened between errors."""

@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.strictness import Stricter
@@ -69,6 +69,8 @@ class Evasion(Detector[State]):
 
     id: ClassVar[str] = "evasion"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT
+    wakes_at: ClassVar[Sight] = Sight.FAILURE
 
     high: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 2
     """From how many on it is high."""

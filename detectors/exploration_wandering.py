@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.counts import ManyCounts
 from haltline.detectors.strictness import Stricter
@@ -62,6 +62,7 @@ class ExplorationWandering(Detector[State]):
 
     id: ClassVar[str] = "exploration_wandering"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.ATTEMPT
 
     threshold: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.7
     """Score from 0 to 1; more is wandering."""

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pydantic
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.counts import ManyCounts
 from haltline.detectors.window import Entry, entry, evidence, seconds
@@ -51,6 +51,7 @@ class FruitlessSearch(Detector[State]):
 
     id: ClassVar[str] = "fruitless_search"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.RESULT
 
     looks: ManyCounts = (10, 16, 30)
     """Looks in a row that found nothing from which on it is medium, high, critical."""
@@ -58,10 +59,6 @@ class FruitlessSearch(Detector[State]):
     def start(self) -> State:
         """Nothing looked for."""
         return State()
-
-    def concerns(self, act: Act) -> bool:
-        """Whatever has a result."""
-        return act.is_result
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts a look that found nothing, or begins anew."""

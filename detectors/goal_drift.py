@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence
@@ -52,7 +52,11 @@ class State:
     """The goal's words, and how well the last actions fit them."""
 
     goals: list[list[str]] = field(default_factory=list)
-    """By paragraph: its words."""
+    """By paragraph: its words, as an older release kept them."""
+    index: dict[str, int] = field(default_factory=dict)
+    """By word of the goal: the paragraphs that have it, as the bits of a number."""
+    sizes: list[int] = field(default_factory=list)
+    """Words of each paragraph."""
     actions: list[Entry] = field(default_factory=list)
     alignments: list[float] = field(default_factory=list)
     """Of each action: how well it fits the goal. A list of its own, for it is gone through with every action."""
@@ -65,6 +69,8 @@ class GoalDrift(Detector[State]):
 
     id: ClassVar[str] = "goal_drift"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.OTHER
+    wakes_at: ClassVar[Sight] = Sight.OTHER
 
     mean: Annotated[float, Field(gt=0, le=1), Stricter.HIGHER] = 0.5
     """Mean alignment from 0 to 1; a lower one may be drift."""
@@ -97,17 +103,20 @@ class GoalDrift(Detector[State]):
         """Notes the goal, or how well an action fits it."""
         if act.event.kind is Kind.SESSION_STARTED:
             if act.event.task is not None:
-                state.goals = _goals(act.event.task.goal)
+                _set_goals(state, _goals(act.event.task.goal))
                 state.actions, state.alignments, state.told = [], [], False
             return None
-        if not state.goals:
+        if state.goals:
+            _set_goals(state, state.goals)
+        if not state.sizes:
             return None
         words = _words(" ".join((act.action, *act.event.targets, _said(act.event.args)))[:_MAX_TEXT_CHARS])
         if len(words) < _MIN_WORDS:
             return None
-        alignment = round(max(self._alike(words, goal) for goal in state.goals), 6)
+        common = state.index.keys() & words
+        alignment = round(self._alignment(state, common, len(words)), 6) if common else 0.0
         state.actions.append(entry(act))
-        state.alignments.append(alignment or 0.0)  # the one zero, which most are
+        state.alignments.append(alignment)
         del state.actions[: -self.window], state.alignments[: -self.window]
         return self._look(state, act)
 
@@ -139,11 +148,15 @@ class GoalDrift(Detector[State]):
             thresholds={"mean": self.mean, "change": self.change, "window": self.window},
         )
 
-    def _alike(self, words: frozenset[str], goal: list[str]) -> float:
-        common = len(words.intersection(goal))
-        if self.measure == "jaccard":
-            return common / (len(words) + len(goal) - common)
-        return common / min(len(words), len(goal))
+    def _alignment(self, state: State, common: set[str], words: int) -> float:
+        """The likeness to the paragraph that is most alike; `common`: words that are in any of them."""
+        paragraphs = [state.index[word] for word in common]
+        best = 0.0
+        for number, size in enumerate(state.sizes):
+            both = sum(bits >> number & 1 for bits in paragraphs) if len(state.sizes) > 1 else len(paragraphs)
+            if both:
+                best = max(best, both / (words + size - both if self.measure == "jaccard" else min(words, size)))
+        return best
 
 
 def _trend(values: Sequence[float]) -> tuple[float, float]:
@@ -169,6 +182,13 @@ def _goals(goal: str) -> list[list[str]]:
         sorted(words)[:_MAX_WORDS] for part in re.split(r"\n\s*\n", goal) if len(words := _words(part)) >= _MIN_WORDS
     ]
     return parts[:_MAX_GOALS] or ([sorted(words)] if (words := _words(goal)) else [])
+
+
+def _set_goals(state: State, goals: list[list[str]]) -> None:
+    state.goals, state.index, state.sizes = [], {}, [len(goal) for goal in goals]
+    for number, goal in enumerate(goals):
+        for word in goal:
+            state.index[word] = state.index.get(word, 0) | 1 << number
 
 
 def _words(text: str) -> frozenset[str]:

@@ -24,7 +24,7 @@ from zlib import crc32
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.counts import ASCENDING, Many, ManyCounts
 from haltline.detectors.strictness import Stricter
@@ -97,6 +97,7 @@ class Monologue(Detector[State]):
 
     id: ClassVar[str] = "monologue"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.OTHER
 
     same: Counts = (3, 4, 6)
     """From how many messages that are alike on it is medium, high, critical."""
@@ -279,8 +280,10 @@ def _likeness(one: str, other: str) -> float:
     """Estimated share of the word pairs that are in both of two texts."""
     if one == other:
         return 1.0
-    mine, theirs = set(one.split()), set(other.split())
+    mine, theirs = frozenset(one.split()), frozenset(other.split())
     size = min(max(len(mine), len(theirs)), _SKETCH_SIZE)
+    if mine.isdisjoint(theirs):
+        return 0.0
     least = set(sorted(mine | theirs)[:size]) if len(mine) == len(theirs) == _SKETCH_SIZE else mine | theirs
     return len(least & mine & theirs) / len(least)
 

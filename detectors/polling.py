@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.recall import FULL
 from haltline.detectors.strictness import Stricter
@@ -39,6 +39,7 @@ class Polling(Detector[State]):
 
     id: ClassVar[str] = "polling"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.AGAIN
     recalls: ClassVar[bool] = True
 
     polls: tuple[_Polls, _Polls, _Polls] = (10, 25, 50)

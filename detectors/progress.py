@@ -5,8 +5,10 @@ command would destroy is worked out properly in `haltline.detectors.commands`.
 """
 
 import re
+from functools import lru_cache
 
 _READ_CHARS = 4096
+_SHORT_CHARS = 240
 _HEAD_CHARS, _TAIL_CHARS = 1024, 512
 """Of a long command line, such as one with a heredoc, the programs are looked for at both ends."""
 MAX_SUBJECT_CHARS = 120
@@ -93,6 +95,10 @@ def programs(command: str) -> frozenset[str]:
 
 def changes(command: str) -> bool:
     """Whether the command line writes, moves, installs or commits something."""
+    return _short_changes(command) if len(command) <= _SHORT_CHARS else _changes(command)
+
+
+def _changes(command: str) -> bool:
     if ">" in command and _REDIRECTS.search(command, 0, _READ_CHARS) is not None:
         return True
     names = programs(command)
@@ -102,6 +108,10 @@ def changes(command: str) -> bool:
         if _CHANGES_IF[name].search(command, 0, _READ_CHARS) is not None:
             return True
     return changes_by_code(command)
+
+
+_short_changes = lru_cache(maxsize=4096)(_changes)
+"""It is asked at the proposal and at the result, and agents run the same programs again and again."""
 
 
 def changes_by_code(text: str) -> bool:

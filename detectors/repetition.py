@@ -20,7 +20,7 @@ from typing import Annotated, ClassVar, TypeAlias
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.counts import ASCENDING, ManyCounts
 from haltline.detectors.fingerprint import clean_result, digest
@@ -56,6 +56,7 @@ class Repetition(Detector[State]):
 
     id: ClassVar[str] = "repetition"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.AGAIN
     recalls: ClassVar[bool] = True
 
     read: Counts = (3, 4, 4)

@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import pydantic
 from pydantic import Field, field_validator, model_validator
 
-from haltline.detectors.act import Act, Phase
+from haltline.detectors.act import Act, Phase, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import EVENT_ID, INDEX, OFFSET, TIME_MS, evidence
@@ -97,6 +97,7 @@ class ResourceGrowth(Detector[State]):
 
     id: ClassVar[str] = "resource_growth"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.OTHER
 
     growth: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 1.5
     """Factor a step, on average, from which on it is medium."""

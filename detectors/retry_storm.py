@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.errors import Normalization
 from haltline.detectors.strictness import Stricter
@@ -47,6 +47,7 @@ class RetryStorm(Detector[State]):
 
     id: ClassVar[str] = "retry_storm"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.RESULT
 
     last_actions: Annotated[int, Field(ge=2, le=_MAX_STEPS), Stricter.HIGHER] = 25
     """Steps that are looked at."""
@@ -76,10 +77,6 @@ class RetryStorm(Detector[State]):
     def start(self) -> State:
         """Nothing done yet."""
         return State()
-
-    def concerns(self, act: Act) -> bool:
-        """Whatever has a result."""
-        return act.is_result
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Notes how the call ended, and counts when it failed."""

@@ -24,7 +24,7 @@ import pydantic
 from pydantic import Field
 
 from haltline.detectors import scope
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.file_access import is_path
 from haltline.detectors.strictness import Stricter
@@ -64,6 +64,7 @@ class ScopeCreep(Detector[State]):
 
     id: ClassVar[str] = "scope_creep"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.OTHER
 
     ratio: Annotated[float, Field(ge=0, lt=1), Stricter.LOWER] = 0.3
     """Paths outside to all paths, each counted once; more than this is creeping."""

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pydantic
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.commands.model import Badness
 from haltline.schemas.events import Kind
@@ -33,6 +33,7 @@ class SevereDestruction(Detector[State]):
 
     id: ClassVar[str] = "severe_destruction"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.LOSS
 
     def start(self) -> State:
         """Nothing yet."""

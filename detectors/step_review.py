@@ -18,7 +18,7 @@ import pydantic
 from pydantic import Field, model_validator
 
 from haltline.detectors import scope
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.file_access import Access
 from haltline.detectors.review import reading
@@ -82,6 +82,7 @@ class StepReview(Detector[State]):
 
     id: ClassVar[str] = "step_review"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.OTHER
     recalls: ClassVar[bool] = True
 
     medium_risk: _Risk = 0.6

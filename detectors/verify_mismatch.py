@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.errors import Normalization
@@ -67,6 +67,7 @@ class VerifyMismatch(Detector[State]):
 
     id: ClassVar[str] = "verify_mismatch"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.RESULT
 
     medium: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 1
     """Mismatches of one target from which on it is medium."""

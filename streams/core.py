@@ -313,16 +313,17 @@ def _observe(watch: Watch, state: SessionState, act: Act) -> tuple[Sequence[Find
     findings: list[Finding] = []
     failures: list[Failure] = []
     memories = state.detectors
-    for detector in watch.by_kind[act.event.kind]:
+    sights = act.sights
+    for detector_id, wakes_at, concerns, start, observe in watch.dispatch.table(act.event.kind, sights):
         try:
-            if not detector.concerns(act):
+            memory = memories.get(detector_id)
+            if (memory is None and not wakes_at & sights) or not (concerns is None or concerns(act)):
                 continue
-            memory = memories.get(detector.id)
             if memory is None:
-                memory = memories[detector.id] = detector.start()
-            finding = detector.observe(memory, act)
+                memory = memories[detector_id] = start()
+            finding = observe(memory, act)
         except Exception as error:
-            failures.append(Failure(detector.id, error))
+            failures.append(Failure(detector_id, error))
         else:
             if finding is not None:
                 findings.append(finding)
@@ -332,5 +333,7 @@ def _observe(watch: Watch, state: SessionState, act: Act) -> tuple[Sequence[Find
 
 def _near(watch: Watch, state: SessionState, kind: Kind) -> dict[str, float]:
     """How close each rule is, for a decision's record; what is far from anything is left out."""
-    near = {d.id: round(d.near(state.detectors[d.id]), 3) for d in watch.by_kind[kind] if d.id in state.detectors}
+    near = {
+        d.id: round(d.near(state.detectors[d.id]), 3) for d in watch.dispatch.of_kind(kind) if d.id in state.detectors
+    }
     return {name: value for name, value in near.items() if value > 0}

@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from haltline.detectors import build
-from haltline.detectors.base import Detector, Pattern
+from haltline.detectors.base import Pattern
+from haltline.detectors.dispatch import Dispatch
 from haltline.detectors.plugins import Plugins
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.rules import Rules
 
@@ -20,7 +21,7 @@ _CACHED_WATCHES = 1024
 class Watch:
     """The detectors and rules that hold for a session."""
 
-    by_kind: Mapping[Kind, tuple[Detector[Any], ...]]
+    dispatch: Dispatch
     rules: Mapping[str, Rule]
     recalled: bool
     """Some of them ask whether a call was made before."""
@@ -56,7 +57,7 @@ class Watches:
         rules = self.rules.under(overrides)
         detectors = build(rules, self._known, self._plugins)
         return Watch(
-            by_kind={kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind},
+            dispatch=Dispatch(detectors),
             rules=rules,
             recalled=any(d.recalls for d in detectors),
         )

@@ -108,4 +108,13 @@ def test_only_so_much_of_a_goal_is_remembered() -> None:
     watched(
         started("\n\n".join(" ".join(f"w{chr(97 + n % 26)}{chr(97 + i % 26)}q" for i in range(9)) for n in range(100)))
     )
-    assert len(watched.state.goals) == 16
+    assert len(watched.state.sizes) == 16
+
+
+def test_a_goal_that_an_older_release_kept_goes_on_to_count() -> None:
+    words = ["amber", "basin", "cedar"]
+    watched = Watched(GoalDrift())
+    watched.state.goals = [words, ["other", "words", "than", "these"]]
+    watched(event(0, "edit_file", args={"text": "amber basin delta"}))
+    assert (watched.state.goals, watched.state.sizes) == ([], [3, 4])
+    assert watched.state.alignments == [0.333333]  # amber and basin of six

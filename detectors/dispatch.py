@@ -1,0 +1,52 @@
+"""Which detectors an event matters to, looked up in tables: most events matter to a few of them only."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from haltline.detectors.act import Act
+from haltline.detectors.base import Detector
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding
+
+
+class Entry(NamedTuple):
+    """One detector as the engine calls it: attributes that are looked up once, not at every event."""
+
+    id: str
+    wakes_at: int
+    """Without a state it is left out unless one of these holds."""
+    concerns: Callable[[Act], bool] | None
+    """None: the table has told already."""
+    start: Callable[[], Any]
+    observe: Callable[[Any, Act], Finding | None]
+
+
+class Dispatch:
+    """The detectors of a session by the kind of an event and by what it is; the order stays that of the catalogue."""
+
+    def __init__(self, detectors: Iterable[Detector[Any]]) -> None:
+        self._by_kind = {kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind}
+        self._tables: dict[Kind, dict[int, tuple[Entry, ...]]] = {kind: {} for kind in Kind}
+
+    def of_kind(self, kind: Kind) -> tuple[Detector[Any], ...]:
+        """All that read events of this kind."""
+        return self._by_kind[kind]
+
+    def table(self, kind: Kind, sights: int) -> tuple[Entry, ...]:
+        """Those that an event of this kind may matter to, if it is this."""
+        table = self._tables[kind]  # at most 64 rows
+        found = table.get(sights)
+        if found is None:
+            found = table[sights] = tuple(_entry(d) for d in self._by_kind[kind] if d.sees & sights)
+        return found
+
+
+def _entry(detector: Detector[Any]) -> Entry:
+    told = type(detector).concerns is Detector.concerns
+    return Entry(
+        detector.id,
+        int(detector.wakes_at),
+        None if told else detector.concerns,
+        detector.start,
+        detector.observe,
+    )
