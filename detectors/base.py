@@ -29,11 +29,6 @@ class Pattern(ABC, Generic[State]):
     id: ClassVar[str]
     version: ClassVar[int] = 1
 
-    sees: ClassVar[Sight] = Sight.ANYTHING
-    """It is called with events of which one of these holds."""
-    wakes_at: ClassVar[Sight] = Sight.ANYTHING
-    """Until it has a state, it is called only when one of these holds: what comes before says nothing to it."""
-
     @abstractmethod
     def start(self) -> State:
         """The state when nothing was seen yet."""
@@ -73,6 +68,10 @@ class Detector(Pattern[State]):
     """The kinds of event that it is called with."""
     recalls: ClassVar[bool] = False
     """It asks for `Act.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
+    sees: ClassVar[Sight] = Sight.ANYTHING
+    """It is called with events of which one of these holds."""
+    wakes_at: ClassVar[Sight] = Sight.ANYTHING
+    """Until it has a state, it is called only when one of these holds: what comes before says nothing to it."""
 
     @abstractmethod
     def observe(self, state: State, act: Act) -> Finding | None:
