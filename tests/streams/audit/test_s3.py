@@ -1,11 +1,13 @@
 """The audit table in a store with the interface of S3: sinks race, and each record is there once."""
 
+import socket
+import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
@@ -13,6 +15,7 @@ from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.verify import Verifier
 from haltline.streams.audit.writer import AuditWriter, Place
 from tests.streams.audit.records import NOW_MS, TOPICS, event, record
+from tests.waiting import wait_until
 
 URI = "s3://audit/table"
 FLUSHES = 12
@@ -23,10 +26,16 @@ Options = dict[str, str]
 
 @pytest.fixture
 def store() -> Iterator[Options]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
+    # As a process of its own: the table's library does not let other threads run while it waits for an answer.
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    endpoint = f"http://127.0.0.1:{port}"
+    wait_until(lambda: server.poll() is None and _answers(port), "the store answers", deadline_s=60)
     urllib.request.urlopen(urllib.request.Request(f"{endpoint}/audit", method="PUT")).close()
     yield {
         "AWS_ENDPOINT_URL": endpoint,
@@ -35,7 +44,16 @@ def store() -> Iterator[Options]:
         "AWS_SECRET_ACCESS_KEY": "any",
         "AWS_REGION": "us-east-1",
     }
-    server.stop()
+    server.terminate()
+    server.wait(10)
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def sink(store: Options, *places: Place) -> AuditWriter:
