@@ -117,6 +117,10 @@ METRICS: Final = (
     _counter("sink_lost_records_total", "Offsets that the broker deleted before the audit read them.", "topic"),
     _counter("sink_commits_total", "Commits to the audit table."),
     _histogram("sink_commit_seconds", "Reading a buffer into rows and committing them.", _UP_TO_MINUTES),
+    _counter("canary_flights_total", "Canary sessions that were sent, by what became of them.", "result"),
+    _gauge("canary_up", "1 when the last canary session was killed and acknowledged in time."),
+    _gauge("canary_seconds", "From a canary's first call to its kill that stands and is acknowledged."),
+    _gauge("canary_last_flight_timestamp_seconds", "When the last canary has ended, epoch seconds."),
     _gauge("build_info", "1; the labels say what runs.", "version", "python"),
 )
 

@@ -21,6 +21,8 @@ def _kept(written: object, read: object) -> object:
     """What is read now, without fields that have come since."""
     if isinstance(written, dict) and isinstance(read, dict):
         return {name: _kept(value, read[name]) for name, value in written.items()}
+    if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        return [_kept(one, other) for one, other in zip(written, read, strict=True)]
     return read
 
 

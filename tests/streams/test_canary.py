@@ -1,0 +1,56 @@
+"""A session that must be killed, through a real worker; and the alerts on what is said of it."""
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.cli.app import app
+from haltline.streams.cli.common import Exit
+from haltline.streams.metrics import METRICS, PREFIX
+from haltline.streams.operator import Operator
+from tests.streams.running import running_system, running_worker
+
+RULES = Path(__file__).resolve().parents[2] / "deploy" / "prometheus" / "haltline.rules.yml"
+
+
+def test_it_is_killed_acknowledged_and_leaves_nothing_standing(tmp_path: Path) -> None:
+    with running_system(tmp_path) as bootstrap:
+        done = CliRunner().invoke(app, ["canary", "--json", "--within", "60s", "--bootstrap", bootstrap])
+        assert done.exit_code == Exit.OK, done.output
+        flight = orjson.loads(done.stdout)
+        assert (flight["well"], flight["attempts"], flight["problem"]) == (True, 3, "")
+        assert Operator(bootstrap).standing() == []
+
+
+def test_without_a_loop_guard_it_says_so(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    off = "\n".join(f"  {rule}: {{enabled: false}}" for rule in ("destructive_repeat", "destructive_volume", "evasion"))
+    policy.write_text(f"rules:\n{off}\n  respawn: {{enabled: false}}\n")
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        with running_worker(broker.bootstrap, tmp_path, "--policy", str(policy)):
+            done = CliRunner().invoke(app, ["canary", "--within", "60s", "--bootstrap", broker.bootstrap])
+    assert done.exit_code == Exit.NO
+    assert "wanted a kill within 10 identical deletes" in done.stderr
+
+
+def test_without_a_worker_it_fails(embedded: EmbeddedBroker) -> None:
+    done = CliRunner().invoke(app, ["canary", "--json", "--within", "2s", "--bootstrap", embedded.bootstrap])
+    assert (done.exit_code, orjson.loads(done.stdout)["killed"]) == (Exit.NO, False)
+
+
+ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
+def test_every_alert_is_on_metrics_that_there_are(alert: dict[str, str]) -> None:
+    named = set(re.findall(rf"{PREFIX}\w+", alert["expr"]))
+    assert named
+    assert named <= {PREFIX + definition.name for definition in METRICS}
+    assert alert["annotations"]
