@@ -10,6 +10,12 @@ PROCESSOR = frozenset(
 
 def main() -> None:
     """Runs a command and ends the process with its exit code."""
+    if sys.argv[1:2] == [
+        "hook"
+    ]:  # starts with every call of a tool, in an agent's own installation: nothing else is loaded
+        from haltline.streams.cli import hook  # noqa: PLC0415
+
+        sys.exit(hook.main(sys.argv[2:]))
     try:
         from haltline.streams.cli.app import app  # noqa: PLC0415  # a bare install must get this far
 

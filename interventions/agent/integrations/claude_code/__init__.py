@@ -1,0 +1,1 @@
+"""Claude Code: its hooks, and the messages of its transcripts and of `--output-format stream-json`."""

@@ -1,0 +1,235 @@
+"""Claude Code's hooks: from what a hook is told, to what it answers.
+
+Claude Code asks every hook at once and takes the strictest answer. So a call that haltline has nothing against gets no
+answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import orjson
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.claude_code.messages import Turns
+from haltline.interventions.agent.integrations.desk import Answer, Desk
+from haltline.interventions.agent.pending import APPROVAL_PENDING
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.settings import GuardSettings
+
+JsonObject = dict[str, Any]
+OnApproval = Literal["deny", "ask"]
+"""What a call that waits for an operator's approval is answered with: `ask` puts it to the user of the terminal."""
+
+AGENT_ID: Final = "claude-code"
+_MAX_ID_CHARS = 200
+_READ_AT_ONCE_BYTES = 4 * 1024 * 1024
+
+
+class Sessions:
+    """The guards of one session of Claude Code and of its subagents, each of which is a session below it."""
+
+    def __init__(
+        self,
+        settings: GuardSettings,
+        *,
+        on_approval: OnApproval = "deny",
+        guard: Callable[[GuardSettings], Guard] = Guard,
+    ) -> None:
+        self._settings = settings
+        self._on_approval = on_approval
+        self._guard = guard
+        self._desks: dict[str, Desk] = {}
+        self._transcripts: dict[str, _Transcript] = {}
+
+    @property
+    def stopped(self) -> Refused | None:
+        """Why the session was stopped, if it was."""
+        for desk in self._desks.values():
+            if desk.guard.killed:
+                return _killed(desk)
+        return None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is known for every guard what stands."""
+        return all(desk.guard.ready for desk in self._desks.values())
+
+    async def answer(self, hook: Mapping[str, Any]) -> JsonObject:
+        """What a hook is to print; empty when there is nothing to say.
+
+        Raises:
+            ValueError: a field that must be there is missing, or is something else.
+
+        """
+        event = _text(hook, "hook_event_name")
+        if event == "SessionStart":
+            await self._begin(hook)
+        desk = self._desk(hook)
+        if event == "PreToolUse":
+            self._tell_turns(hook, desk)
+            name, args = _text(hook, "tool_name"), hook.get("tool_input")
+            answer = await desk.propose_async(_call_id(hook), name, args if isinstance(args, dict) else {})
+            return self._verdict(hook, desk, answer)
+        if event in {"PostToolUse", "PostToolUseFailure"}:
+            failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
+            desk.complete(_call_id(hook), hook.get("tool_response"), error=failed)
+        elif event == "SubagentStop" and "agent_id" in hook:
+            self._tell_turns(hook, desk, ended=True)
+            self._desks.pop(desk.guard.session_id, None)
+            await desk.close_async()
+            return {}
+        elif event in {"Stop", "SubagentStop"}:
+            self._tell_turns(hook, desk, ended=True)
+            desk.abandon()  # a call that its user did not allow has no end of its own
+        elif event == "SessionEnd":
+            await self.close()
+            return {}
+        return _halt(_killed(desk)) if desk.guard.killed else {}
+
+    async def close(self) -> None:
+        """Ends every session."""
+        desks, self._desks = self._desks, {}
+        for desk in reversed(desks.values()):  # subagents before their agent
+            await desk.close_async()
+
+    async def _begin(self, hook: Mapping[str, Any]) -> None:
+        """A session that was killed, and begins again, asks anew what stands: an operator may have released it."""
+        session_id = _session_id(hook)
+        desk = self._desks.get(session_id)
+        if desk is not None and desk.guard.killed:
+            del self._desks[session_id]
+            await desk.close_async()
+        self._desk(hook).guard.start()
+        self._transcript(hook)
+
+    def _desk(self, hook: Mapping[str, Any]) -> Desk:
+        session_id = _session_id(hook)
+        agent_id = self._settings.agent_id if self._settings.agent_id != "unknown" else AGENT_ID
+        parent = None
+        if isinstance(subagent := hook.get("agent_id"), str) and subagent:
+            parent, session_id = session_id, f"{session_id}/{subagent}"[:256]
+            agent_id = f"{agent_id}/{hook.get('agent_type') or 'subagent'}"[:256]
+        desk = self._desks.get(session_id)
+        if desk is None:
+            above = self._settings
+            desk = Desk(
+                self._guard(
+                    above.changed(
+                        session_id=session_id,
+                        agent_id=agent_id,
+                        parent_session_id=parent or above.parent_session_id,
+                        root_session_id=above.root_session_id or parent or above.parent_session_id,
+                        ancestors=(*above.ancestors, *filter(None, (above.parent_session_id,))),
+                    )
+                )
+            )
+            self._desks[session_id] = desk
+        return desk
+
+    def _verdict(self, hook: Mapping[str, Any], desk: Desk, answer: Answer) -> JsonObject:
+        said: JsonObject = {"hookEventName": "PreToolUse"}
+        refused = answer.refused
+        if refused is not None:
+            if desk.guard.killed:
+                return stopped_answer(refused)
+            waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
+            said |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": str(refused)}
+            return {"hookSpecificOutput": said}
+        if answer.changes:
+            args = hook.get("tool_input")
+            free = hook.get("permission_mode") == "bypassPermissions"  # nobody would be asked anyway
+            said |= {
+                "permissionDecision": "allow" if free else "ask",
+                "permissionDecisionReason": answer.hints or "haltline: allowed with these arguments only",
+                "updatedInput": answer.changes.of(args if isinstance(args, dict) else {}),
+            }
+        if answer.hints:
+            said["additionalContext"] = answer.hints
+        return {"hookSpecificOutput": said} if len(said) > 1 else {}
+
+    def _tell_turns(self, hook: Mapping[str, Any], desk: Desk, *, ended: bool = False) -> None:
+        transcript = self._transcript(hook)
+        for usage in () if transcript is None else transcript.turns(ended=ended):
+            desk.guard.model_turn(usage=usage)
+
+    def _transcript(self, hook: Mapping[str, Any]) -> "_Transcript | None":
+        """That of the agent whose hook it is; a subagent's is named only at its end."""
+        subagent = "agent_id" in hook
+        path = hook.get("agent_transcript_path") if subagent else hook.get("transcript_path")
+        if not isinstance(path, str):
+            return None
+        if path not in self._transcripts:
+            self._transcripts[path] = _Transcript(Path(path), subagent=subagent)
+        return self._transcripts[path]
+
+
+class _Transcript:
+    """The lines that were added to a transcript since it was last read."""
+
+    def __init__(self, path: Path, *, subagent: bool) -> None:
+        self._path = path
+        self._subagent = subagent
+        self._turns = Turns()
+        # What is there already was told by another process, or before haltline was there.
+        self._at = path.stat().st_size if path.is_file() and not subagent else 0
+
+    def turns(self, *, ended: bool) -> list[Any]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._at)
+                read = file.read(_READ_AT_ONCE_BYTES)
+        except OSError:  # moved, removed, not there yet: what is used is then not known
+            return []
+        whole = read[: read.rfind(b"\n") + 1]
+        self._at += len(whole)
+        usages = []
+        for line in whole.splitlines():
+            try:
+                said = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            # In an agent's transcript, a subagent's lines are not its own.
+            if isinstance(said, dict) and bool(said.get("isSidechain")) <= self._subagent:
+                usages.append(self._turns.add(said))
+        if ended:
+            usages.append(self._turns.rest())
+        return [usage for usage in usages if usage is not None]
+
+
+def _killed(desk: Desk) -> Refused:
+    try:
+        desk.guard.check()
+    except Refused as refused:
+        return refused
+    raise RuntimeError("a killed guard lets a check pass")
+
+
+def stopped_answer(refused: Refused) -> JsonObject:
+    """To a call of a session that was stopped."""
+    said = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": str(refused)}
+    return _halt(refused) | {"hookSpecificOutput": said}
+
+
+def _halt(refused: Refused) -> JsonObject:
+    """Ends the whole turn, not only the call."""
+    return {"continue": False, "stopReason": f"haltline: {refused}"}
+
+
+def _session_id(hook: Mapping[str, Any]) -> str:
+    return _text(hook, "session_id")[:_MAX_ID_CHARS]
+
+
+def _call_id(hook: Mapping[str, Any]) -> str:
+    given = hook.get("tool_use_id")
+    if isinstance(given, str) and given:
+        return given
+    # Older releases give none: the same call twice at once is then one.
+    return f"{hook.get('tool_name')}:{hash(orjson.dumps(hook.get('tool_input'), option=orjson.OPT_SORT_KEYS)):x}"
+
+
+def _text(hook: Mapping[str, Any], name: str) -> str:
+    value = hook.get(name)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"hook: {name}: wanted a text, came {value!r:.80}")
+    return value

@@ -1,0 +1,112 @@
+"""What one line of Claude Code's JSON says: of a transcript, or of `--output-format stream-json`.
+
+A message of the model comes as several lines with the same id, one for each block of content, each with
+the usage of the whole. Shapes that are not known are passed over: the format is not a published standard.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from haltline.schemas.events import Usage
+
+_MOST = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The model asks for a tool."""
+
+    call_id: str
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of it."""
+
+    call_id: str
+    content: Any
+    is_error: bool
+
+
+def tools_of(line: Mapping[str, Any]) -> Iterator[ToolUse | ToolResult]:
+    """The calls that a line proposes, and those whose result it brings."""
+    for block in _content(line):
+        call_id = block.get("id") if block.get("type") == "tool_use" else block.get("tool_use_id")
+        if not isinstance(call_id, str) or not call_id:
+            continue
+        if block.get("type") == "tool_use":
+            args = block.get("input")
+            yield ToolUse(call_id, str(block.get("name") or "unknown"), args if isinstance(args, dict) else {})
+        elif block.get("type") == "tool_result":
+            yield ToolResult(call_id, _plain(block.get("content")), block.get("is_error") is True)
+
+
+def text_of(line: Mapping[str, Any]) -> str:
+    """What the model, or the user, said in a line."""
+    return "\n".join(
+        block["text"] for block in _content(line) if block.get("type") == "text" and isinstance(block.get("text"), str)
+    )
+
+
+def subagent_of(line: Mapping[str, Any]) -> str | None:
+    """The call of the tool that started the subagent whose line this is; None: the main agent's."""
+    parent = line.get("parent_tool_use_id")
+    return parent if isinstance(parent, str) and parent else None
+
+
+class Turns:
+    """The usage of each message once, however many lines it comes in."""
+
+    def __init__(self) -> None:
+        self._id: str | None = None
+        self._usage: Usage | None = None
+
+    def add(self, line: Mapping[str, Any]) -> Usage | None:
+        """The usage of the message before, when this line begins another one."""
+        message = line.get("message")
+        if line.get("type") != "assistant" or not isinstance(message, dict):
+            return None
+        message_id = message.get("id")
+        ended = self.rest() if message_id is None or message_id != self._id else None
+        self._id = message_id if isinstance(message_id, str) else None
+        self._usage = usage_of(message.get("usage")) or self._usage
+        return ended
+
+    def rest(self) -> Usage | None:
+        """The usage of the last message, which is complete. Until another begins there is no more of it."""
+        usage, self._usage = self._usage, None
+        return usage
+
+
+def usage_of(usage: object) -> Usage | None:
+    """As Anthropic's API counts. What was written to the cache counts as input, for it is paid for as such."""
+    if not isinstance(usage, dict):
+        return None
+    return Usage(
+        input_tokens=_count(usage.get("input_tokens")) + _count(usage.get("cache_creation_input_tokens")),
+        output_tokens=_count(usage.get("output_tokens")),
+        cache_read_tokens=_count(usage.get("cache_read_input_tokens")),
+    )
+
+
+def _count(value: object) -> int:
+    return min(value, _MOST // 2) if type(value) is int and value > 0 else 0
+
+
+def _content(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    message = line.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}
+    elif isinstance(content, list):
+        yield from (block for block in content if isinstance(block, dict))
+
+
+def _plain(content: object) -> object:
+    """A result of text blocks only as one text."""
+    if isinstance(content, list) and all(isinstance(b, dict) and isinstance(b.get("text"), str) for b in content):
+        return "\n".join(block["text"] for block in content)
+    return content

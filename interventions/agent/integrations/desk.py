@@ -1,0 +1,136 @@
+"""Calls whose beginning and end arrive apart from each other: as hooks, as lines of output, as messages."""
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from haltline.interventions.agent.action import Action
+from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.changes import Changes
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.refused import Refused
+from haltline.schemas.events import Effect
+
+MAX_OPEN: Final = 4096
+"""Calls that have begun and not ended, of one session; beyond it the oldest is taken as one whose end is not told."""
+_MAX_ID_CHARS = 256
+
+
+class ToolFailed(Exception):
+    """The tool said that it failed."""
+
+
+class NotTold(BaseException):
+    """What came of a call was not told; so it is no error, and no success either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is to be done about a call that was proposed."""
+
+    refused: Refused | None = None
+    """None: it may be made."""
+    advice: tuple[Advice, ...] = ()
+    changes: Changes = field(default_factory=Changes)
+
+    @property
+    def hints(self) -> str:
+        """What the model should hear; empty when there is nothing."""
+        return "\n".join(dict.fromkeys(one.message for one in self.advice if one.message))
+
+
+class Desk:
+    """The calls of one guard, by the ids that their agent gives them. Thread safe."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+        self._open: OrderedDict[str, Action] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def propose(
+        self,
+        call_id: str | None,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        targets: Sequence[str] = (),
+        effect: Effect | str | None = None,
+        mode: Literal["async", "blocking"] | None = None,
+    ) -> Answer:
+        """Says what is about to be done, waits as the guard's mode says, and returns the answer. Raises nothing."""
+        action = self._named(
+            self.guard.action(name or "unknown", args=args, targets=targets, effect=effect, mode=mode), call_id
+        )
+        try:
+            action.__enter__()  # its end is another message's
+        except Refused as refused:
+            return Answer(refused)
+        return self._admitted(action)
+
+    async def propose_async(
+        self,
+        call_id: str | None,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        targets: Sequence[str] = (),
+        effect: Effect | str | None = None,
+        mode: Literal["async", "blocking"] | None = None,
+    ) -> Answer:
+        """As `propose`; the event loop goes on meanwhile."""
+        action = self._named(
+            self.guard.action(name or "unknown", args=args, targets=targets, effect=effect, mode=mode), call_id
+        )
+        try:
+            await action.__aenter__()  # as above
+        except Refused as refused:
+            return Answer(refused)
+        return self._admitted(action)
+
+    def complete(self, call_id: str, value: Any = None, *, error: BaseException | str | None = None) -> bool:
+        """Says what came of a call. False: no such call is open."""
+        with self._lock:
+            action = self._open.pop(call_id[:_MAX_ID_CHARS], None)
+        if action is None:
+            return False
+        if value is not None:
+            action.result(value)
+        failure = ToolFailed(error) if isinstance(error, str) else error
+        action.__exit__(None if failure is None else type(failure), failure, None)
+        return True
+
+    def abandon(self) -> int:
+        """What came of the calls that are open will not be told. Returns how many they are."""
+        with self._lock:
+            left = list(self._open)
+        for call_id in left:
+            self.complete(call_id, error=NotTold("what came of it was not told"))
+        return len(left)
+
+    def close(self) -> None:
+        """Ends the session."""
+        self.abandon()
+        self.guard.close()
+
+    async def close_async(self) -> None:
+        """As `close`; the event loop goes on meanwhile."""
+        await asyncio.to_thread(self.close)
+
+    @staticmethod
+    def _named(action: Action, call_id: str | None) -> Action:
+        if call_id:
+            action.call.call_id = call_id[:_MAX_ID_CHARS]  # the agent's own, so that its logs and ours agree
+        return action
+
+    def _admitted(self, action: Action) -> Answer:
+        oldest = None
+        with self._lock:
+            self._open[action.call_id] = action
+            if len(self._open) > MAX_OPEN:
+                oldest = next(iter(self._open))
+        if oldest is not None:
+            self.complete(oldest, error=NotTold("too many calls are open"))
+        return Answer(advice=action.advice, changes=action.changes)

@@ -1,0 +1,172 @@
+"""`haltline hook` as Claude Code runs it: a new process for each hook, and a companion that they share."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from haltline.schemas.control import Stage
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn, standing
+from tests.waiting import wait_until
+
+NOWHERE = "127.0.0.1:9"
+
+
+class ClaudeCode:
+    """Runs hooks as it does, of one session."""
+
+    def __init__(self, folder: Path, bootstrap: str, **environment: str) -> None:
+        self.folder = folder
+        self._environment = {
+            **os.environ,
+            "HALTLINE_RUN_DIR": str(folder),
+            "HALTLINE_BUDGET_S": "20",
+            "HALTLINE_START_BUDGET_S": "20",
+            **environment,
+        }
+        self._command = [sys.executable, "-m", "haltline.streams", "hook", "--bootstrap", bootstrap]
+
+    def __call__(self, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
+        said = json.dumps({"session_id": "s1", "hook_event_name": event, "tool_input": {"a": 1}, **fields})
+        return self.run(said)
+
+    def run(self, said: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self._command, input=said, env=self._environment, capture_output=True, text=True, check=False
+        )
+
+    def pre(self, tool: str, call_id: str = "t1") -> dict[str, Any]:
+        done = self("PreToolUse", tool_name=tool, tool_use_id=call_id)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout)) if done.stdout else {}
+
+    def companions(self) -> list[int]:
+        """The processes that hold a guard, by the socket that stands in their command line."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    command = (entry / "cmdline").read_bytes().decode(errors="replace")
+                except OSError:
+                    continue
+                if "claude_code.companion" in command and str(self.folder) in command:
+                    found.append(int(entry.name))
+        return found
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Short, for the path of a socket has at most 107 bytes; the companions of it end with the test."""
+    with tempfile.TemporaryDirectory(prefix="hl", dir="/tmp") as name:
+        yield Path(name)
+        claude = ClaudeCode(Path(name), NOWHERE)
+        for companion in claude.companions():
+            os.kill(companion, signal.SIGTERM)
+        wait_until(lambda: not claude.companions(), "the companions have ended")
+
+
+def kills_deletes(event: ActionEvent) -> Level:
+    return Level.KILL if event.action.startswith("delete") else Level.ALLOW
+
+
+def test_a_session_goes_through_one_companion_and_is_stopped(embedded: EmbeddedBroker, folder: Path) -> None:
+    claude = ClaudeCode(folder, embedded.bootstrap)
+    with StandIn(embedded.bootstrap, kills_deletes) as worker:
+        assert claude("SessionStart").returncode == 0
+        assert claude.pre("Read") == {}
+        claude("PostToolUse", tool_name="Read", tool_use_id="t1", tool_response="text")
+        assert len(claude.companions()) == 1
+        assert claude.pre("delete_asset", "t2")["continue"] is False
+        assert claude.pre("Read", "t3")["hookSpecificOutput"]["permissionDecision"] == "deny"
+        wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged that the session has stopped")
+        assert claude("SessionEnd").returncode == 0
+        wait_until(lambda: not claude.companions(), "the companion has ended with the session")
+        seqs = [e.seq for e in worker.events]
+        assert (seqs, worker.events[-1].kind) == (list(range(len(seqs))), Kind.SESSION_ENDED)
+
+
+def test_a_kill_is_known_by_a_companion_that_was_killed_and_started_anew(
+    embedded: EmbeddedBroker, folder: Path
+) -> None:
+    claude = ClaudeCode(folder, embedded.bootstrap)
+    with StandIn(embedded.bootstrap) as worker:
+        assert claude.pre("Read") == {}
+        worker.control(standing(scope_id="s1"))
+        (companion,) = claude.companions()
+        os.kill(companion, signal.SIGKILL)
+        wait_until(lambda: not claude.companions(), "the companion is gone")
+        assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
+
+
+def test_a_kill_that_was_heard_of_holds_with_companion_and_broker_gone(folder: Path) -> None:
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        claude = ClaudeCode(folder, broker.bootstrap, HALTLINE_START_BUDGET_S="3")
+        with StandIn(broker.bootstrap) as worker:
+            worker.control(standing(scope_id="s1"))
+            wait_until(lambda: claude.pre("Read").get("continue") is False, "the kill is known")
+    (companion,) = claude.companions()
+    os.kill(companion, signal.SIGKILL)
+    wait_until(lambda: not claude.companions(), "the companion is gone")
+    assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
+
+
+@pytest.mark.parametrize(
+    ("tool", "wanted"),
+    [
+        pytest.param("mcp__db__drop_table", "deny", id="a call that destroys is refused"),
+        pytest.param("Read", None, id="a call that reads goes on"),
+    ],
+)
+def test_with_the_broker_away_the_fail_policy_holds(folder: Path, tool: str, wanted: str | None) -> None:
+    claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.05", HALTLINE_START_BUDGET_S="0.05")
+    said = claude.pre(tool)
+    assert said.get("hookSpecificOutput", {}).get("permissionDecision") == wanted
+    assert "continue" not in said
+
+
+def test_settings_that_cannot_work_are_told_and_the_fail_policy_holds(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="soon")
+    done = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "budget_s" in done.stderr
+    destroys = claude("PreToolUse", tool_name="drop_table", tool_use_id="t2")
+    assert destroys.returncode == 0
+    assert json.loads(destroys.stdout)["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
+
+
+@pytest.mark.parametrize("said", ["", "no json", "[]", '{"session_id": 7}', "\x00", '{"hook_event_name": "Stop"}'])
+def test_what_is_no_hook_is_told_and_stops_nothing(folder: Path, said: str) -> None:
+    done = ClaudeCode(folder, NOWHERE).run(said)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "wanted a hook of Claude Code on standard input" in done.stderr
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:
+    folder.chmod(0o777)
+    done = ClaudeCode(folder, NOWHERE)("PreToolUse", tool_name="Read")
+    assert "wanted a folder that is this user's alone" in done.stderr
+
+
+def test_a_hook_loads_nothing_but_the_standard_library() -> None:
+    program = (
+        "import sys; sys.argv[1:] = ['hook', '--help']\n"
+        "from haltline.streams.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "slow = {'pydantic', 'orjson', 'confluent_kafka', 'typer', 'asyncio', 'subprocess'}\n"
+        "print(sorted(slow & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "[]\n")

@@ -1,0 +1,131 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.streams.cli import hook_settings
+from haltline.streams.cli.hook_settings import command_of, installed, parsed, uninstalled, without
+
+OTHERS = {
+    "model": "opus",
+    "hooks": {
+        "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}],
+        "Notification": [{"hooks": [{"type": "command", "command": "notify-send haltline hooked"}]}],
+    },
+}
+
+
+def test_every_hook_runs_the_command() -> None:
+    settings = json.loads(installed(None, "haltline hook", "f"))
+    assert list(settings) == ["hooks"]
+    assert {e: entries[0]["hooks"][0]["command"] for e, entries in settings["hooks"].items()} == dict.fromkeys(
+        hook_settings.EVENTS, "haltline hook"
+    )
+    assert settings["hooks"]["PreToolUse"][0]["matcher"] == "*"
+
+
+def test_what_others_put_there_stays_and_comes_first() -> None:
+    settings = json.loads(installed(json.dumps(OTHERS).encode(), "haltline hook", "f"))
+    assert settings["model"] == "opus"
+    assert [e["hooks"][0]["command"] for e in settings["hooks"]["PreToolUse"]] == ["./check.sh", "haltline hook"]
+    assert settings["hooks"]["Notification"] == OTHERS["hooks"]["Notification"]  # type: ignore[index]  # a dict
+
+
+def test_a_second_install_takes_the_place_of_the_first() -> None:
+    once = installed(None, "/opt/haltline hook --bootstrap a:1", "f")
+    assert installed(once, "haltline hook", "f") == installed(None, "haltline hook", "f")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(None, id="no file"),
+        pytest.param(b'{"model":"opus",\n\n  "hooks": {}}', id="a file in its own layout"),
+        pytest.param(json.dumps(OTHERS).encode(), id="hooks of others"),
+    ],
+)
+def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before: bytes | None) -> None:
+    file = tmp_path / ".claude" / "settings.json"
+    if before is not None:
+        file.parent.mkdir()
+        file.write_bytes(before)
+    assert hook_settings.main(["install", "--settings", str(file), "--bootstrap", "kafka:9092"]) == 0
+    assert b"hook --bootstrap kafka:9092" in file.read_bytes()
+    assert hook_settings.main(["install", "--settings", str(file)]) == 0
+    assert hook_settings.main(["uninstall", "--settings", str(file)]) == 0
+    assert (file.read_bytes() if file.exists() else None) == before
+    assert list(file.parent.iterdir()) == ([file] if before is not None else [])
+
+
+def test_uninstall_keeps_what_was_changed_since(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{"model":"opus"}')
+    hook_settings.main(["install", "--settings", str(file)])
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"theme": "dark"}))
+    hook_settings.main(["uninstall", "--settings", str(file)])
+    assert json.loads(file.read_text()) == {"model": "opus", "theme": "dark"}
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text('{\n  "model": "opus"\n}\n')
+    assert hook_settings.main(["install", "--dry-run", "--settings", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert f"--- {file}" in shown
+    assert '+    "PreToolUse": [' in shown
+    assert file.read_text() == '{\n  "model": "opus"\n}\n'
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("{", "wanted JSON, came Expecting property name"),
+        ("[]", "wanted a JSON object, came list"),
+        ('{"hooks": 7}', "hooks: wanted an object, came int"),
+        ('{"hooks": {"Stop": {}}}', "hooks: Stop: wanted a list, came dict"),
+    ],
+)
+def test_a_file_that_claude_code_would_not_read_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, wanted: str
+) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(text)
+    assert hook_settings.main(["install", "--settings", str(file)]) == 2
+    assert f"{file}: {wanted}" in capsys.readouterr().err
+    assert file.read_text() == text
+
+
+def test_a_link_stays_a_link_and_the_mode_stays(tmp_path: Path) -> None:
+    real, link = tmp_path / "dotfiles.json", tmp_path / "settings.json"
+    real.write_text("{}")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    hook_settings.main(["install", "--settings", str(link)])
+    assert link.is_symlink()
+    assert (b"hook" in real.read_bytes(), real.stat().st_mode & 0o777) == (True, 0o600)
+
+
+def test_the_command_quotes_what_a_shell_would_split() -> None:
+    assert command_of({"agent_id": "the builder", "bootstrap": None}).endswith("hook --agent-id 'the builder'")
+
+
+entries = st.lists(
+    st.one_of(
+        st.just({"hooks": [{"type": "command", "command": "./mine.sh"}]}),
+        st.just({"matcher": "Bash", "hooks": [{"type": "command", "command": "myhaltline hook"}]}),
+        st.just({"matcher": "Bash"}),
+        st.integers(),
+    ),
+    min_size=1,
+)
+
+
+@given(hooks=st.dictionaries(st.sampled_from([*hook_settings.EVENTS, "Other"]), entries, min_size=1))
+def test_install_and_uninstall_leave_the_same_settings(hooks: dict[str, object]) -> None:
+    before = json.dumps({"hooks": hooks, "x": 1}).encode()
+    after = installed(before, "/usr/bin/haltline hook", "f")
+    assert without(parsed(after, "f"), "f") == parsed(before, "f")
+    assert uninstalled(after, None, "f") == uninstalled(installed(before, "haltline hook", "f"), None, "f")
