@@ -11,6 +11,7 @@ from haltline.interventions.context import Context
 from haltline.interventions.defaults import message_for
 from haltline.interventions.history import History
 from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.recovery import recovery
 from haltline.interventions.refusal import about_refusal, remediation
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -77,8 +78,15 @@ class Payloads:
             fields["without_arguments"] = changes.remove or None
         if level >= Level.PAUSE:
             fields |= about_refusal(history, event, context, said.prices)
+        if level >= Level.REINFORCE:
+            fields["recovery"] = recovery(level, finding, event.error)
         if level >= Level.THROTTLE:
-            fields["remediation"] = remediation(level, finding.detector, finding)
+            fields["remediation"] = remediation(
+                level,
+                finding.detector,
+                finding,
+                retry_after_s=fields["recovery"].wait_s if level < Level.PAUSE else None,
+            )
         if level is Level.ROLLBACK:
             fields["rollback"] = back = self._rollback(event, finding, context)
             fields["checkpoint"] = back.checkpoint

@@ -81,7 +81,9 @@ def about_refusal(history: History, event: ActionEvent, context: Context, prices
     return fields
 
 
-def remediation(level: Level, rule: str, finding: Finding | None = None) -> Remediation:
+def remediation(
+    level: Level, rule: str, finding: Finding | None = None, *, retry_after_s: int | None = None
+) -> Remediation:
     """What the caller may do; like every word for the model, it names no threshold."""
     code = _REASON_CODES.get(rule, "DENIED_ACTION")
     required = ("A person's approval",) if level is Level.PAUSE else ()
@@ -92,6 +94,7 @@ def remediation(level: Level, rule: str, finding: Finding | None = None) -> Reme
         reason_code=code,
         required_prior_actions=required,
         retry_guidance=_GUIDANCE.get(level, ""),
+        retry_after_seconds=retry_after_s,
         safe_alternatives=_ALTERNATIVES.get(code, _ELSEWHERE),
         stale_evidence=(finding.target,) if stale and finding is not None and finding.target else (),
         missing_requirements=("Evidence that what it refers to exists",) if code == "MISSING_EVIDENCE" else (),

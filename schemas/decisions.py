@@ -11,6 +11,7 @@ from haltline.schemas.payloads import (
     Choice,
     Governance,
     Incident,
+    Recovery,
     Reinforcement,
     Remediation,
     Rollback,
@@ -174,6 +175,8 @@ class Decision(Record):
     """With ROLLBACK: which checkpoint, or that a person has to recover."""
     incident: Incident | None = None
     """With KILL: the report."""
+    recovery: Recovery | None = None
+    """From REINFORCE on: how to go on from what went wrong."""
     remediation: Remediation | None = None
     """With a refusal: what the caller may do about it."""
     governance: Governance | None = None

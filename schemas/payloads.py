@@ -76,6 +76,26 @@ class Rollback(Record):
     """What to do where no checkpoint is safe, in order."""
 
 
+class Recovery(Record):
+    """How to go on from what went wrong."""
+
+    situation: Name
+    """A kind of failure (`file_not_found` ...), or `stuck_in_loop`, `lost_context`, `resource_exhaustion`."""
+    ways: tuple[Name, ...]
+    """`automatic`, `guided`, `checkpoint`, `collaborative`, `self_healing`: in the order in which to try them."""
+    steps: tuple[Text, ...]
+    """For the way `guided`, in order."""
+    attempts: Annotated[int, Field(ge=0)]
+    """How often to try; 0: not before a person has released it."""
+    timeout_s: Annotated[int, Field(ge=1)]
+    """For all of it."""
+    wait_s: Annotated[int, Field(ge=0)] | None = None
+    """Before the first try of the way `automatic`; `backoff` times as long before each further one."""
+    backoff: float | None = None
+    fallback: Text
+    """When nothing of it helps, or nobody answers."""
+
+
 class Moment(Record):
     """One thing of a timeline."""
 

@@ -271,6 +271,59 @@ def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
     assert SECRET not in at_level(level, event=said).to_json().decode()
 
 
+# Recovery
+
+
+@pytest.mark.parametrize(
+    ("error", "situation", "ways", "attempts"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'x'", "file_not_found", ("automatic", "guided"), 3),
+        ("PermissionError: [Errno 13] Permission denied", "permission_denied", ("collaborative",), 1),
+        ("SyntaxError: invalid syntax", "syntax_error", ("self_healing", "guided"), 2),
+        ("ModuleNotFoundError: No module named 'x'", "import_error", ("self_healing", "guided"), 2),
+        ("TimeoutError: timed out", "connection_timeout", ("automatic", "collaborative"), 3),
+        ("HTTP 429 Too Many Requests", "rate_limit_exceeded", ("automatic", "guided"), 3),
+        ("it is Tuesday", "stuck_in_loop", ("guided", "checkpoint"), 2),
+        (None, "stuck_in_loop", ("guided", "checkpoint"), 2),
+    ],
+)
+def test_each_failure_has_its_ways_of_recovery(
+    error: str | None, situation: str, ways: tuple[str, ...], attempts: int
+) -> None:
+    said = at_level(Level.REINFORCE, event=proposed(0, error=error)).recovery
+    assert said is not None
+    assert (said.situation, said.ways, said.attempts) == (situation, ways, attempts)
+    assert said.steps
+    assert (said.wait_s is None) is ("automatic" not in ways or situation == "file_not_found")
+
+
+@pytest.mark.parametrize(
+    ("rule", "situation"),
+    [("goal_drift", "lost_context"), ("resource_growth", "resource_exhaustion"), ("cycle", "stuck_in_loop")],
+)
+def test_each_situation_has_a_guided_plan(rule: str, situation: str) -> None:
+    said = at_level(Level.THROTTLE, rule).recovery
+    assert said is not None
+    assert (said.situation, len(said.steps)) == (situation, 3)
+
+
+@pytest.mark.parametrize(
+    ("level", "first", "attempts"),
+    [(Level.PAUSE, "collaborative", 2), (Level.ROLLBACK, "checkpoint", 2), (Level.KILL, "collaborative", 0)],
+)
+def test_the_harder_the_answer_the_less_is_left_to_the_agent(level: Level, first: str, attempts: int) -> None:
+    said = at_level(level, "cycle").recovery
+    assert said is not None
+    assert (said.ways[0], said.attempts) == (first, attempts)
+
+
+@pytest.mark.parametrize("level", [level for level in Level if level >= Level.REINFORCE])
+def test_nobody_answering_is_never_a_reason_to_go_on(level: Level) -> None:
+    said = at_level(level).recovery
+    assert said is not None
+    assert said.fallback == "Stay paused until a person has looked."
+
+
 # Changed arguments
 
 
@@ -353,6 +406,7 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: s
         level, rule, finding={"values": {"deletes": 31, "window_s": 47}, "thresholds": {"max_deletes": 29}}
     )
     heard = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
+    heard += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     assert decision.message
     assert not re.search(r"\d", heard)
     assert rule not in heard

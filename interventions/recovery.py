@@ -1,0 +1,158 @@
+"""What can be done after an intervention, by what went wrong: for the agent's side and for people. Pure.
+
+The kinds of failure, which ways of recovery suit each and how often they are tried, and the three situations with a
+guided plan are the published ones; the steps are ours. One published default is not taken over: a recovery that waits
+for a person and gets no answer would have gone on. Here it stays paused.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from haltline.schemas.decisions import Level
+from haltline.schemas.findings import Finding
+from haltline.schemas.payloads import Recovery
+
+
+class Way(StrEnum):
+    """How a recovery goes about it."""
+
+    AUTOMATIC = "automatic"
+    """Try again by itself, each time later."""
+    GUIDED = "guided"
+    """Follow the steps."""
+    CHECKPOINT = "checkpoint"
+    """Go back to what was kept."""
+    COLLABORATIVE = "collaborative"
+    """Ask a person."""
+    SELF_HEALING = "self_healing"
+    """Correct what was made wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    ways: tuple[Way, ...]
+    attempts: int
+    steps: tuple[str, ...]
+    wait_s: int | None = None
+
+
+_BACKOFF: Final = 2.0
+_TIMEOUT_S: Final = 300
+_STAY: Final = "Stay paused until a person has looked."
+
+_FAILURES: Final[Mapping[str, _Known]] = {
+    "file_not_found": _Known(
+        (Way.AUTOMATIC, Way.GUIDED),
+        3,
+        (
+            "List the folder that it should be in.",
+            "Look for the name with another spelling.",
+            "If it is not there, say so.",
+        ),
+    ),
+    "permission_denied": _Known(
+        (Way.COLLABORATIVE,), 1, ("Say what you need to do and with which rights.", "Wait for a person to give them.")
+    ),
+    "syntax_error": _Known(
+        (Way.SELF_HEALING, Way.GUIDED),
+        2,
+        (
+            "Read the line that the message names, and the one before it.",
+            "Correct it there.",
+            "Check it before you run it.",
+        ),
+    ),
+    "import_error": _Known(
+        (Way.SELF_HEALING, Way.GUIDED),
+        2,
+        ("See which packages there are.", "Use one that is there, or ask for the one that is missing."),
+    ),
+    "connection_timeout": _Known(
+        (Way.AUTOMATIC, Way.COLLABORATIVE),
+        3,
+        ("Wait, then try once more.", "Check whether the other side can be reached at all.", "If not, report it."),
+        wait_s=2,
+    ),
+    "rate_limit_exceeded": _Known(
+        (Way.AUTOMATIC, Way.GUIDED),
+        3,
+        ("Wait as long as the answer says.", "Make fewer calls, each for more."),
+        wait_s=30,
+    ),
+}
+_SIGNS: Final = (
+    ("rate_limit_exceeded", re.compile(r"rate.?limit|too many requests|\b429\b|quota", re.IGNORECASE)),
+    ("import_error", re.compile(r"no module named|importerror|cannot import|modulenotfound", re.IGNORECASE)),
+    ("syntax_error", re.compile(r"syntax ?error|indentationerror|unexpected (?:token|indent|eof)", re.IGNORECASE)),
+    (
+        "file_not_found",
+        re.compile(r"no such file|not[ _]found|does(?: not|n't) exist|cannot find|\b404\b", re.IGNORECASE),
+    ),
+    ("permission_denied", re.compile(r"permission|denied|forbidden|unauthori[sz]ed|\b40[13]\b", re.IGNORECASE)),
+    ("connection_timeout", re.compile(r"timed? ?out|connection|unreachable|could not resolve", re.IGNORECASE)),
+)
+"""In this order: a module that is not found is no file."""
+
+_SITUATIONS: Final[Mapping[str, _Known]] = {
+    "stuck_in_loop": _Known(
+        (Way.GUIDED, Way.CHECKPOINT),
+        2,
+        (
+            "Say what you were trying to reach, and what you saw each time.",
+            "Look at the present state without changing it.",
+            "Choose a way that differs in more than its arguments, or report that there is none.",
+        ),
+    ),
+    "lost_context": _Known(
+        (Way.GUIDED, Way.COLLABORATIVE),
+        2,
+        (
+            "Read the task again.",
+            "List what is done and what is left of it.",
+            "Go on with the next step of the task, and leave out what is not part of it.",
+        ),
+    ),
+    "resource_exhaustion": _Known(
+        (Way.CHECKPOINT, Way.AUTOMATIC),
+        2,
+        ("Stop what still runs.", "Leave out what is not needed.", "Go on with a smaller piece."),
+    ),
+}
+_SITUATION_OF: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        ("goal_drift", "scope_creep", "context_thrash", "hallucination", "behavioral_drift"), "lost_context"
+    ),
+    **dict.fromkeys(("resource_growth", "budget", "spend_velocity"), "resource_exhaustion"),
+}
+"""By rule; every other one is stuck in a loop."""
+
+
+def failure_of(text: str) -> str | None:
+    """The kind of failure that an error message tells of; None: another one."""
+    return next((name for name, sign in _SIGNS if sign.search(text, 0, 4096)), None)
+
+
+def recovery(level: Level, finding: Finding, error: str | None) -> Recovery:
+    """What to do then. After a kill it is a person who begins, whatever it is."""
+    said = f"{finding.values.get('repeated_error', '')} {finding.values.get('errors', '')} {error or ''}"
+    failure = failure_of(said) if finding.detector not in _SITUATION_OF else None
+    situation = failure or _SITUATION_OF.get(finding.detector, "stuck_in_loop")
+    known = _FAILURES.get(situation) or _SITUATIONS[situation]
+    ways = known.ways
+    if level is Level.ROLLBACK:
+        ways = (Way.CHECKPOINT, *(way for way in ways if way is not Way.CHECKPOINT))
+    elif level in (Level.PAUSE, Level.KILL):
+        ways = (Way.COLLABORATIVE,)
+    return Recovery(
+        situation=situation,
+        ways=tuple(way.value for way in ways),
+        steps=known.steps,
+        attempts=0 if level is Level.KILL else known.attempts,
+        timeout_s=_TIMEOUT_S,
+        wait_s=known.wait_s,
+        backoff=None if known.wait_s is None else _BACKOFF,
+        fallback=_STAY,
+    )
