@@ -120,12 +120,18 @@ class Chooser:
         last = history.last(finding.detector)
         if meant >= Level.PAUSE and last is not None and Level(last.level) is meant and last.helped is None:
             return  # a refusal that is said again for each call
-        history.note(Entry(finding.detector, meant.value, finding.severity.value, event.time, actions))
-        chosen.last_hint = meant in _HINTS and history.hints == self._settings.max_interventions
+        said = chosen.level > Level.ALLOW
+        history.note(Entry(finding.detector, meant.value, finding.severity.value, event.time, actions, said=said))
 
-    def has_hints_left(self, history: History, meant: Level) -> bool:
+    def hear(self, history: History, chosen: Chosen) -> None:
+        """Counts a hint that the agent will hear."""
+        if chosen.level in _HINTS:
+            history.hints += 1
+            chosen.last_hint = history.hints == self._settings.max_interventions
+
+    def has_hints_left(self, history: History, chosen: Chosen) -> bool:
         """False: the session has heard as many hints as it may."""
-        return meant not in _HINTS or history.hints < self._settings.max_interventions
+        return chosen.level not in _HINTS or history.hints < self._settings.max_interventions
 
     def _wanted(
         self, history: History, event: ActionEvent, finding: Finding, rule: Rule, *, impact: float, context: Context
@@ -134,7 +140,7 @@ class Chooser:
         by_rule = rule.levels.get(finding.severity) or default_level(name, finding.severity)
         chosen = Chosen(finding, rule.mode, by_rule)
         judged = history.judge(name, finding.severity, time_ms, context.actions, self._cooldown_ms)
-        if judged is not None and judged.helped is not None:
+        if judged is not None and judged.helped is not None and judged.said:
             context.judged(name, judged.level, judged.helped)
         since_ms = int(time_ms - said.history_s * 1000)
         recent = history.recent(name, since_ms)

@@ -136,6 +136,7 @@ class Controller:
             history, event, chosen, found=found, context=context, near=near, decision_id=decision_id
         )
         self._chooser.note(history, event, chosen, context.actions)
+        self._chooser.hear(history, chosen)
         flagged = meant >= Level.PAUSE or chosen.last_hint
         decision = Decision(
             decision_id=decision_id,
@@ -175,7 +176,7 @@ class Controller:
         hint = chosen.mode is Mode.WARN  # whatever it would have been: it does not come more often than others
         if (meant >= Level.PAUSE and not hint) or self._payloads.changes(event, chosen) is not None:
             return True
-        if not self._chooser.has_hints_left(history, meant):
+        if not self._chooser.has_hints_left(history, chosen):
             return False
         last = standing.given.get(chosen.finding.detector)
         if last is None or meant > Level(last.level):

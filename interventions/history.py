@@ -38,6 +38,8 @@ class Entry:
     """Index of the session's action at which it was said."""
     helped: float | None = None
     """0 to 1; None: not known yet."""
+    said: bool = True
+    """False: its mode held it back, and the agent heard nothing; its rule goes on as if it had."""
 
 
 @dataclass
@@ -84,7 +86,7 @@ class History:
 
     entries: list[Entry] = field(default_factory=list)
     hints: int = 0
-    """How often NUDGE or REINFORCE was said."""
+    """How often the agent heard a NUDGE or REINFORCE."""
     issues: dict[str, list[int]] = field(default_factory=dict)
     """By rule: event times of its last findings."""
     refused: dict[str, list[int]] = field(default_factory=dict)
@@ -120,8 +122,6 @@ class History:
         """An intervention that is said."""
         self.entries.append(entry)
         del self.entries[:-MAX_ENTRIES]
-        if Level(entry.level) in (Level.NUDGE, Level.REINFORCE):
-            self.hints += 1
 
     def forgive(self) -> None:
         """A person has let pass what was paused: the warnings before it count as heeded, and begin anew."""

@@ -53,7 +53,7 @@ def incident(
     last = finding.evidence[-1]
     others = [f"{f.detector}: {f.reason}" for f in found if f is not finding]
     others += [f"{rule} was {value:.0%} of the way to a finding" for rule, value in sorted(near.items(), key=_far)]
-    unheeded = [entry for entry in history.entries if entry.helped is not None and entry.helped < 1]
+    unheeded = [entry for entry in history.entries if entry.said and entry.helped is not None and entry.helped < 1]
     if unheeded:
         others.insert(0, f"{len(unheeded)} interventions before it did not help")
     return Incident(
@@ -91,6 +91,7 @@ def _timeline(event: ActionEvent, finding: Finding, history: History) -> tuple[M
     said = [
         Moment(time=entry.time_ms, what=f"{entry.level} for {entry.rule} ({entry.severity})")
         for entry in history.entries
+        if entry.said
     ]
     shown = [Moment(what=f"evidence: event {e.event_id}") for e in finding.evidence[:-1]]
     return (*shown, *said, Moment(time=event.time, what=f"KILL at event {event.event_id}: {finding.code}"))
@@ -133,7 +134,7 @@ def _options(rollback: Rollback, throttle: Throttle) -> tuple[Option, ...]:
 
 def _snapshot(event: ActionEvent, history: History, context: Context) -> dict[str, int | float | str | None]:
     session = context.session
-    refusals = sum(Level(entry.level) >= Level.PAUSE for entry in history.entries)
+    said = [entry for entry in history.entries if entry.said]
     return {
         "agent_id": event.agent_id,
         "seq": event.seq,
@@ -141,7 +142,7 @@ def _snapshot(event: ActionEvent, history: History, context: Context) -> dict[st
         "actions": context.actions,
         "last_failed_action": session.calls.failed if session is not None else None,
         "open_calls": len(session.calls.open) if session is not None else None,
-        "interventions": len(history.entries),
-        "refusals": refusals,
+        "interventions": len(said),
+        "refusals": sum(Level(entry.level) >= Level.PAUSE for entry in said),
         "trust_debt": round(history.trust.debt, 3) if history.trust is not None else None,
     }

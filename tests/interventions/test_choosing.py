@@ -129,6 +129,20 @@ def test_a_session_hears_no_more_hints_than_it_may_and_a_person_hears_of_it() ->
     assert told.level(4, found(CRITICAL, "cycle")) == "PAUSE"
 
 
+def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of_a_report() -> None:
+    told = story(max_interventions=2, after_warnings=0)
+    for number in range(5):
+        told.tell(31 * number, found(MEDIUM, "goal_drift"), rule=Rule(mode=Mode.SHADOW))
+    assert told.level(200, found(MEDIUM, "cycle")) == "NUDGE"
+    assert told.level(201, found(MEDIUM, "polling")) == "NUDGE"
+    assert told.level(202, found(MEDIUM, "repetition")) is None
+    killed = told.tell(203, found(CRITICAL, "destructive_repeat"))
+    assert killed is not None
+    assert killed.incident is not None
+    assert killed.incident.snapshot["interventions"] == 2
+    assert [moment.what[:9] for moment in killed.incident.timeline[1:]] == ["NUDGE for", "NUDGE for", "KILL at e"]
+
+
 def test_a_shadow_rule_escalates_as_an_enforced_one_would() -> None:
     told = story(after_warnings=2)
     said = [told.tell(s, found(MEDIUM), rule=Rule(mode=Mode.SHADOW)) for s in (0, 31, 62)]
