@@ -1,0 +1,156 @@
+"""`haltline replay`: what was recorded, once more through the core."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from haltline.schemas.topics import Topics
+from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.streams.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    ClientConfig,
+    Exit,
+    Prefix,
+    console,
+    print_json,
+    printable,
+    say,
+)
+from haltline.streams.cli.sources import Since, Sink, Until, Where, opened, progress
+
+if TYPE_CHECKING:
+    from haltline.streams.replay.diff import Replayed
+    from haltline.streams.replay.records import Span
+
+_SHOWN = 20
+
+Sessions = Annotated[
+    list[str] | None, typer.Option("--session", help="Only this session; may be repeated.", metavar="ID")
+]
+Agents = Annotated[list[str] | None, typer.Option("--agent", help="Only this agent; may be repeated.", metavar="ID")]
+
+
+def replay(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a file of "
+            "events, one JSON object a line.",
+            metavar="SOURCE",
+        ),
+    ],
+    *,
+    since: Since = "",
+    until: Until = "",
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Decide under this document instead of those that were published then.", metavar="FILE"),
+    ] = None,
+    policy_name: Annotated[
+        str, typer.Option(help="Without --policy: which of the published policies was followed.", metavar="NAME")
+    ] = "default",
+    session: Sessions = None,
+    agent: Agents = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    sink: Sink = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide once more on what was recorded, and compare with what was decided then.
+
+    Reads beside the workers: nothing is joined, committed or written. Both ends of the range are frozen before
+    anything is read. Exit 1 when a decision is not the same; the first one is named.
+
+    Example: haltline replay kafka --from -2h
+
+    Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
+    """
+    from haltline.streams.cli.run import read_policy  # noqa: PLC0415  # brings every detector
+    from haltline.streams.plugins import installed  # noqa: PLC0415  # as above
+    from haltline.streams.replay.diff import replay_and_compare  # noqa: PLC0415
+    from haltline.streams.replay.files import FileRange  # noqa: PLC0415
+    from haltline.streams.replay.policies import one, published  # noqa: PLC0415
+
+    chosen = read_policy(policy) if policy is not None else None
+    plugins = installed()
+    where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
+    with opened(source, where) as found:
+        known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
+        with progress("Replaying", sum(span.count for span in found.spans)) as step:
+            result = replay_and_compare(
+                found,
+                known,
+                follow=isinstance(found, FileRange),
+                sessions=session or (),
+                agents=agent or (),
+                exact=exact,
+                keep=as_json and isinstance(found, FileRange),
+                step=step,
+            )
+        policies = [
+            {"since_ms": p.since_ms, "name": p.core.policy.name, "version": p.core.policy.version} for p in known
+        ]
+        if as_json:
+            print_json(
+                {
+                    "source": found.name,
+                    "range": [span.to_dict() for span in found.spans],
+                    "policies": policies,
+                    **result.to_dict(),
+                    **({"decisions": result.decisions} if isinstance(found, FileRange) else {}),
+                }
+            )
+        else:
+            say(f"{found.name}: {sum(result.records.values())} records of {_ranges(found.spans)}")
+            _show(result)
+    if not result.compared.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def _ranges(spans: "Sequence[Span]") -> str:
+    kept = [span for span in spans if span.count]
+    return ", ".join(f"{s.topic}[{s.partition}] {s.start}..{s.end - 1}" for s in kept) or "nothing"
+
+
+def _show(result: "Replayed") -> None:
+    found = result.compared
+    levels = ", ".join(f"{level} {count}" for level, count in sorted(result.levels.items()))
+    say(f"decided now: {levels or 'nothing'}")
+    if not found.recorded and found.ok:
+        say("nothing was decided then: there is nothing to compare")
+        return
+    say(
+        f"compared: {found.recorded} decisions of then with {found.replayed} of now: {found.same} the same"
+        + (f" ({found.reworded} of them in other words)" if found.reworded else "")
+        + "".join(f", {count} {what}" for what, count in found.counts.items() if count)
+    )
+    left = {"made by the clock": found.by_clock, "on what is not in the range": found.outside, "across": found.across}
+    if any(left.values()):
+        say("left out: " + ", ".join(f"{count} {what}" for what, count in left.items() if count), style="dim")
+    if found.first is None:
+        return
+    say(f"first divergence: session {found.first.session_id}: {found.first}", style="red")
+    shown = Table("session", "first divergence")
+    for one in sorted(found.first_by_session.values(), key=lambda d: (d.time, d.session_id))[:_SHOWN]:
+        shown.add_row(printable(one.session_id), printable(str(one)))
+    console().print(shown)
+    if len(found.first_by_session) > _SHOWN:
+        say(f"and {len(found.first_by_session) - _SHOWN} sessions more; --json has all")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(replay)

@@ -1,0 +1,259 @@
+"""Decisions made then beside decisions made again: the first that differs, by session and overall. Pure.
+
+A decision's id is a hash of what led to it, so that the same one made twice has the same id, and what is compared
+is what stands under it. `decided_at` is the worker's clock and no part of a decision.
+
+Left out on both sides, and counted:
+- what workers did because time had passed, as a replay has no clock;
+- what answers something that is not within the range;
+- with a choice of sessions or agents, what looks across sessions: it would need all of them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from haltline.detectors.across import ACROSS_BY_ID
+from haltline.interventions import proof
+
+Json = dict[str, Any]
+
+CLEAR: Final = ("level", "code", "detector")
+"""What a decision comes to: who differs in these differs."""
+
+_APPROVAL: Final = "approval"
+_BRIEF: Final = ("decision_id", "event_id", "time", *CLEAR, "reason", "policy", "policy_version")
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """One decision that is not the same."""
+
+    session_id: str
+    decision_id: str
+    time: int
+    """Event time of the decision, epoch milliseconds."""
+    what: str
+    """`missing`: not made again; `extra`: not made then; `changed`."""
+    fields: tuple[str, ...] = ()
+    """What is different in one that is changed."""
+    recorded: Json | None = None
+    replayed: Json | None = None
+
+    def __str__(self) -> str:
+        said = self.replayed or self.recorded or {}
+        name = f"{said.get('level')} {said.get('code')} on event {said.get('event_id')}"
+        if self.what == "missing":
+            return f"{name} was decided then, and not now"
+        if self.what == "extra":
+            return f"{name} is decided now, and was not then"
+        was = self.recorded or {}
+        changes = ", ".join(f"{one} {was.get(one)!r} -> {said.get(one)!r}" for one in self.fields if one in _BRIEF)
+        others = ", ".join(one for one in self.fields if one not in _BRIEF)
+        return f"{name} is another now: {'; '.join(filter(None, (changes, others)))}"
+
+
+@dataclass(slots=True)
+class Compared:
+    """What came of it."""
+
+    recorded: int = 0
+    """Decisions of then that were compared."""
+    replayed: int = 0
+    same: int = 0
+    reworded: int = 0
+    """Of the same: with other text or values, but the same level, code and rule."""
+    by_clock: int = 0
+    """Decisions of then that were left out; so are the next two."""
+    outside: int = 0
+    across: int = 0
+    first_by_session: dict[str, Divergence] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: {"missing": 0, "extra": 0, "changed": 0})
+
+    @property
+    def ok(self) -> bool:
+        """Nothing diverges."""
+        return not self.first_by_session
+
+    @property
+    def first(self) -> Divergence | None:
+        """The first of all, by the decisions' own time."""
+        return min(self.first_by_session.values(), key=lambda d: (d.time, d.session_id), default=None)
+
+    def to_dict(self) -> Json:
+        """As plain values, for JSON."""
+        first = self.first
+        return {
+            "recorded": self.recorded,
+            "replayed": self.replayed,
+            "same": self.same,
+            "reworded": self.reworded,
+            **self.counts,
+            "left_out": {"by_clock": self.by_clock, "outside": self.outside, "across": self.across},
+            "first_divergence": None if first is None else asdict(first),
+            "sessions": [asdict(one) for one in sorted(self.first_by_session.values(), key=lambda d: d.time)],
+        }
+
+
+class Comparison:
+    """Collects the decisions of then, learns what is in the range, and compares with those that are made again."""
+
+    def __init__(
+        self,
+        *,
+        chosen: Callable[[Json], bool] | None = None,
+        exact: bool = False,
+        within: Callable[[int], bool] | None = None,
+    ) -> None:
+        """`chosen` says which decisions count; `exact`: every field must be the same.
+
+        `within` says of a record's time whether it is in the range, for answers to approvals, which name the call
+        and not the command.
+        """
+        self._chosen = chosen
+        self._exact = exact
+        self._within = within
+        self._then: dict[str, dict[str, list[Json]]] = {}
+        self._now: dict[str, dict[str, list[Json]]] = {}
+        self._heard: dict[str, set[str]] = {}
+        """By cause: on which topics it was seen; only causes that some decision of then names."""
+        self._late: set[str] = set()
+        self._found = Compared()
+
+    def then(self, decision: Json, timestamp: int) -> None:
+        """A decision as it was recorded; before any input."""
+        left_out = self._left_out(decision)
+        self._found.by_clock += left_out == "by_clock"
+        self._found.across += left_out == "across"
+        if left_out:
+            return
+        if _keep(self._then, decision):
+            self._heard.setdefault(str(decision.get("event_id")), set())
+            if decision.get("detector") == _APPROVAL and self._within is not None and not self._within(timestamp):
+                self._late.add(str(decision.get("decision_id")))
+
+    @property
+    def asks(self) -> bool:
+        """Whether any decision of then has to find its cause."""
+        return bool(self._heard)
+
+    def heard(self, cause: str | None, topic: str) -> None:
+        """Something that a decision can answer is in the range."""
+        if cause in self._heard:
+            self._heard[cause].add(topic)
+
+    def now(self, decision: Json) -> None:
+        """A decision as it was made again."""
+        if not self._left_out(decision):
+            _keep(self._now, decision)
+
+    def result(self, signals: str) -> Compared:
+        """What came of it; `signals` is the topic that the causes of what looks across sessions are on."""
+        found = self._found
+        for session_id in sorted(self._then.keys() | self._now.keys()):
+            mine = {
+                name: ones for name, ones in self._then.get(session_id, {}).items() if self._in_range(ones, signals)
+            }
+            found.outside += len(self._then.get(session_id, {})) - len(mine)
+            out = self._then.get(session_id, {}).keys() - mine.keys()
+            now = {name: ones for name, ones in self._now.get(session_id, {}).items() if name not in out}
+            self._compare(session_id, mine, now)
+        return found
+
+    def _in_range(self, decisions: list[Json], signals: str) -> bool:
+        first = decisions[0]
+        topics = self._heard.get(str(first.get("event_id")), set())
+        if first.get("detector") in ACROSS_BY_ID:
+            return signals in topics
+        return bool(topics - {signals}) and first.get("decision_id") not in self._late
+
+    def _compare(self, session_id: str, then: Mapping[str, list[Json]], now: Mapping[str, list[Json]]) -> None:
+        found = self._found
+        different: list[Divergence] = []
+        for name in dict.fromkeys((*then, *now)):
+            was, is_now = then.get(name, []), now.get(name, [])
+            found.recorded += len(was)
+            found.replayed += len(is_now)
+            for number in range(max(len(was), len(is_now))):
+                old = was[number] if number < len(was) else None
+                new = is_now[number] if number < len(is_now) else None
+                one = self._difference(session_id, old, new)
+                if one is None:
+                    found.same += 1
+                else:
+                    found.counts[one.what] += 1
+                    different.append(one)
+        if different:
+            found.first_by_session[session_id] = min(different, key=lambda d: d.time)
+
+    def _difference(self, session_id: str, old: Json | None, new: Json | None) -> Divergence | None:
+        said = new if old is None else old
+        assert said is not None  # one of them is there
+        what = "changed"
+        fields: tuple[str, ...] = ()
+        if old is None or new is None:
+            what = "extra" if old is None else "missing"
+        else:
+            fields = tuple(sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name)))
+            if not fields:
+                return None
+            if not self._exact and not set(fields) & set(CLEAR):
+                self._found.reworded += 1
+                return None
+        return Divergence(
+            session_id,
+            str(said["decision_id"]),
+            int(said["time"]),
+            what,
+            fields,
+            _brief(old, fields),
+            _brief(new, fields),
+        )
+
+    def _left_out(self, decision: Json) -> str:
+        if self._chosen is not None and not self._chosen(decision):
+            return "unchosen"
+        if is_by_clock(decision):
+            return "by_clock"
+        return "across" if self._chosen is not None and decision.get("detector") in ACROSS_BY_ID else ""
+
+
+def is_by_clock(decision: Mapping[str, Any]) -> bool:
+    """Whether a worker decided it because time had passed: a kill sent again or given up, an approval expired."""
+    if decision.get("detector") == proof.DETECTOR:
+        return "issued" in (decision.get("values") or {})
+    approval = decision.get("approval") or {}
+    return decision.get("detector") == _APPROVAL and approval.get("state") == "expired"
+
+
+def plain(decision: Mapping[str, Any]) -> Json:
+    """A decision without what is no part of it."""
+    return {name: value for name, value in decision.items() if name != "decided_at"}
+
+
+def chosen_of(sessions: Iterable[str], agents: Iterable[str]) -> Callable[[Json], bool] | None:
+    """Which decisions count, of a choice of sessions and agents; None: all of them."""
+    of_sessions, of_agents = frozenset(sessions), frozenset(agents)
+    if not of_sessions and not of_agents:
+        return None
+
+    def counts(decision: Json) -> bool:
+        return (not of_sessions or decision.get("session_id") in of_sessions) and (
+            not of_agents or decision.get("agent_id") in of_agents
+        )
+
+    return counts
+
+
+def _keep(kept: dict[str, dict[str, list[Json]]], decision: Json) -> bool:
+    """Keeps a decision unless it was kept already: it is delivered at least once."""
+    said = plain(decision)
+    same_id = kept.setdefault(str(said.get("session_id")), {}).setdefault(str(said.get("decision_id")), [])
+    if said in same_id:
+        return False
+    same_id.append(said)
+    return True
+
+
+def _brief(decision: Json | None, fields: tuple[str, ...]) -> Json | None:
+    return None if decision is None else {name: decision.get(name) for name in (*_BRIEF, *fields) if name in decision}

@@ -1,0 +1,39 @@
+"""A file of events as a source: one partition, in the order of their times, with nothing that was decided then."""
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from pathlib import Path
+
+from haltline.schemas.topics import Topics
+from haltline.streams.replay.records import LogRecord, Span
+from haltline.streams.traces import read_traces
+
+
+class FileRange:
+    """The events of a file of JSON lines (ActionEvents, or recorded traces; .gz too). Raises as `read_traces`."""
+
+    def __init__(self, path: Path, topics: Topics) -> None:
+        self.name = str(path)
+        self.topics = topics
+        self.partitions = 1
+        sessions = [[event for _, event in session.events] for session in read_traces(path)]
+        self._events = list(merge(*sessions, key=lambda event: event.time))
+        self.spans: Sequence[Span] = [Span(topics.actions, 0, 0, len(self._events))]
+
+    def within(self, timestamp: int) -> bool:  # noqa: ARG002  # a file has no end
+        """Whether a time is before the end of the range."""
+        return True
+
+    def inputs(self) -> Iterator[LogRecord]:
+        """Each event, as it would stand on the topic of actions."""
+        for offset, event in enumerate(self._events):
+            key = event.session_id.encode()
+            yield LogRecord(self.topics.actions, 0, offset, event.time, key, event.to_json())
+
+    def decided(self) -> Iterator[LogRecord]:
+        """Nothing."""
+        yield from ()
+
+    def policies(self) -> Iterator[LogRecord]:
+        """Nothing."""
+        yield from ()

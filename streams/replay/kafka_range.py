@@ -1,0 +1,256 @@
+"""A range of a running Kafka, read beside the workers: assigned and never joined, nothing is committed."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from haltline.schemas.topics import Topics
+from haltline.streams.log_reader import ANSWER_WITHIN_S, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.replay.moments import OPEN, BadMoment, Moment
+from haltline.streams.replay.records import LogRecord, Span, in_order
+from haltline.streams.settings import ClientSetting
+
+GROUP: Final = "haltline-replay"
+"""A group's name that the client's library wants; nothing is ever committed under it."""
+
+_MOST_WAITING: Final = 5_000
+_BATCH: Final = 500
+_POLL_S: Final = 0.2
+_SILENT_S: Final = 60.0
+
+_End = int | None
+"""A time at which a partition is cut; None: as far as there is something."""
+
+
+class KafkaRange:
+    """Topics between two ends. Use it in a `with` block.
+
+    Both ends are offsets before the first record is read. A time is the first offset whose record is not older, as the
+    broker says it; the embedded broker cannot, and its partitions are read for it. Offsets are of the topic of actions:
+    the other topics of the partition are then cut at the time of the record at that offset, and partitions that are
+    not named are left out.
+
+    Raises Unreachable or NoSuchTopic when it is made, BadMoment for an offset that is not there.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: Topics,
+        start: Moment = OPEN,
+        end: Moment = OPEN,
+        *,
+        client: Mapping[str, ClientSetting] | None = None,
+    ) -> None:
+        self.name = f"kafka {bootstrap}"
+        self.topics = topics
+        self._open: Callable[[], Consumer] = partial(open_consumer, bootstrap, GROUP, client=client)
+        self._consumer = self._open()
+        try:
+            self.partitions = len(partitions_of(self._consumer, topics.actions))
+            self._begins, self._ends = self._moments(start, end)
+            self.spans: Sequence[Span] = [span for topic in topics.session_sources for span in self.freeze(topic)]
+            self._decided = list(self.freeze(topics.interventions, to_now=True))
+            self._policies = list(self.freeze(topics.policies, whole=True))
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def within(self, timestamp: int) -> bool:
+        """Whether a time is before the end of the range."""
+        latest = max((ms for ms in self._ends.values() if ms is not None), default=None)
+        return latest is None or timestamp < latest
+
+    def inputs(self) -> Iterator[LogRecord]:
+        """What a worker read, in the order of `in_order`."""
+        yield from self.read(self.spans)
+
+    def decided(self) -> Iterator[LogRecord]:
+        """What workers wrote to the topic of interventions, up to when the range was frozen."""
+        yield from self.read(self._decided)
+
+    def policies(self) -> Iterator[LogRecord]:
+        """What is on the topic of policies: of each name the last document for certain, older ones by luck."""
+        yield from self.read(self._policies)
+
+    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
+        """The records of frozen parts of partitions, in the order of `in_order`."""
+        with _Streams(self._open(), [span for span in spans if span.count]) as streams:
+            yield from in_order(streams.all(), self.topics)
+
+    def freeze(self, topic: str, *, to_now: bool = False, whole: bool = False) -> Iterator[Span]:
+        """The parts of a topic's partitions that are in the range; `to_now`: without its end; `whole`: all of it."""
+        for tp in partitions_of(self._consumer, topic):
+            low, high = bounds(self._consumer, tp)
+            first, last = low, high
+            if not whole:
+                if tp.partition not in self._begins:
+                    continue
+                fixed_first, fixed_last = self._fixed if topic == self.topics.actions else ({}, {})
+                first = fixed_first.get(tp.partition, self._offset(tp, self._begins[tp.partition], low, high, low))
+                if not to_now:
+                    last = fixed_last.get(tp.partition, self._offset(tp, self._ends[tp.partition], low, high, high))
+            yield Span(topic, tp.partition, max(first, low), max(first, low, min(last, high)))
+
+    def close(self) -> None:
+        """Ends the reading."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _moments(self, start: Moment, end: Moment) -> tuple[dict[int, _End], dict[int, _End]]:
+        """By partition: the time, or None for as far as there is something, at which other topics are cut."""
+        named = start.offsets.keys() | end.offsets.keys()
+        if missing := [partition for partition in named if partition >= self.partitions]:
+            raise BadMoment(f"partition {min(missing)}: wanted one of {self.partitions} of {self.topics.actions}")
+        self._fixed = (start.offsets, end.offsets)
+        every = sorted(named) if named else range(self.partitions)
+        begins = {p: self._time_at(p, start.offsets[p]) if p in start.offsets else start.time_ms for p in every}
+        ends = {p: self._time_at(p, end.offsets[p]) if p in end.offsets else end.time_ms for p in every}
+        return begins, ends
+
+    def _time_at(self, partition: int, offset: int) -> _End:
+        """The time of the record of actions at an offset; None at the end of the partition."""
+        tp = TopicPartition(self.topics.actions, partition)
+        low, high = bounds(self._consumer, tp)
+        if not low <= offset <= high:
+            raise BadMoment(f"{self.topics.actions}[{partition}]: wanted an offset from {low} to {high}, came {offset}")
+        found = next(self.read([Span(tp.topic, partition, offset, high)]), None) if offset < high else None
+        return None if found is None else found.timestamp
+
+    def _offset(self, tp: TopicPartition, moment: _End, low: int, high: int, otherwise: int) -> int:
+        if moment is None or low == high:
+            return otherwise
+        found = self._by_time(tp, moment)
+        if found is None:
+            read = self.read([Span(tp.topic, tp.partition, low, high)])
+            found = next((record.offset for record in read if record.timestamp >= moment), -1)
+        return high if found < 0 else found
+
+    def _by_time(self, tp: TopicPartition, moment: int) -> int | None:
+        """The first offset that is not older, -1 where all are; None: the broker cannot tell."""
+        metadata = self._consumer.list_topics(timeout=ANSWER_WITHIN_S)
+        if metadata.controller_id not in metadata.brokers:  # the embedded one
+            return None
+        try:
+            (found,) = self._consumer.offsets_for_times(
+                [TopicPartition(tp.topic, tp.partition, moment)], timeout=ANSWER_WITHIN_S
+            )
+        except KafkaException as failed:
+            raise Unreachable(
+                f"topic {tp.topic}, partition {tp.partition}: wanted its offset at {moment}, came {failed}"
+            ) from None
+        return found.offset
+
+
+@dataclass
+class _Stream:
+    """One partition on its way in."""
+
+    end: int
+    waiting: deque[LogRecord] = field(default_factory=deque)
+    done: bool = False
+    paused: bool = False
+
+
+class _Streams:
+    """Several partitions of one consumer, each of which can be asked for its next record. Memory is bounded."""
+
+    def __init__(self, consumer: Consumer, spans: Sequence[Span]) -> None:
+        self._consumer = consumer
+        self._streams = {(span.topic, span.partition): _Stream(span.end) for span in spans}
+        if spans:
+            consumer.assign([TopicPartition(span.topic, span.partition, span.start) for span in spans])
+
+    def all(self) -> list[Iterator[LogRecord]]:
+        """Each partition, in the order of its offsets."""
+        return [self._of(place, stream) for place, stream in self._streams.items()]
+
+    def _of(self, place: tuple[str, int], stream: _Stream) -> Iterator[LogRecord]:
+        while True:
+            if stream.waiting:
+                yield stream.waiting.popleft()
+                if stream.paused and len(stream.waiting) < _BATCH:
+                    self._consumer.resume([TopicPartition(*place, -1)])
+                    stream.paused = False
+            elif stream.done:
+                return
+            else:
+                self._wait_for(place, stream)
+
+    def _wait_for(self, place: tuple[str, int], stream: _Stream) -> None:
+        heard_at = time.monotonic()
+        while not stream.waiting and not stream.done:
+            for message in self._consumer.consume(_BATCH, _POLL_S):
+                heard_at = time.monotonic()
+                self._take(message)
+            if time.monotonic() - heard_at > _SILENT_S:
+                raise Unreachable(
+                    f"topic {place[0]}, partition {place[1]}: wanted every record up to offset {stream.end}, "
+                    f"came none for {_SILENT_S:g} s"
+                )
+
+    def _take(self, message: Message) -> None:
+        place = (str(message.topic()), int(message.partition() or 0))
+        stream = self._streams.get(place)
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                if stream is not None:
+                    stream.done = True
+            elif error.fatal() or not (
+                error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+            ):
+                raise KafkaException(error)
+            return
+        if stream is None or stream.done:
+            return
+        record = _record(message, place)
+        if record.offset < stream.end:
+            stream.waiting.append(record)
+        if record.offset + 1 >= stream.end:
+            stream.done = True
+            self._consumer.pause([TopicPartition(*place)])
+        elif len(stream.waiting) > _MOST_WAITING and not stream.paused:
+            self._consumer.pause([TopicPartition(*place)])
+            stream.paused = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
+
+def _record(message: Message, place: tuple[str, int]) -> LogRecord:
+    kind, timestamp = message.timestamp()
+    key, value = message.key(), message.value()
+    headers: Iterable[tuple[object, object]] = message.headers() or ()  # type: ignore[assignment]  # stubs: a producer's
+    return LogRecord(
+        *place,
+        int(message.offset() or 0),
+        int(timestamp) if kind else 0,
+        key.encode() if isinstance(key, str) else key,
+        value.encode() if isinstance(value, str) else value,
+        tuple((str(name), text) for name, text in headers if isinstance(text, bytes)),
+    )

@@ -1,0 +1,50 @@
+"""Where a range begins and ends: a moment, or an offset of each partition. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+_BACK: Final = re.compile(r"-(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
+_UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
+_WANTED: Final = "a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets of partitions (0:1200,1:1187)"
+
+
+class BadMoment(ValueError):
+    """A text that says no end of a range."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One end of a range: a time, or offsets of the topic of actions; neither: as far as there is something."""
+
+    time_ms: int | None = None
+    offsets: Mapping[int, int] = field(default_factory=dict)
+
+
+OPEN: Final = Moment()
+
+
+def parse_moment(text: str, now_ms: int) -> Moment:
+    """The end that a text says; a time without a zone is in UTC.
+
+    Raises:
+        BadMoment: it says none.
+
+    """
+    if not text:
+        return OPEN
+    if _OFFSETS.fullmatch(text):
+        pairs = (pair.split(":") for pair in text.split(","))
+        return Moment(offsets={int(partition): int(offset) for partition, offset in pairs})
+    back = _BACK.fullmatch(text)
+    if back is not None and any(back.groups()):
+        ago = sum(float(part) * unit for part, unit in zip(back.groups(), _UNITS_MS, strict=True) if part)
+        return Moment(now_ms - round(ago))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadMoment(f"{text!r}: wanted {_WANTED}") from None
+    return Moment(round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000))

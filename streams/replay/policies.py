@@ -1,0 +1,42 @@
+"""Which policy was in force when, by what was published. Pure."""
+
+from collections.abc import Iterable
+
+from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.schemas.policy import Policy
+from haltline.streams.core import Core
+from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.replay.records import LogRecord
+from haltline.streams.replay.run import InForce
+
+
+def one(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[InForce]:
+    """One policy, all the time."""
+    return [InForce(0, Core(policy, plugins))]
+
+
+def published(records: Iterable[LogRecord], name: str, plugins: Plugins = NO_PLUGINS) -> list[InForce]:
+    """The documents of a name, each from its publication on; before the first one, every default.
+
+    As a worker does: a document that cannot be used is passed over, and a removed one is every default again. A
+    worker takes a document some moments after it was published, which the log does not say.
+    """
+    found = one(Policy(name=name), plugins)
+    for record in records:
+        if record.key != name.encode():
+            continue
+        try:
+            policy = Policy(name=name) if record.value is None else _parse(record.value, record, plugins)
+        except BadPolicy:
+            continue
+        if policy.name == name:
+            found.append(InForce(record.timestamp, Core(policy, plugins)))
+    return found
+
+
+def _parse(value: bytes, record: LogRecord, plugins: Plugins) -> Policy:
+    source = f"{record.topic} {record.partition}:{record.offset}"
+    try:
+        return parse_policy(value.decode(), source, plugins)
+    except UnicodeDecodeError as error:
+        raise BadPolicy(f"{source}: wanted UTF-8 text, got {error}") from None

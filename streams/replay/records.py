@@ -1,0 +1,118 @@
+"""Records as they stood in the log, and the one order in which several partitions are read. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from heapq import merge
+from typing import Any, Final, NamedTuple, Protocol
+
+import orjson
+
+from haltline.schemas import wire
+from haltline.schemas.topics import LAYOUT, Topics
+from haltline.streams.audit.reading import KafkaRecord
+
+
+class LogRecord(NamedTuple):
+    """A record of the log, as the worker takes it (`RawRecord`)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """Epoch milliseconds, as the record itself says; 0 where it says none."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    @classmethod
+    def of(cls, record: KafkaRecord) -> "LogRecord":
+        """The same record; headers without a value say nothing to the worker."""
+        present = tuple((name, value) for name, value in record.headers if value is not None)
+        return cls(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp_ms or 0,
+            record.key,
+            record.value,
+            present,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of one partition, frozen before it is read: from `start`, up to and without `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """How many offsets it has; compaction may have left fewer records."""
+        return max(0, self.end - self.start)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+class Source(Protocol):
+    """A recorded part of a log, of which both ends are known before anything of it is read."""
+
+    name: str
+    """What it is, for people."""
+    topics: Topics
+    partitions: int
+    """How many each topic has."""
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """Of the topics that a worker reads."""
+        ...
+
+    def within(self, timestamp: int) -> bool:
+        """Whether a time is before the end of the range."""
+        ...
+
+    def inputs(self) -> Iterable[LogRecord]:
+        """What a worker read, in the order of `in_order`."""
+        ...
+
+    def decided(self) -> Iterable[LogRecord]:
+        """What workers wrote to the topic of interventions, from the beginning of the range up to now."""
+        ...
+
+    def policies(self) -> Iterable[LogRecord]:
+        """What is known of the topic of policies, in the order of its partitions."""
+        ...
+
+
+_RANK: Final = {layout.name: rank for rank, layout in enumerate(LAYOUT)}
+
+
+def in_order(streams: Iterable[Iterable[LogRecord]], topics: Topics) -> Iterator[LogRecord]:
+    """Partitions as one stream: each in the order of its offsets, between them by time.
+
+    Records of the same millisecond are in the order of the layout (actions before what answers them), then of
+    their partitions, so that the order is always the same.
+    """
+    ranks = {topics.prefix + name: rank for name, rank in _RANK.items()}
+
+    def place(record: LogRecord) -> tuple[int, int, int]:
+        return record.timestamp, ranks.get(record.topic, len(ranks)), record.partition
+
+    return merge(*streams, key=place)
+
+
+def cause_of(record: LogRecord, topics: Topics) -> str | None:
+    """The id by which a decision names what it answers; None: the record says none."""
+    try:
+        if record.topic == topics.actions and record.headers:
+            return wire.decode_event(record.value, record.headers).event_id
+        fields = orjson.loads(record.value or b"null")
+    except (wire.InvalidRecord, orjson.JSONDecodeError):
+        return None
+    found = fields.get("command_id" if record.topic == topics.commands else "event_id") if fields else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,158 @@
+"""A range of the audit table, as it was when it was opened: sinks may go on writing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.chain import ERASED, LOST
+from haltline.streams.audit.export import Row
+from haltline.streams.audit.query import QueryFailed, literal
+from haltline.streams.replay.moments import OPEN, Moment
+from haltline.streams.replay.records import LogRecord, Span, in_order
+
+_AT_A_TIME: Final = 20_000
+_MOST_PARTITIONS: Final = 10_000
+
+
+class TableRange:
+    """The rows of one sink between two ends, as the records that they were.
+
+    One version of the table is read, whatever is written meanwhile. A time is, for each partition, the first offset
+    whose record is not older. Offsets as an end are for the running Kafka only.
+
+    Raises QueryFailed: there is no table, it has rows of several sinks and none is chosen, or no row.
+    """
+
+    def __init__(
+        self,
+        uri: str | Path,
+        topics: Topics,
+        start: Moment = OPEN,
+        end: Moment = OPEN,
+        *,
+        sink: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        if start.offsets or end.offsets:
+            raise QueryFailed("a range of the audit table: wanted times at its ends, came offsets")
+        try:
+            self._table = DeltaTable(str(uri), storage_options=dict(storage_options or {}))
+        except TableNotFoundError:
+            raise QueryFailed(f"audit table {uri}: wanted a Delta table, came none there") from None
+        self.name = f"audit table {uri} (version {self._table.version()})"
+        self.topics = topics
+        self._end_ms = end.time_ms
+        self._sink = self._one_sink(sink, uri)
+        self._places = self._all_places()
+        actions = [place for place in self._places if place[0] == topics.actions]
+        if not actions:
+            raise QueryFailed(f"audit table {uri}: wanted records of {topics.actions}, came none")
+        self.partitions = self._count(max(partition for _, partition in self._places) + 1)
+        self.spans: Sequence[Span] = [
+            span for topic in topics.session_sources for span in self._freeze(topic, start.time_ms, end.time_ms)
+        ]
+        self._decided = list(self._freeze(topics.interventions, start.time_ms, None))
+        self._policies = list(self._freeze(topics.policies, None, None))
+
+    def within(self, timestamp: int) -> bool:
+        """Whether a time is before the end of the range."""
+        return self._end_ms is None or timestamp < self._end_ms
+
+    def inputs(self) -> Iterator[LogRecord]:
+        """What a worker read, in the order of `in_order`."""
+        yield from self.read(self.spans)
+
+    def decided(self) -> Iterator[LogRecord]:
+        """What workers wrote to the topic of interventions, up to the end of the table."""
+        yield from self.read(self._decided)
+
+    def policies(self) -> Iterator[LogRecord]:
+        """Every document that was ever published and that the sink saw."""
+        yield from self.read(self._policies)
+
+    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
+        """The records of frozen parts of partitions, in the order of `in_order`; what was erased is passed over."""
+        yield from in_order([self._of(span) for span in spans if span.count], self.topics)
+
+    def _of(self, span: Span) -> Iterator[LogRecord]:
+        columns = '"offset", "timestamp_ms", "key", "key_bytes", "headers", "raw"'
+        for first in range(span.start, span.end, _AT_A_TIME):
+            until = min(first + _AT_A_TIME, span.end)
+            for row in self._rows(
+                f"SELECT {columns} FROM audit WHERE {self._at(span.topic, span.partition)} "
+                f'AND "offset" >= {first:d} AND "offset" < {until:d} ORDER BY "offset"'
+            ):
+                yield record_of(row, span.topic, span.partition)
+
+    def _freeze(self, topic: str, start_ms: int | None, end_ms: int | None) -> Iterator[Span]:
+        for partition in (number for name, number in self._places if name == topic):
+            low, high = self._places[topic, partition]
+            first = low if start_ms is None else self._since(topic, partition, start_ms, high + 1)
+            last = high + 1 if end_ms is None else self._since(topic, partition, end_ms, high + 1)
+            yield Span(topic, partition, first, max(first, last))
+
+    def _since(self, topic: str, partition: int, moment_ms: int, otherwise: int) -> int:
+        (found,) = self._rows(
+            f'SELECT min("offset") AS "first" FROM audit WHERE {self._at(topic, partition)} '
+            f'AND "timestamp_ms" >= {moment_ms:d}'
+        )
+        return otherwise if found["first"] is None else int(found["first"])
+
+    def _all_places(self) -> dict[tuple[str, int], tuple[int, int]]:
+        named = ", ".join(map(literal, self.topics.all))
+        rows = self._rows(
+            'SELECT "topic", "partition", min("offset") AS "low", max("offset") AS "high" FROM audit '
+            f'WHERE {self._whole()} AND "topic" IN ({named}) GROUP BY "topic", "partition" ORDER BY 1, 2'
+        )
+        return {(row["topic"], row["partition"]): (row["low"], row["high"]) for row in rows}
+
+    def _one_sink(self, sink: str | None, uri: str | Path) -> str:
+        found = [row["sink"] for row in self._rows('SELECT DISTINCT "sink" FROM audit ORDER BY 1')]
+        if sink is None and len(found) == 1:
+            return str(found[0])
+        if sink not in found:
+            raise QueryFailed(f"audit table {uri}: wanted one sink of {found}, came {sink!r}; choose it with --sink")
+        return str(sink)
+
+    def _count(self, least: int) -> int:
+        """How many partitions the topics have: the table says it nowhere, and keys are on theirs by a hash."""
+        rows = self._rows(
+            f'SELECT DISTINCT "key", "partition" FROM audit WHERE {self._whole()} '
+            f'AND "topic" = {literal(self.topics.actions)} AND "key" IS NOT NULL AND "key" = "session_id" '
+            "ORDER BY 1, 2 LIMIT 500"
+        )
+        keys = [(row["key"], row["partition"]) for row in rows]
+        for count in range(least, _MOST_PARTITIONS if keys else least):
+            if all(partition_of(key, count) == partition for key, partition in keys):
+                return count
+        return least
+
+    def _whole(self) -> str:
+        return f'"sink" = {literal(self._sink)} AND ("kind" IS NULL OR "kind" NOT IN (\'{ERASED}\', \'{LOST}\'))'
+
+    def _at(self, topic: str, partition: int) -> str:
+        return f'{self._whole()} AND "topic" = {literal(topic)} AND "partition" = {partition:d}'
+
+    def _rows(self, sql: str) -> Iterator[dict[str, Any]]:
+        try:
+            for batch in QueryBuilder().register("audit", self._table).execute(sql):
+                columns = [[column[i].as_py() for i in range(batch.num_rows)] for column in batch.columns]
+                for row in zip(*columns, strict=True):
+                    yield dict(zip(batch.schema.names, row, strict=True))
+        except (DeltaError, ValueError) as error:
+            raise QueryFailed(f"audit query {sql!r:.200}: {error}") from error
+
+
+def record_of(row: Row, topic: str, partition: int) -> LogRecord:
+    """The record that a row was made of."""
+    key = row["key_bytes"] if row["key_bytes"] is not None else None if row["key"] is None else row["key"].encode()
+    headers = tuple(
+        (name, text.encode()) for name, text, *_ in orjson.loads(row["headers"] or b"[]") if text is not None
+    )
+    return LogRecord(topic, partition, row["offset"], row["timestamp_ms"] or 0, key, row["raw"], headers)

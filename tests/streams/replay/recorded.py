@@ -1,0 +1,160 @@
+"""A log that a worker has written, made in this process: its inputs, its outputs, and the audit of all of it."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from haltline.schemas.control import Command
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.signing import Signer
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.writer import AuditWriter, Place
+from haltline.streams.core import Core
+from haltline.streams.policies import News
+from haltline.streams.replay.records import LogRecord, Span, in_order
+from haltline.streams.replay.run import ReplayMeter
+from haltline.streams.sessions import SessionPipeline
+from tests.builders import call
+
+PARTITIONS = 4
+TOPICS = Topics()
+
+
+class LiveLog:
+    """Topics, and a worker that is always done with what it was given. Also a `Source` of all that they hold."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.name = "a log"
+        self.topics = TOPICS
+        self.partitions = PARTITIONS
+        self.records: dict[tuple[str, int], list[LogRecord]] = {
+            (topic, number): [] for topic in TOPICS.all for number in range(PARTITIONS)
+        }
+        self.now_ms = 0
+        self._news: deque[News] = deque()
+        self._waiting: deque[LogRecord] = deque()
+        self._worker = SessionPipeline(
+            Core(policy),
+            topics=TOPICS,
+            partitions=PARTITIONS,
+            load=lambda key: None,  # noqa: ARG005  # nothing is ever put away
+            outbox=self,
+            metrics=ReplayMeter(),
+            policies=lambda: [self._news.popleft() for _ in range(len(self._news))],
+            now_ms=lambda: self.now_ms,
+        )
+
+    def send(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Puts a record on a topic, a millisecond after the one before it."""
+        self.now_ms += 1
+        partition = partition_of((key or b"").decode(), PARTITIONS)
+        kept = self.records[topic, partition]
+        present = tuple((name, text) for name, text in headers if text is not None)
+        kept.append(LogRecord(topic, partition, len(kept), self.now_ms, key, value, present))
+        if topic in TOPICS.session_sources:
+            self._waiting.append(kept[-1])
+
+    def events(self, events: Iterable[ActionEvent]) -> "LiveLog":
+        """What agents do, each when it says, with all that follows."""
+        for one in events:
+            self.now_ms = max(self.now_ms, one.time)
+            self.send(TOPICS.actions, key=one.session_id.encode(), value=one.to_json())
+            self._work()
+        return self
+
+    def command(self, command: Command) -> None:
+        """What an operator asks for."""
+        self.now_ms = max(self.now_ms, command.time)
+        self.send(TOPICS.commands, key=command.id.encode(), value=command.to_json())
+        self._work()
+
+    def publish(self, policy: Policy) -> None:
+        """Another policy, which the worker has at once."""
+        value = policy.model_dump_json(exclude_unset=True).encode()
+        self.send(TOPICS.policies, key=policy.name.encode(), value=value)
+        self._news.append(Core(policy))
+
+    def tick(self, later_ms: int) -> None:
+        """Time passes."""
+        self.now_ms += later_ms
+        self._worker.tick()
+        self._work()
+
+    def _work(self) -> None:
+        while self._waiting:
+            self._worker.process((self._waiting.popleft(),))
+
+    # As a source of a replay.
+
+    @property
+    def spans(self) -> list[Span]:
+        return [Span(t, p, 0, len(kept)) for (t, p), kept in self.records.items() if t in TOPICS.session_sources]
+
+    def within(self, timestamp: int) -> bool:  # noqa: ARG002  # all is
+        return True
+
+    def inputs(self) -> Iterable[LogRecord]:
+        return in_order([self.records[span.topic, span.partition] for span in self.spans], TOPICS)
+
+    def decided(self) -> Iterable[LogRecord]:
+        return self._of(TOPICS.interventions)
+
+    def policies(self) -> Iterable[LogRecord]:
+        return self._of(TOPICS.policies)
+
+    def _of(self, topic: str) -> Iterable[LogRecord]:
+        return in_order([self.records[topic, number] for number in range(PARTITIONS)], TOPICS)
+
+    def count(self, topic: str) -> int:
+        return sum(len(kept) for (name, _), kept in self.records.items() if name == topic)
+
+    def audited(self, folder: Path, signer: Signer | None = None) -> Path:
+        """The audit table of it."""
+        writer = AuditWriter(DeltaAuditTable(folder), Reader(TOPICS, "audit"), "audit", signer=signer, sign_every=10)
+        writer.assign([Place(*place) for place in self.records])
+        for (topic, partition), kept in self.records.items():
+            for record in kept:
+                headers = tuple((name, text) for name, text in record.headers)
+                said = KafkaRecord(topic, partition, record.offset, record.timestamp, record.key, record.value, headers)
+                writer.add(said)
+        writer.flush(self.now_ms, closing=True)
+        return folder
+
+
+def deletes(session: str, *seconds: float, agent: str | None = None) -> list[ActionEvent]:
+    """One table of its own deleted again and again, at these seconds; with `agent` one that all delete."""
+    target = f"asset_id={session if agent is None else 'fact_sales'}"
+    events = [one for second in seconds for one in call(second, "delete_asset", target, session=session)]
+    return [one.model_copy(update={"agent_id": agent or f"of {session}"}) for one in events]
+
+
+def works(session: str, count: int = 20, begin: float = 0.0) -> list[ActionEvent]:
+    """A session that looks at one thing after the other."""
+    return [
+        one
+        for number in range(count)
+        for one in call(begin + number, "look_up", f"asset_id=a{number}", session=session)
+    ]
+
+
+def a_night(policy: Policy | None = None) -> LiveLog:
+    """Six sessions, of which two delete one table again and again."""
+    log = LiveLog(policy)
+    sessions = [
+        deletes("night-1", 0, 6, 12, 18, 24),
+        deletes("night-2", 100, 106, 112, 118),
+        *(works(f"day-{number}", begin=number * 3) for number in range(4)),
+    ]
+    events = sorted((one for session in sessions for one in session), key=lambda one: one.time)
+    return log.events(events)

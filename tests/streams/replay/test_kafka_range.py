@@ -1,0 +1,142 @@
+"""A range of a log on a broker: frozen before it is read, and read beside the workers."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.children import Children
+from haltline.streams.cli.app import app
+from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local_system import start_worker, wait_until_ready
+from haltline.streams.log_reader import LogReader, open_consumer, partitions_of
+from haltline.streams.replay.kafka_range import KafkaRange
+from haltline.streams.replay.moments import BadMoment, Moment
+from haltline.streams.replay.records import Span
+from tests.builders import at
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
+from tests.waiting import wait_until
+
+
+def put(bootstrap: str, log: LiveLog) -> None:
+    """The whole log, as it was, onto a broker."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for (topic, partition), kept in log.records.items():
+        for record in kept:
+            producer.produce(topic, record.value, record.key, partition=partition, timestamp=record.timestamp)
+    assert producer.flush(10) == 0
+
+
+@pytest.fixture(scope="module")
+def night() -> LiveLog:
+    return a_night()
+
+
+@pytest.fixture(scope="module")
+def bootstrap(night: LiveLog) -> Iterator[str]:
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(TOPICS)
+        put(broker.bootstrap, night)
+        yield broker.bootstrap
+
+
+def run(bootstrap: str, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["replay", "kafka", "--bootstrap", bootstrap, *arguments])
+    return done.exit_code, done.output
+
+
+def test_the_log_on_a_broker_replays_to_what_was_decided(bootstrap: str) -> None:
+    code, output = run(bootstrap, "--exact", "--json")
+    said = orjson.loads(output)
+    assert (code, said["first_divergence"]) == (0, None)
+    assert said["same"] == said["recorded"] > 4
+
+
+def test_records_come_in_the_order_of_times_and_each_partition_in_its_own(bootstrap: str, night: LiveLog) -> None:
+    with KafkaRange(bootstrap, TOPICS) as found:
+        assert list(found.inputs()) == list(night.inputs())
+
+
+def test_what_comes_after_the_range_was_frozen_is_not_of_it(night: LiveLog) -> None:
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(TOPICS)
+        put(broker.bootstrap, night)
+        with KafkaRange(broker.bootstrap, TOPICS) as found:
+            put(broker.bootstrap, night)
+            assert len(list(found.inputs())) == sum(night.count(topic) for topic in TOPICS.session_sources)
+
+
+def test_times_are_frozen_as_the_first_offsets_that_are_not_older(bootstrap: str, night: LiveLog) -> None:
+    start, end = at(6), at(112)
+    with KafkaRange(bootstrap, TOPICS, Moment(start), Moment(end)) as found:
+        came = list(found.inputs())
+    assert came == [record for record in night.inputs() if start <= record.timestamp < end]
+
+
+def test_offsets_of_actions_cut_the_other_topics_at_their_times(bootstrap: str, night: LiveLog) -> None:
+    number, kept = next((p, k) for (t, p), k in night.records.items() if t == TOPICS.actions and len(k) > 5)
+    with KafkaRange(bootstrap, TOPICS, Moment(offsets={number: 2}), Moment(offsets={number: 5})) as found:
+        assert Span(TOPICS.actions, number, 2, 5) in found.spans
+        came = list(found.inputs())
+    assert {record.partition for record in came} == {number}
+    assert [record.offset for record in came if record.topic == TOPICS.actions] == [2, 3, 4]
+    assert all(kept[2].timestamp <= record.timestamp < kept[5].timestamp for record in came)
+
+
+@pytest.mark.parametrize("offsets", [{0: 100_000}, {9: 0}], ids=["beyond the end", "no such partition"])
+def test_an_offset_that_is_not_there_is_refused(bootstrap: str, offsets: dict[int, int]) -> None:
+    with pytest.raises(BadMoment, match="wanted"):
+        KafkaRange(bootstrap, TOPICS, Moment(offsets=offsets))
+
+
+@pytest.mark.kafka
+def test_a_worker_on_the_real_kafka_decided_what_its_replay_decides_and_its_group_is_left_alone(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    group = kafka_topics.prefix.strip(".")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random"})
+
+    def decisions() -> int:
+        with LogReader(kafka.bootstrap, [kafka_topics.interventions]) as reader:
+            return sum(1 for _ in reader.to_end())
+
+    def committed() -> list[int]:
+        consumer = open_consumer(kafka.bootstrap, group)
+        try:
+            places = [tp for topic in kafka_topics.session_sources for tp in partitions_of(consumer, topic)]
+            return [tp.offset for tp in consumer.committed(places, timeout=10)]
+        finally:
+            consumer.close()
+
+    def say(seconds: float, *sessions: str) -> None:
+        for one in [e for s in sessions for e in (*deletes(s, seconds, seconds + 6, seconds + 12), *works(f"w{s}", 3))]:
+            producer.produce(kafka_topics.actions, one.to_json(), one.session_id)
+        assert producer.flush(10) == 0
+
+    with Children(tmp_path) as children:
+        options = ("--prefix", kafka_topics.prefix, "--checkpoint-interval", "0.2")
+        worker = start_worker(children, kafka.bootstrap, *options, embedded=False)
+        wait_until_ready(children, worker)
+        say(0, "a", "b", "c")
+        wait_until(lambda: decisions() >= 9, "the first sessions are decided on", deadline_s=60)
+        middle = datetime.now(UTC)
+        wait_until(lambda: datetime.now(UTC) - middle > timedelta(milliseconds=2), "the clock of records moves on")
+        say(1000, "d", "e")
+        wait_until(lambda: decisions() >= 15, "the later sessions are decided on", deadline_s=60)
+    before = committed()
+    common = ("--prefix", kafka_topics.prefix, "--exact", "--json")
+    code, output = run(kafka.bootstrap, *common)
+    said = orjson.loads(output)
+    assert (code, said["first_divergence"]) == (0, None), output
+    assert said["recorded"] >= 15
+    code, output = run(kafka.bootstrap, *common, "--from", middle.isoformat())
+    later = orjson.loads(output)
+    assert (code, later["records"][kafka_topics.actions]) == (0, 24), output
+    assert 0 < later["recorded"] < said["recorded"]
+    assert committed() == before

@@ -1,0 +1,27 @@
+import pytest
+
+from haltline.streams.replay.moments import OPEN, BadMoment, Moment, parse_moment
+
+NOW_MS = 1_750_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param("", OPEN, id="nothing is open"),
+        pytest.param("-90m", Moment(NOW_MS - 5_400_000), id="how long ago"),
+        pytest.param("-1d2h", Moment(NOW_MS - 93_600_000), id="in several units"),
+        pytest.param("2025-06-15T15:06:40Z", Moment(NOW_MS), id="in UTC"),
+        pytest.param("2025-06-15T17:06:40+02:00", Moment(NOW_MS), id="in another zone"),
+        pytest.param("2025-06-15T15:06:40", Moment(NOW_MS), id="no zone is UTC"),
+        pytest.param("0:12,3:7", Moment(offsets={0: 12, 3: 7}), id="offsets of two partitions"),
+    ],
+)
+def test_a_moment_is_a_time_or_offsets(text: str, wanted: Moment) -> None:
+    assert parse_moment(text, NOW_MS) == wanted
+
+
+@pytest.mark.parametrize("text", ["soon", "-", "12", "0:1,", "-90", "0:-1"])
+def test_what_is_neither_is_refused_with_what_was_wanted(text: str) -> None:
+    with pytest.raises(BadMoment, match="wanted a time"):
+        parse_moment(text, NOW_MS)
