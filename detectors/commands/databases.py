@@ -262,11 +262,7 @@ TOOLS: Mapping[str, Reader] = {
     "mysqladmin": _mysqladmin,
     "redis-cli": _redis,
     "mongo": _mongo,
-    "etcdctl": _words("key", "etcd_del", ("del",), values=("--endpoints",)),
     "consul": _words("key", "consul_delete", ("kv", "delete")),
-    "vault": _words(
-        "secret", "vault_delete", ("kv", "delete"), ("kv", "destroy"), ("kv", "metadata", "delete"), ("delete",)
-    ),
     "rabbitmqctl": _words("queue", "rabbitmq_delete", ("delete_queue",), ("purge_queue",), ("delete_vhost",)),
     "kafka-topics.sh": _kafka_topics,
     "kafka-topics": _kafka_topics,

@@ -1,7 +1,7 @@
 """Files: `rm` and its kin, `find -delete`, truncation, block devices.
 
-Misses: overwriting by `mv`, `cp`, `ln -f`, `tar x`, `sed -i` and `>`; `rm` of an extended glob; `chmod` and `chown`;
-`rsync` and `rclone` without `--delete`; editors; `cat < /dev/null > file`.
+Misses: overwriting by `mv`, `cp`, `ln -f`, `tar x`, `sed -i` and `>`; `rm` of an extended glob; `chmod` and `chown` of
+less than a system folder; `rsync` and `rclone` without `--delete`; editors; `cat < /dev/null > file`.
 """
 
 import re

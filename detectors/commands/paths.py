@@ -8,6 +8,8 @@ Decided here, since nobody else says it:
 - `/tmp/x` is SCRATCH, `/tmp` and `/tmp/*` are PLAIN: others work there too.
 - Places of backups are SEVERE (`/data/backup`, `backups`), a copy that somebody made beside the work
   (`backup`, `app_backup`, `x.bak`) is PLAIN.
+- Below `/srv` and `/var/www`, where things are served from, only names that cannot mean anything else are scratch
+  (`node_modules`, `__pycache__`): a `dist` there is what visitors see.
 - Names that also name source code (`build`, `target`, `dist`, `out`) do not make a single source file scratch.
 - A path that starts with an unknown variable is PLAIN unless a name in it says scratch; `/$X`, removed with all
   that is in it, is SEVERE, since an empty variable makes it `/`.
@@ -112,7 +114,11 @@ def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
     if place.startswith("/"):
         if place.startswith(_BELOW_IS_SCRATCH) or f"{place}/".startswith(_CACHES):
             return True
-        if len(parts) < 2 or (parts[0] in _SYSTEM and parts[:2] != ["usr", "src"]):
+        if len(parts) < 2:
+            return False
+        if parts[0] == "srv" or parts[:2] == ["var", "www"]:
+            return not is_production(*parts) and not _SCRATCH_NAMES.isdisjoint(parts[2:])
+        if parts[0] in _SYSTEM and parts[:2] != ["usr", "src"]:
             return False
     for part in parts:
         match _said_by(part):

@@ -31,7 +31,10 @@ _DESTROYS = _words(
     "rb", "rmdirs", "deletefile", "gsutil", "rclone",
     # the machine
     "crontab", "userdel", "deluser", "groupdel", "delgroup", "iptables", "ip6tables", "autoremove", "erase",
-    "unpublish",
+    "unpublish", "chmod", "chown", "chgrp", "shutdown", "poweroff", "halt", "reboot", "kexec", "soft", "kill",
+    "diskutil",
+    # files and secrets that are kept elsewhere
+    "rmr", "expunge", "vault",
 )  # fmt: skip
 # These destroy something in company only: see _has_word.
 _GIT = _words(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands import cloud, containers, databases, files, git, scripts, system
+from haltline.detectors.commands import cloud, containers, databases, files, git, machine, scripts, stores, system
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
 from haltline.detectors.commands.paths import canonical
@@ -19,6 +19,8 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **containers.TOOLS,
     **cloud.TOOLS,
     **system.TOOLS,
+    **machine.TOOLS,
+    **stores.TOOLS,
 }
 _HELP = frozenset(("--help", "--version"))
 

@@ -2,7 +2,7 @@
 
 Stopping services and processes destroys no data and is not looked at.
 
-Misses: editing of `/etc` by other means, `systemctl`, kernel and boot settings, snaps.
+Misses: editing of `/etc` by other means, kernel and boot settings, snaps.
 """
 
 from collections.abc import Callable, Iterator, Mapping

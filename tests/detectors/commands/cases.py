@@ -41,7 +41,7 @@ def told(found: tuple[Destruction, ...]) -> tuple[str, ...]:
     return tuple(f"{d.verb} {d.target} {Badness(d.badness).name}" for d in found)
 
 
-COMMAND_FILES = ("files", "shell", "git", "databases", "clouds", "harmless")
+COMMAND_FILES = ("files", "shell", "git", "databases", "clouds", "machine", "harmless")
 COMMANDS = tuple(command for name in COMMAND_FILES for _, command, _ in load(name))
 """All command lines, destructive or not."""
 
