@@ -15,13 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
+import orjson
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from haltline.interventions.desk import Desk
 from haltline.interventions.parameters import parameters
 from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
-from haltline.schemas.decisions import ApprovalState, Decision, Level
+from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, ProbationRules, Rule
@@ -103,7 +104,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
                 continue
             request = decision.approval
             assert len(self.approvers.get(request.request_id, ())) >= request.quorum, "4: enough people"
-            if request.state is ApprovalState.USED:
+            if decision.event_id != request.request_id:  # it lets a call pass, and does not only say that one may
                 used = self.passed[request.request_id] = self.passed.get(request.request_id, 0) + 1
                 assert used <= 1 + self.taken_back.get(request.request_id, 0), "4: once"
 
@@ -226,6 +227,18 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         followed = self._command(kind, by, request_id=ticket.request_id, nonce=nonce)
         if not seen:
             assert followed.decision is None, "4: what is answered is what was seen"
+
+    @precondition(lambda self: self.kept.standing.approvals)
+    @rule(people=st.lists(PEOPLE, min_size=1, max_size=3), which=st.integers(0, 40), times=st.integers(1, 3))
+    def some_approve_and_it_is_called_again(self, people: list[str], which: int, times: int) -> None:
+        tickets = list(self.kept.standing.approvals.values())
+        number = which % len(tickets)
+        asset = orjson.loads(tickets[number].arguments)["asset_id"]
+        for by in people:
+            if len(self.kept.standing.approvals) > number:
+                self.answers_a_request(CommandKind.APPROVE, by, number, seen=True)
+        for _ in range(times):
+            self.proposes(asset, waits=True, read=False)
 
     @rule(kind=st.sampled_from([CommandKind.FREEZE, CommandKind.CONTAIN, CommandKind.LIFT]), by=PEOPLE, really=SELDOM)
     def holds(self, kind: CommandKind, by: str, really: bool) -> None:
