@@ -51,8 +51,14 @@ def incident(
     """The report of a kill."""
     session = context.session
     last = finding.evidence[-1]
+    found = tuple(found)
     others = [f"{f.detector}: {f.reason}" for f in found if f is not finding]
-    others += [f"{rule} was {value:.0%} of the way to a finding" for rule, value in sorted(near.items(), key=_far)]
+    told = {f.detector for f in found}
+    others += [
+        f"{rule} was {value:.0%} of the way to a finding"
+        for rule, value in sorted(near.items(), key=_far)
+        if rule not in told
+    ]
     unheeded = [entry for entry in history.entries if entry.said and entry.helped is not None and entry.helped < 1]
     if unheeded:
         others.insert(0, f"{len(unheeded)} interventions before it did not help")
@@ -104,7 +110,8 @@ def _looks(context: Context) -> tuple[str, ...]:
 
 def _configuration(finding: Finding) -> str:
     named = ", ".join(f"{name} {value}" for name, value in finding.thresholds.items())
-    return f"rules.{finding.detector}.settings: {named or 'as they are'}; lower them to stop earlier"
+    held = named or "its defaults"
+    return f"rules.{finding.detector}.settings: {held} held; `haltline backtest` shows what others would have done"
 
 
 def _options(rollback: Rollback, throttle: Throttle) -> tuple[Option, ...]:

@@ -225,9 +225,14 @@ def test_the_agents_side_reports_checkpoints_and_gets_one_back() -> None:
 def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> None:
     told = Story(session=Session(task=note_of(TASK)))
     told.tell(0, found(LOW, "repetition"))
+    near = {"destructive_repeat": 1.0, "cycle": 1.0, "budget": 0.5}
     losses = [Loss("drop_table", "table=fact_sales")]
     decision = told.tell(
-        40, found(CRITICAL, "destructive_repeat", target="table=fact_sales"), found(MEDIUM, "cycle"), losses=losses
+        40,
+        found(CRITICAL, "destructive_repeat", target="table=fact_sales"),
+        found(MEDIUM, "cycle"),
+        losses=losses,
+        near=lambda: near,
     )
     assert decision is not None
     report = decision.incident
@@ -240,7 +245,7 @@ def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> N
         "KILL at event e@40: destructive_repeat",
     ]
     assert report.root_cause == "destructive_repeat by delete_asset on table=fact_sales"
-    assert report.contributing_factors == ("cycle: seen too often",)
+    assert report.contributing_factors == ("cycle: seen too often", "budget was 50% of the way to a finding")
     assert report.impact.things == ("drop_table table=fact_sales",)
     assert [option.option for option in report.recovery_options] == [
         "resume_with_limits",
