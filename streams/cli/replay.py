@@ -1,5 +1,6 @@
 """`haltline replay`: what was recorded, once more through the core."""
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from haltline.streams.cli.common import (
     Exit,
     Prefix,
     console,
+    fail,
     print_json,
     printable,
     say,
@@ -41,8 +43,8 @@ def replay(
     source: Annotated[
         str,
         typer.Argument(
-            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a file of "
-            "events, one JSON object a line.",
+            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a bundle "
+            "of `haltline incident`, or a file of events, one JSON object a line.",
             metavar="SOURCE",
         ),
     ],
@@ -58,6 +60,9 @@ def replay(
     ] = "default",
     session: Sessions = None,
     agent: Agents = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="Of a bundle: check the signatures over it with this key.", metavar="FILE")
+    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
     ] = False,
@@ -78,6 +83,9 @@ def replay(
 
     Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
     """
+    if zipfile.is_zipfile(source):
+        _bundle(Path(source), policy, public_key, as_json=as_json)
+        return
     from haltline.streams.cli.run import read_policy  # noqa: PLC0415  # brings every detector
     from haltline.streams.plugins import installed  # noqa: PLC0415  # as above
     from haltline.streams.replay.diff import replay_and_compare  # noqa: PLC0415
@@ -117,6 +125,39 @@ def replay(
             say(f"{found.name}: {sum(result.records.values())} records of {_ranges(found.spans)}")
             _show(result)
     if not result.compared.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
+    """An incident bundle: its files, its proof, and its decisions once more."""
+    from haltline.streams.audit.signing import BadKey, load_public_key  # noqa: PLC0415  # takes a while to load
+    from haltline.streams.cli.run import read_policy  # noqa: PLC0415  # brings every detector
+    from haltline.streams.incident.bundle import BadBundle, read_bundle  # noqa: PLC0415
+    from haltline.streams.incident.check import check  # noqa: PLC0415
+    from haltline.streams.plugins import installed  # noqa: PLC0415
+
+    try:
+        key = load_public_key(public_key) if public_key is not None else None
+        bundle = read_bundle(file)
+        chosen = read_policy(policy) if policy is not None else None
+        checked = check(bundle, key=key, plugins=installed(), policy=chosen)
+    except (BadKey, OSError) as error:
+        fail(error, Exit.USAGE)
+    except BadBundle as error:
+        fail(error, Exit.NO)
+    proved = checked.proved
+    if as_json:
+        proof = {name: getattr(proved, name) for name in ("records", "links", "signed", "unsigned", "problems")}
+        print_json({"source": bundle.name, "proof": proof, **checked.replayed.to_dict()})
+    else:
+        say(f"{bundle.name}: session {bundle.session_id}, {len(bundle.files)} files as the manifest says")
+        signed = f"{proved.signed} signatures hold" if key is not None else "signatures not checked: no --public-key"
+        chains = f"{proved.records} records in {proved.links} links of hash chains"
+        say(f"proof: {chains}; {signed}; {proved.unsigned} unsigned")
+        for line in proved.problems:
+            say(line, style="red")
+        _show(checked.replayed)
+    if not checked.ok:
         raise typer.Exit(Exit.NO)
 
 

@@ -61,11 +61,20 @@ class Span:
 class Source(Protocol):
     """A recorded part of a log, of which both ends are known before anything of it is read."""
 
-    name: str
-    """What it is, for people."""
-    topics: Topics
-    partitions: int
-    """How many each topic has."""
+    @property
+    def name(self) -> str:
+        """What it is, for people."""
+        ...
+
+    @property
+    def topics(self) -> Topics:
+        """The topics that its records were on."""
+        ...
+
+    @property
+    def partitions(self) -> int:
+        """How many each topic has."""
+        ...
 
     @property
     def spans(self) -> Sequence[Span]:

@@ -48,7 +48,7 @@ class TableRange:
         self.name = f"audit table {uri} (version {self._table.version()})"
         self.topics = topics
         self._end_ms = end.time_ms
-        self._sink = self._one_sink(sink, uri)
+        self.sink = self._one_sink(sink, uri)
         self._places = self._all_places()
         actions = [place for place in self._places if place[0] == topics.actions]
         if not actions:
@@ -84,7 +84,7 @@ class TableRange:
         columns = '"offset", "timestamp_ms", "key", "key_bytes", "headers", "raw"'
         for first in range(span.start, span.end, _AT_A_TIME):
             until = min(first + _AT_A_TIME, span.end)
-            for row in self._rows(
+            for row in self.rows(
                 f"SELECT {columns} FROM audit WHERE {self._at(span.topic, span.partition)} "
                 f'AND "offset" >= {first:d} AND "offset" < {until:d} ORDER BY "offset"'
             ):
@@ -98,7 +98,7 @@ class TableRange:
             yield Span(topic, partition, first, max(first, last))
 
     def _since(self, topic: str, partition: int, moment_ms: int, otherwise: int) -> int:
-        (found,) = self._rows(
+        (found,) = self.rows(
             f'SELECT min("offset") AS "first" FROM audit WHERE {self._at(topic, partition)} '
             f'AND "timestamp_ms" >= {moment_ms:d}'
         )
@@ -106,14 +106,14 @@ class TableRange:
 
     def _all_places(self) -> dict[tuple[str, int], tuple[int, int]]:
         named = ", ".join(map(literal, self.topics.all))
-        rows = self._rows(
+        rows = self.rows(
             'SELECT "topic", "partition", min("offset") AS "low", max("offset") AS "high" FROM audit '
             f'WHERE {self._whole()} AND "topic" IN ({named}) GROUP BY "topic", "partition" ORDER BY 1, 2'
         )
         return {(row["topic"], row["partition"]): (row["low"], row["high"]) for row in rows}
 
     def _one_sink(self, sink: str | None, uri: str | Path) -> str:
-        found = [row["sink"] for row in self._rows('SELECT DISTINCT "sink" FROM audit ORDER BY 1')]
+        found = [row["sink"] for row in self.rows('SELECT DISTINCT "sink" FROM audit ORDER BY 1')]
         if sink is None and len(found) == 1:
             return str(found[0])
         if sink not in found:
@@ -122,7 +122,7 @@ class TableRange:
 
     def _count(self, least: int) -> int:
         """How many partitions the topics have: the table says it nowhere, and keys are on theirs by a hash."""
-        rows = self._rows(
+        rows = self.rows(
             f'SELECT DISTINCT "key", "partition" FROM audit WHERE {self._whole()} '
             f'AND "topic" = {literal(self.topics.actions)} AND "key" IS NOT NULL AND "key" = "session_id" '
             "ORDER BY 1, 2 LIMIT 500"
@@ -134,12 +134,13 @@ class TableRange:
         return least
 
     def _whole(self) -> str:
-        return f'"sink" = {literal(self._sink)} AND ("kind" IS NULL OR "kind" NOT IN (\'{ERASED}\', \'{LOST}\'))'
+        return f'"sink" = {literal(self.sink)} AND ("kind" IS NULL OR "kind" NOT IN (\'{ERASED}\', \'{LOST}\'))'
 
     def _at(self, topic: str, partition: int) -> str:
         return f'{self._whole()} AND "topic" = {literal(topic)} AND "partition" = {partition:d}'
 
-    def _rows(self, sql: str) -> Iterator[dict[str, Any]]:
+    def rows(self, sql: str) -> Iterator[dict[str, Any]]:
+        """The answer to a SELECT on this version of the table. Raises QueryFailed."""
         try:
             for batch in QueryBuilder().register("audit", self._table).execute(sql):
                 columns = [[column[i].as_py() for i in range(batch.num_rows)] for column in batch.columns]

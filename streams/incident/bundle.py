@@ -1,0 +1,190 @@
+"""The file itself: a zip of JSON lines, a report, and a manifest with the SHA-256 of each of them.
+
+A record stands on one line as it was: place, time, key, headers and value, all as text where it is UTF-8. So the
+chain's digests can be computed from it, and the core can decide on it again.
+"""
+
+import base64
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from haltline.schemas.topics import Topics
+from haltline.streams.replay.records import LogRecord, Span, in_order
+from haltline.streams.replay.table_range import record_of
+
+Json = dict[str, Any]
+
+VERSION: Final = 1
+MANIFEST: Final = "manifest.json"
+KINDS: Final = {
+    "actions": "events",
+    "detections": "detections",
+    "interventions": "decisions",
+    "feedback": "feedback",
+    "commands": "commands",
+    "signals": "signals",
+    "control": "control",
+    "policies": "policies",
+    "dead-letter": "dead_letters",
+}
+"""What is in which file, by the topic's name without its prefix."""
+
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # so that the same content is the same file
+_MOST_BYTES: Final = 1024 * 1024 * 1024
+
+
+class BadBundle(ValueError):
+    """A file that is no bundle, or one that was changed."""
+
+
+def write_bundle(file: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    """Writes the files and a manifest that names the digest of each. Raises OSError."""
+    digests = {name: sha256(data).hexdigest() for name, data in sorted(files.items())}
+    whole = orjson.dumps({"v": VERSION, **manifest, "files": digests}, option=orjson.OPT_INDENT_2)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+        for name, data in ((MANIFEST, whole), *sorted(files.items())):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            out.writestr(entry, data)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle that was read, every file as its digest says. Also a `Source` of what the session's worker read."""
+
+    path: Path
+    manifest: Json
+    files: Mapping[str, bytes]
+
+    @property
+    def name(self) -> str:
+        """What it is, for people."""
+        return f"bundle {self.path}"
+
+    @property
+    def topics(self) -> Topics:
+        """The topics that its records were on."""
+        return Topics(str(self.manifest["prefix"]))
+
+    @property
+    def partitions(self) -> int:
+        """How many each topic has."""
+        return int(self.manifest["partitions"])
+
+    @property
+    def session_id(self) -> str:
+        """The session that it is of."""
+        return str(self.manifest["session_id"])
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """Of the topics that a worker reads: from the session's first record to its last."""
+        offsets: dict[tuple[str, int], list[int]] = {}
+        for record in self.inputs():
+            offsets.setdefault((record.topic, record.partition), []).append(record.offset)
+        return [Span(*place, min(found), max(found) + 1) for place, found in offsets.items()]
+
+    def within(self, timestamp: int) -> bool:  # noqa: ARG002  # all of it is
+        """Whether a time is before the end of the range."""
+        return True
+
+    def inputs(self) -> Iterator[LogRecord]:
+        """What the session's worker read of it, in order; signals are about it, and another worker's."""
+        kinds = ("actions", "commands", "feedback")
+        yield from in_order([[r for _, r in self._of(kind) if r.key == self._key] for kind in kinds], self.topics)
+
+    def decided(self) -> Iterator[LogRecord]:
+        """What was decided on it."""
+        yield from (record for _, record in self._of("interventions"))
+
+    def policies(self) -> Iterator[LogRecord]:
+        """The documents that were published."""
+        yield from (record for _, record in self._of("policies"))
+
+    def json(self, name: str) -> Any:
+        """A file of one JSON value, or of one a line. Raises BadBundle."""
+        try:
+            data = self.files[name]
+            return [orjson.loads(line) for line in data.splitlines()] if ".jsonl" in name else orjson.loads(data)
+        except (KeyError, orjson.JSONDecodeError) as error:
+            raise BadBundle(f"{self.path}: {name}: wanted JSON, came {error!r}") from None
+
+    def rows(self) -> Iterator[Json]:
+        """Every record as a row of the audit: what its digest is computed from."""
+        for topic in KINDS:
+            yield from (row for row, _ in self._of(topic))
+
+    @property
+    def _key(self) -> bytes:
+        return self.session_id.encode()
+
+    def _of(self, topic: str) -> Iterator[tuple[Json, LogRecord]]:
+        for line in self.json(f"{KINDS[topic]}.jsonl"):
+            row = {**line, **{name: _bytes(line[name]) for name in ("key_bytes", "raw")}}
+            yield row, record_of(row, row["topic"], row["partition"])
+
+
+def read_bundle(path: Path) -> Bundle:
+    """A bundle, whole and as its manifest says.
+
+    Raises:
+        BadBundle: it is none, or a file in it is not what the manifest says.
+        OSError: it cannot be read.
+
+    """
+    try:
+        with zipfile.ZipFile(path) as found:
+            if (size := sum(entry.file_size for entry in found.infolist())) > _MOST_BYTES:
+                raise BadBundle(f"{path}: wanted at most {_MOST_BYTES} bytes unpacked, came {size}")
+            files = {name: found.read(name) for name in found.namelist()}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise BadBundle(f"{path}: wanted a zip, came {error}") from None
+    try:
+        manifest = orjson.loads(files.pop(MANIFEST))
+        digests = dict(manifest["files"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadBundle(f"{path}: wanted {MANIFEST} with the digests of files, came {error!r}") from None
+    if manifest.get("v") != VERSION:
+        raise BadBundle(f"{path}: {MANIFEST}: v: wanted {VERSION}, came {manifest.get('v')!r}")
+    for name in sorted(digests.keys() | files.keys()):
+        came = sha256(files[name]).hexdigest() if name in files else None
+        if digests.get(name) != came:
+            raise BadBundle(f"{path}: {name}: wanted SHA-256 {digests.get(name)}, came {came}: it was changed")
+    return Bundle(path, manifest, files)
+
+
+def lines_of(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Rows of the audit as they stand in a bundle, one record a line."""
+    fields = ("sink", "topic", "partition", "offset", "timestamp_ms", "key", "headers", "kind", "summary")
+    return b"".join(
+        orjson.dumps(
+            {
+                **{name: row[name] for name in fields},
+                "key_bytes": _text(row["key_bytes"]),
+                "raw": _text(row["raw"]),
+            }
+        )
+        + b"\n"
+        for row in rows
+    )
+
+
+def _text(data: bytes | None) -> str | Json | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _bytes(said: str | Json | None) -> bytes | None:
+    if isinstance(said, dict):
+        return base64.b64decode(said["base64"])
+    return None if said is None else said.encode()

@@ -1,0 +1,52 @@
+"""Whether a bundle holds: its files, its chains, and that its events lead to its decisions once more."""
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.schemas.policy import Policy
+from haltline.streams.incident.bundle import BadBundle, Bundle
+from haltline.streams.incident.collect import CHECKPOINTS_FILE, POLICY, PROOF
+from haltline.streams.incident.proof import Proved, prove
+from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.replay.diff import Replayed, replay_and_compare
+from haltline.streams.replay.policies import one, published
+from haltline.streams.replay.run import InForce
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of it."""
+
+    replayed: Replayed
+    proved: Proved
+
+    @property
+    def ok(self) -> bool:
+        """The decisions are the same, bit for bit, and no chain is broken."""
+        return self.replayed.compared.ok and self.proved.ok
+
+
+def policies_of(bundle: Bundle, plugins: Plugins = NO_PLUGINS) -> list[InForce]:
+    """The policies that decided. Raises BadBundle."""
+    if bundle.manifest.get("policy_from") == "topic":
+        return published(bundle.policies(), str(bundle.manifest["policy_name"]), plugins)
+    try:
+        return one(parse_policy(bundle.files[POLICY].decode(), f"{bundle.path}: {POLICY}", plugins), plugins)
+    except (BadPolicy, KeyError, UnicodeDecodeError) as error:
+        raise BadBundle(f"{bundle.path}: {POLICY}: {error}") from None
+
+
+def check(
+    bundle: Bundle,
+    *,
+    key: Ed25519PublicKey | None = None,
+    plugins: Plugins = NO_PLUGINS,
+    policy: Policy | None = None,
+) -> Checked:
+    """Decides again and checks the proof; `policy` is another one than decided then. Raises BadBundle."""
+    known = one(policy, plugins) if policy is not None else policies_of(bundle, plugins)
+    replayed = replay_and_compare(bundle, known, sessions=[bundle.session_id], exact=policy is None)
+    proved = prove(bundle.json(PROOF), bundle.json(CHECKPOINTS_FILE), bundle.rows(), key)
+    return Checked(replayed, proved)

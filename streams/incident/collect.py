@@ -1,0 +1,199 @@
+"""Makes a bundle of one session from the audit table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final
+
+import orjson
+
+from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.schemas import wire
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy
+from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, STATEMENT
+from haltline.streams.audit.incident import stop_of
+from haltline.streams.audit.query import QueryFailed, literal
+from haltline.streams.incident.bundle import KINDS, lines_of
+from haltline.streams.incident.proof import LINK
+from haltline.streams.incident.report import report_html
+from haltline.streams.replay.policies import one, published
+from haltline.streams.replay.records import LogRecord, in_order
+from haltline.streams.replay.run import InForce, Replay
+from haltline.streams.replay.table_range import TableRange, record_of
+
+Json = dict[str, Any]
+
+POLICY: Final = "policy.json"
+STATE: Final = "state.json"
+PROOF: Final = "proof.jsonl"
+CHECKPOINTS_FILE: Final = "checkpoints.jsonl"
+REPORT: Final = "report.html"
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a bundle is written of."""
+
+    manifest: Json
+    files: dict[str, bytes]
+    stop: Decision | None
+    unsigned: int
+    """Partitions with records of the session behind which nothing is signed."""
+
+
+def collect(
+    table: TableRange,
+    session_id: str,
+    *,
+    policy: Policy | None = None,
+    name: str = "default",
+    plugins: Plugins = NO_PLUGINS,
+) -> Collected:
+    """All that is known of a session; `policy` is what a worker with a policy file had.
+
+    Raises:
+        QueryFailed: nothing is known of it, or the policy that decided is not known.
+
+    """
+    rows = _rows(table, session_id)
+    decisions = _once([d for row in rows["interventions"] if (d := _decode(Decision, row)) is not None])
+    events = [e for row in rows["actions"] if (e := _event(row)) is not None]
+    if not events and not decisions:
+        raise QueryFailed(f"{table.name}: wanted records of session {session_id!r}, came none")
+    stop = stop_of(decisions) or next((d for d in reversed(decisions) if d.level >= Level.PAUSE), None)
+    policies = list(table.policies())
+    in_force = one(policy, plugins) if policy is not None else published(policies, name, plugins)
+    _require_known(in_force, decisions)
+    at_stop, state = _state(table, session_id, rows, in_force, stop)
+    links, checkpoints, unsigned = _proof(table, rows)
+    files = {f"{kind}.jsonl": lines_of(rows[topic]) for topic, kind in KINDS.items()}
+    files[POLICY] = _dump(at_stop.model_dump(mode="json", exclude_unset=True))
+    files[STATE] = _dump(state)
+    files[PROOF] = b"".join(orjson.dumps(link) + b"\n" for link in links)
+    files[CHECKPOINTS_FILE] = b"".join(orjson.dumps(said) + b"\n" for said in checkpoints)
+    manifest = {
+        "haltline": version("haltline"),
+        "session_id": session_id,
+        "prefix": table.topics.prefix,
+        "partitions": table.partitions,
+        "source": table.name,
+        "policy_from": "file" if policy is not None else "topic",
+        "policy_name": name,
+        "stopped_by": stop.decision_id if stop is not None else None,
+    }
+    files[REPORT] = report_html(
+        manifest, events, decisions, stop, _others(rows), links=len(links), signed=len(checkpoints)
+    )
+    return Collected(manifest, files, stop, unsigned)
+
+
+def _rows(table: TableRange, session_id: str) -> dict[str, list[Json]]:
+    """Rows by topic's name, in the order of the log: of the session, and every policy."""
+    quoted, prefix = literal(session_id), table.topics.prefix
+    found: dict[str, list[Json]] = {kind: [] for kind in KINDS}
+    for row in table.rows(
+        f'SELECT * FROM audit WHERE "sink" = {literal(table.sink)} '
+        f'AND ("session_id" = {quoted} OR "key" = {quoted} OR "topic" = {literal(table.topics.policies)}) '
+        f"AND (\"kind\" IS NULL OR \"kind\" NOT IN ('{CHECKPOINT}', '{STATEMENT}')) "
+        'ORDER BY "topic", "partition", "offset"'
+    ):
+        found.setdefault(row["topic"].removeprefix(prefix), []).append(row)
+    return found
+
+
+def _state(
+    table: TableRange, session_id: str, rows: dict[str, list[Json]], in_force: Sequence[InForce], stop: Decision | None
+) -> tuple[Policy, Json | None]:
+    """The policy that stopped the session, and what was remembered of it then; without a stop, at its end."""
+    key = session_id.encode()
+    streams = [
+        [r for row in rows[kind] if (r := record_of(row, row["topic"], row["partition"])).key == key]
+        for kind in ("actions", "commands", "feedback")
+    ]
+    replay = Replay(in_force, topics=table.topics, partitions=table.partitions)
+    last: LogRecord | None = None
+    for last in in_order(streams, table.topics):
+        said = replay.record(last).decisions
+        if stop is not None and any(one["decision_id"] == stop.decision_id for one in said):
+            break
+    now_ms = 0 if last is None else last.timestamp
+    held = [one for one in in_force if one.since_ms <= now_ms]
+    return (held or list(in_force[:1]))[-1].core.policy, replay.state(session_id)
+
+
+def _require_known(in_force: Sequence[InForce], decisions: Sequence[Decision]) -> None:
+    known = {(one.core.policy.name, one.core.policy.version) for one in in_force}
+    for decision in decisions:
+        if decision.policy and (decision.policy, decision.policy_version) not in known:
+            raise QueryFailed(
+                f"decision {decision.decision_id}: wanted its policy {decision.policy} version "
+                f"{decision.policy_version} on the topic of policies, came {sorted(known)}; give it with --policy"
+            )
+
+
+def _proof(table: TableRange, rows: dict[str, list[Json]]) -> tuple[list[Json], list[Json], int]:
+    """Of each partition with a record of the session: its chain, the statements over it; how many have none.
+
+    A chain goes from the session's first record to the first statement behind its last one, or to that one.
+    """
+    links: list[Json] = []
+    statements: list[Json] = []
+    unsigned = 0
+    offsets: dict[tuple[str, int], list[int]] = {}
+    for row in (row for found in rows.values() for row in found):
+        offsets.setdefault((row["topic"], row["partition"]), []).append(row["offset"])
+    for (topic, partition), found in sorted(offsets.items()):
+        first, last = min(found), max(found)
+        sink = f'"sink" = {literal(table.sink)} AND "partition" = {partition:d}'
+        signed = [
+            orjson.loads(row["raw"])
+            for row in table.rows(
+                f'SELECT raw FROM audit WHERE {sink} AND "topic" = {literal(topic + CHECKPOINTS)} '
+                f'AND "offset" >= {first:d} ORDER BY "offset"'
+            )
+        ]
+        beyond = next((said["offset"] for said in signed if said["offset"] >= last), None)
+        unsigned += beyond is None
+        end = last if beyond is None else beyond
+        statements += [said for said in signed if said["offset"] <= end]
+        columns = ", ".join(f'"{name}"' for name in LINK)
+        links += table.rows(
+            f'SELECT {columns} FROM audit WHERE {sink} AND "topic" = {literal(topic)} '
+            f'AND "offset" >= {first:d} AND "offset" <= {end:d} AND chain_hash IS NOT NULL ORDER BY "offset"'
+        )
+    return links, statements, unsigned
+
+
+def _others(rows: dict[str, list[Json]]) -> list[tuple[str, int, str]]:
+    """Kind, time and one line each of what operators, the agent's side and haltline's control said."""
+    kinds = {"commands": "operator", "control": "control", "feedback": "feedback", "detections": "finding"}
+    return [
+        (kind, row["timestamp_ms"] or 0, str(row["summary"])) for topic, kind in kinds.items() for row in rows[topic]
+    ]
+
+
+def _event(row: Json) -> ActionEvent | None:
+    record = record_of(row, row["topic"], row["partition"])
+    try:
+        return wire.decode_event(record.value, record.headers)
+    except wire.InvalidRecord:
+        return None
+
+
+def _decode(model: type[Decision], row: Json) -> Decision | None:
+    try:
+        return wire.decode(model, row["raw"])
+    except wire.InvalidRecord:
+        return None
+
+
+def _once(decisions: Sequence[Decision]) -> list[Decision]:
+    return list({decision.decision_id: decision for decision in reversed(decisions)}.values())[
+        ::-1
+    ]  # the first of each
+
+
+def _dump(value: object) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2)

@@ -1,0 +1,109 @@
+"""The part of the audit's hash chains that covers one session: it can be checked without the table. Pure.
+
+Of rows of other sessions between those of this one there are only digests: they say nothing of what was in them, and
+still nobody could have changed, removed or added a row without another hash at the next signed statement.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from haltline.streams.audit.chain import ERASED, LOST, Head, chain_hash, record_digest
+from haltline.streams.audit.signing import is_genuine
+
+Json = dict[str, Any]
+
+LINK: Final = ("sink", "topic", "partition", "offset", "prev_offset", "record_digest", "chain_hash", "kind")
+"""What is kept of each row of a chain."""
+
+
+@dataclass(slots=True)
+class Proved:
+    """What was looked at, and what is wrong."""
+
+    records: int = 0
+    """Records of the session, each of which its digest stands for."""
+    links: int = 0
+    signed: int = 0
+    """Signed statements that stand for these chains, checked with the public key."""
+    unsigned: int = 0
+    """Records behind which no statement was signed, or whose signature was not checked for want of a key."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong."""
+        return not self.problems
+
+
+def prove(
+    links: Sequence[Mapping[str, Any]],
+    checkpoints: Iterable[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]],
+    key: Ed25519PublicKey | None = None,
+) -> Proved:
+    """Checks chains, the session's own records in them, and the statements over them.
+
+    `links` are parts of chains, each in the order of offsets; `rows` the records of the session, as rows of the audit.
+    """
+    found = Proved(links=len(links))
+    by_place: dict[tuple[str, int], dict[int, Mapping[str, Any]]] = {}
+    before: Mapping[str, Any] | None = None
+    for link in links:
+        by_place.setdefault((link["topic"], link["partition"]), {})[link["offset"]] = link
+        _follows(link, before, found.problems)
+        before = link
+    ends = _signed(checkpoints, by_place, key, found)
+    for row in rows:
+        found.records += 1
+        place = (row["topic"], row["partition"])
+        here = by_place.get(place, {}).get(row["offset"])
+        if here is None:
+            found.problems.append(f"{_name(row)}: it is in no chain")
+        elif here["kind"] != ERASED and record_digest(row) != here["record_digest"]:
+            found.problems.append(f"{_name(row)}: it is not the record that was written to the audit")
+        if row["offset"] > ends.get(place, -1):
+            found.unsigned += 1
+    return found
+
+
+def _follows(link: Mapping[str, Any], before: Mapping[str, Any] | None, problems: list[str]) -> None:
+    same = before is not None and (before["topic"], before["partition"]) == (link["topic"], link["partition"])
+    if not same or before is None:
+        return  # the first of its part: what was before it is not in the bundle
+    head = Head(before["offset"], before["chain_hash"])
+    if before["kind"] == LOST and link["prev_offset"] is not None and link["prev_offset"] >= head.offset:
+        head = Head(link["prev_offset"], head.hash)
+    if link["prev_offset"] != head.offset:
+        problems.append(f"{_name(link)}: rows between offset {head.offset} and it were removed or added")
+    elif chain_hash(link, link["record_digest"], head) != link["chain_hash"]:
+        problems.append(f"{_name(link)}: its hash does not follow from it and the row before it")
+
+
+def _signed(
+    checkpoints: Iterable[Mapping[str, Any]],
+    by_place: Mapping[tuple[str, int], Mapping[int, Mapping[str, Any]]],
+    key: Ed25519PublicKey | None,
+    found: Proved,
+) -> dict[tuple[str, int], int]:
+    """By partition: the last offset that a statement stands for."""
+    ends: dict[tuple[str, int], int] = {}
+    for said in checkpoints:
+        place = (str(said["topic"]), int(said["partition"]))
+        name = f"{place[0]}[{place[1]}] at offset {said['offset']}"
+        here = by_place.get(place, {}).get(int(said["offset"]))
+        if here is None or here["chain_hash"] != said["chain_hash"]:
+            found.problems.append(f"{name}: a statement was signed of another hash")
+        elif key is not None:
+            if is_genuine(said, key):
+                found.signed += 1
+                ends[place] = max(ends.get(place, -1), int(said["offset"]))
+            else:
+                found.problems.append(f"{name}: a statement was not signed with this key")
+    return ends
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['topic']}[{row['partition']}] at offset {row['offset']}"

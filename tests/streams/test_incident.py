@@ -1,0 +1,175 @@
+"""One session in one file: whole, provable without the table, and decided again elsewhere."""
+
+import shutil
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.policy import Policy
+from haltline.streams.audit.signing import load_signer, make_keys
+from haltline.streams.cli.app import app
+from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
+from haltline.streams.incident.picture import Mark, curves, timeline
+from tests.builders import at
+from tests.streams.replay.recorded import LiveLog, a_night, deletes
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})
+    return done.exit_code, done.output
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    private = tmp_path_factory.mktemp("keys") / "audit.pem"
+    make_keys(private)
+    return private
+
+
+@pytest.fixture(scope="module")
+def table(key: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return a_night().audited(tmp_path_factory.mktemp("night") / "audit", load_signer(key))
+
+
+@pytest.fixture(scope="module")
+def made(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("bundles") / "night-1.zip"
+    code, output = run("incident", "night-1", "--out", out, "--table", table)
+    assert code == 0, output
+    return out
+
+
+@pytest.fixture
+def bundle(made: Path, tmp_path: Path) -> Path:
+    """A copy, to be changed."""
+    return Path(shutil.copy(made, tmp_path / "copy.zip"))
+
+
+def change(bundle: Path, name: str, old: bytes, new: bytes, *, honest: bool = True) -> None:
+    """Changes a file in a bundle; an honest forger corrects the manifest too."""
+    with zipfile.ZipFile(bundle) as found:
+        files = {entry: found.read(entry) for entry in found.namelist()}
+    assert old in files[name]
+    files[name] = files[name].replace(old, new)
+    manifest = orjson.loads(files[MANIFEST])
+    if honest:
+        manifest["files"][name] = sha256(files[name]).hexdigest()
+    files[MANIFEST] = orjson.dumps(manifest)
+    with zipfile.ZipFile(bundle, "w") as out:
+        for entry, data in files.items():
+            out.writestr(entry, data)
+
+
+def test_a_bundle_decides_the_same_again_bit_for_bit_without_the_table(bundle: Path, key: Path) -> None:
+    code, output = run("replay", bundle, "--public-key", f"{key}.pub", "--json")
+    said = orjson.loads(output)
+    assert code == 0, output
+    assert said["same"] == said["recorded"] == said["replayed"] > 2
+    assert (said["reworded"], said["proof"]["problems"], said["proof"]["unsigned"]) == (0, [], 0)
+    assert said["proof"]["signed"] > 0
+
+
+def test_a_bundle_has_all_that_is_known_of_the_session_and_nothing_of_others(bundle: Path) -> None:
+    found = read_bundle(bundle)
+    assert set(found.files) == {
+        "events.jsonl", "decisions.jsonl", "detections.jsonl", "feedback.jsonl", "commands.jsonl", "signals.jsonl",
+        "control.jsonl", "policies.jsonl", "dead_letters.jsonl", "policy.json", "state.json", "proof.jsonl",
+        "checkpoints.jsonl", "report.html",
+    }  # fmt: skip
+    assert len(found.json("events.jsonl")) == 10
+    assert all(b"night-2" not in data for data in found.files.values())
+    assert found.json("state.json")["standing"]["killed"]["decision_id"] == found.manifest["stopped_by"]
+    assert found.json("state.json")["events"] == 5  # as it was at the stop, not at the end
+
+
+def test_the_report_is_a_page_by_itself_that_shows_text_as_text(tmp_path: Path) -> None:
+    events = [
+        one.model_copy(update={"targets": ["<script>alert(1)</script>"]} if one.targets else {})
+        for one in deletes("s", 0, 6, 12)
+    ]
+    audit = LiveLog().events(events).audited(tmp_path / "audit")
+    assert run("incident", "s", "--out", tmp_path / "s.zip", "--table", audit)[0] == 0
+    page = read_bundle(tmp_path / "s.zip").files["report.html"].decode()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "<svg" in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "session_killed_loop_guard" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        pytest.param("events.jsonl", b"delete_asset", b"create_asset", "is not the record", id="what was done"),
+        pytest.param("decisions.jsonl", b"KILL", b"NUDGE", "is not the record", id="what was decided"),
+        pytest.param("proof.jsonl", b'"record_digest":"', b'"record_digest":"0', "does not follow", id="a digest"),
+        pytest.param("checkpoints.jsonl", b'"chain_hash":"', b'"chain_hash":"0', "another hash", id="a statement"),
+        pytest.param("checkpoints.jsonl", b'"time_ms":', b'"time_ms":1', "not signed with", id="when it was signed"),
+    ],
+)
+def test_a_forger_who_corrects_the_manifest_is_found_by_the_chain(
+    bundle: Path, key: Path, name: str, old: bytes, new: bytes, said: str
+) -> None:
+    change(bundle, name, old, new)
+    code, output = run("replay", bundle, "--public-key", f"{key}.pub")
+    assert (code, said in output) == (1, True), output
+
+
+def test_a_file_that_is_not_what_the_manifest_says_is_named(bundle: Path) -> None:
+    change(bundle, "events.jsonl", b"delete_asset", b"create_asset", honest=False)
+    code, output = run("replay", bundle)
+    assert (code, "events.jsonl: wanted SHA-256" in output) == (1, True)
+    with pytest.raises(BadBundle, match=r"events\.jsonl"):
+        read_bundle(bundle)
+
+
+def test_another_policy_on_a_bundle_says_what_it_would_have_decided(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "soft.yaml").write_text("rules: {destructive_repeat: {levels: {low: PAUSE}}}")
+    code, output = run("replay", bundle, "--policy", tmp_path / "soft.yaml")
+    assert (code, "first divergence: session night-1" in output) == (1, True)
+
+
+def test_a_kill_by_an_operator_is_an_incident_too(tmp_path: Path) -> None:
+    log = LiveLog().events(deletes("s", 0))
+    log.command(Command(command_id="k", kind=CommandKind.KILL, id="s", by="ada", reason="not tonight", time=at(9)))
+    audit = log.audited(tmp_path / "audit")
+    code, output = run("incident", "s", "--out", tmp_path / "s.zip", "--table", audit, "--json")
+    assert (code, orjson.loads(output)["replay"]["same"] > 0) == (0, True), output
+    found = read_bundle(tmp_path / "s.zip")
+    assert found.manifest["stopped_by"] is not None
+    assert b"not tonight" in found.files["report.html"]
+
+
+def test_a_policy_from_a_file_has_to_be_given_and_is_in_the_bundle(tmp_path: Path) -> None:
+    text = "name: own\nversion: 3\nrules: {destructive_repeat: {levels: {low: PAUSE}}}"
+    (tmp_path / "own.yaml").write_text(text)
+    rules = {"destructive_repeat": {"levels": {"low": "PAUSE"}}}
+    policy = Policy.model_validate({"name": "own", "version": 3, "rules": rules})
+    audit = LiveLog(policy).events(deletes("s", 0, 6, 12)).audited(tmp_path / "audit")
+    code, output = run("incident", "s", "--out", tmp_path / "s.zip", "--table", audit)
+    assert (code, "give it with --policy" in output) == (2, True)
+    code, output = run(
+        "incident", "s", "--out", tmp_path / "s.zip", "--table", audit, "--policy", tmp_path / "own.yaml"
+    )
+    assert code == 0, output
+    code, output = run("replay", tmp_path / "s.zip")
+    assert (code, read_bundle(tmp_path / "s.zip").json("policy.json")["name"]) == (0, "own"), output
+
+
+def test_a_session_that_is_not_there_is_said(table: Path, tmp_path: Path) -> None:
+    code, output = run("incident", "nobody", "--out", tmp_path / "n.zip", "--table", table)
+    assert (code, "wanted records of session 'nobody'" in output) == (2, True)
+    assert not (tmp_path / "n.zip").exists()
+
+
+def test_pictures_hold_every_mark_and_every_line() -> None:
+    marks = [Mark("a", at(0), "tick", "#000", "first & <b>"), Mark("b", at(9), "cross", "#000", "last")]
+    picture = timeline(("a", "b"), marks, at(9))
+    assert picture.count("<title>") == 2
+    assert "first &amp; &lt;b&gt;" in picture
+    assert curves("t", "x", {"one": [(1, 2), (3, 0)], "two": [(1, 1)]}).count("<polyline") == 2
