@@ -6,7 +6,7 @@ Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt
     an attempt that ended in an error was tried, and one whose result is still open goes on.
     A declared batch changes nothing here.
 Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
-    as a file that its programs make anew after each removal; other targets.
+    as a file that its programs make anew after each removal; other targets; rows of one table under other conditions.
 Misses: one thing under two names that only its system knows to be one; calls that do not say what they are
     about; repeats that lie further apart than both windows.
 """
@@ -20,6 +20,7 @@ from pydantic import Field
 from haltline.detectors.act import Act, Phase, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
+from haltline.detectors.commands.model import Destruction
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
@@ -28,6 +29,10 @@ from haltline.schemas.findings import Finding, Severity
 _MAX_TARGETS = 128
 _MAX_ENTRIES = 16
 """Attempts that are kept of each target, unless the setting counts further."""
+
+
+_ROWS = " rows "
+"""Between a table and what tells which of its rows."""
 
 
 @dataclass
@@ -67,7 +72,7 @@ class DestructiveRepeat(Detector[State]):
             return None
         worst: list[Entry] = []
         target = ""
-        for name in dict.fromkeys(loss.target for loss in act.losses if loss.target != UNKNOWN):
+        for name in dict.fromkeys(_name(act, loss) for loss in act.losses if loss.target != UNKNOWN):
             entries = state.attempts.pop(name, [])
             state.attempts[name] = entries  # now the newest
             entries.append(entry(act))
@@ -93,6 +98,7 @@ class DestructiveRepeat(Detector[State]):
 
     def _found(self, act: Act, target: str, entries: list[Entry]) -> Finding:
         loop = len(entries) - 1 > self.same_target_prior
+        target = target.partition(_ROWS)[0]
         code = "loop_detected" if loop else "loop_suspected"
         return self.finding(
             code,
@@ -112,9 +118,15 @@ class DestructiveRepeat(Detector[State]):
 def _take_back(state: State, act: Act) -> None:
     if act.phase is not Phase.RESULT or act.call is None:
         return
-    for name in [loss.target for loss in act.losses]:
-        kept = [e for e in state.attempts.get(name, ()) if e[EVENT_ID] != act.call.event_id]
+    lost = {loss.target for loss in act.losses}
+    for name in [name for name in state.attempts if name.partition(_ROWS)[0] in lost]:
+        kept = [e for e in state.attempts[name] if e[EVENT_ID] != act.call.event_id]
         if kept:
             state.attempts[name] = kept
         else:
-            state.attempts.pop(name, None)
+            del state.attempts[name]
+
+
+def _name(act: Act, loss: Destruction) -> str:
+    """What counts as the same thing: of rows under a condition, those under the same one."""
+    return f"{loss.target}{_ROWS}{act.fingerprint}" if loss.verb == "delete_rows" else loss.target

@@ -112,7 +112,10 @@ class ErrorRepetition(Detector[State]):
         changes = act.runs and act.changes  # the edit and the try in one command
         if act.waits and self._may_wait(state, act):
             return None
-        failed = failing(act.event.error or act.event.output_head or "")
+        event = act.event
+        failed = failing(event.error or "")
+        if failed < 0 and event.output_head:
+            failed = failing(event.output_head)
         if failed >= 0 and all(failed < int(e[_FAILING]) for e in state.errors if e[_KEY] == key):
             state.errors = [e for e in state.errors if e[_KEY] != key]  # it gets better
         subject = act.subject

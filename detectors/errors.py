@@ -75,7 +75,10 @@ _ABSENT = re.compile(
 )
 _QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d")
 _BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|(?:command )?not found|does not exist))")
-_TEST_RUN = re.compile(r"\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b", re.IGNORECASE)
+_TEST_RUN = re.compile(
+    r"\A\W*(?:rc=\d+\W*)?\d+ (?:failed|failures?)\W*\Z|\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b",
+    re.IGNORECASE,
+)
 _FAILING = re.compile(
     r"(?<![\w.:-])(\d{1,6}) (?:failed|failures?|errors?)\b|\b(?:failures|errors)=(\d{1,6})\b", re.IGNORECASE
 )

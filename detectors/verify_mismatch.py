@@ -4,8 +4,8 @@ Fires: `verify_mismatch` when something that was destroyed is there afterwards: 
     still exists"), reading or listing it shows it, or destroying it succeeds once more; and when something that
     a tool made is not found. `medium`, `high` and `critical` count how often the same thing was not so.
 Quiet: what was made anew in between, or may have been, by a program; reading that says that it is gone; acts
-    that failed or were refused; claims more than `last_actions` actions old; results that do not say what they are
-    of, since their proposal was lost or comes late.
+    that failed or were refused; claims more than `last_actions` actions old; things that were only emptied or
+    overwritten; results that do not say what they are of, since their proposal was lost or comes late.
 Misses: things under another name; effects that nobody looks at; results whose beginning is not published.
 """
 
@@ -40,6 +40,14 @@ _GONE = re.compile(
     r"|^\W*(?:none)?\W*$",
     re.IGNORECASE,
 )
+_EMPTIES = frozenset((
+    "delete_rows", "delete_all_rows", "update_all_rows", "truncate_table", "truncate", "rsync_delete",
+    "s3_sync_delete", "find_delete", "redis_flushall", "redis_flushdb", "git_push_force", "git_push_mirror",
+    "git_reset_hard", "git_checkout", "git_restore", "git_clean", "git_stash_clear", "git_reflog_expire",
+    "git_gc_prune", "kubectl_scale_to_zero", "kubectl_drain", "docker_prune", "reset_database",
+    "chmod_recursive", "chown_recursive", "power_off", "kill_all", "firewall_flush", "write_device", "dd",
+))  # fmt: skip
+"""What takes away something of a thing, and leaves the thing: that it is there afterwards is as it should be."""
 _LISTS = re.compile(r"(?:^|&&|;)\s*(?:ls|stat|find|tree)\b")
 
 
@@ -154,7 +162,8 @@ class VerifyMismatch(Detector[State]):
 def _destroyed(claims: dict[str, Claim], act: Act) -> str:
     """Notes what is said to be destroyed; the target that is destroyed for the second time, or that is still there."""
     made = set(act.creates)
-    targets = [loss.target for loss in act.losses if loss.target not in made and loss.target != UNKNOWN]
+    gone = [loss.target for loss in act.losses if loss.verb not in _EMPTIES]
+    targets = [target for target in gone if target not in made and target != UNKNOWN]
     found = next((t for t in targets if t in claims and not claims[t].made), "")
     for target in targets:
         if target != found:

@@ -12,6 +12,14 @@ from haltline.detectors.commands.options import parse
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
+_STORES: tuple[tuple[str, ...], ...] = (("secrets", "disable"), ("auth", "disable"))
+_SECRETS: tuple[tuple[str, ...], ...] = (
+    ("kv", "delete"),
+    ("kv", "destroy"),
+    ("kv", "metadata", "delete"),
+    ("delete",),
+)
+
 
 def _hdfs(invocation: Invocation) -> Iterator[Destruction]:
     """`hdfs dfs -rm -r /data`, `hadoop fs -rm`: a folder at the top, or of production, is more than one among many."""
@@ -32,11 +40,11 @@ def _hdfs(invocation: Invocation) -> Iterator[Destruction]:
 
 def _vault(invocation: Invocation) -> Iterator[Destruction]:
     operands = parse(invocation.argv[1:], single_dash_words=True).operands
-    for words in (("secrets", "disable"), ("auth", "disable")):
+    for words in _STORES:
         if operands[:2] == words:
             for name in operands[2:]:  # all that is below it
                 yield Destruction("vault_disable", f"secret={name}", Badness.SEVERE)
-    for words in (("kv", "delete"), ("kv", "destroy"), ("kv", "metadata", "delete"), ("delete",)):
+    for words in _SECRETS:
         if operands[: len(words)] == words:
             for name in operands[len(words) :]:
                 bad = Badness.SEVERE if is_production(name) else Badness.PLAIN

@@ -6,7 +6,7 @@ from haltline.detectors.destructive_repeat import DestructiveRepeat
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import Watched, at, call, delete, event, findings, fires_at
+from tests.builders import Watched, at, bash, call, delete, event, findings, fires_at
 
 DETECTOR = DestructiveRepeat()
 SUSPECTED, DETECTED = ("loop_suspected", "low"), ("loop_detected", "critical")
@@ -165,3 +165,45 @@ def test_only_so_many_targets_are_remembered() -> None:
     for second in range(1000):
         watched(delete(second, f"asset_id=a{second}"))
     assert len(watched.state.attempts) == 128
+
+
+def sql(second: float, statement: str) -> ActionEvent:
+    return event(second, "execute_sql", args={"query": statement}, output_head="DELETE 1")
+
+
+@pytest.mark.parametrize(
+    ("events", "codes"),
+    [
+        pytest.param([sql(s, f"DELETE FROM t WHERE id = {s}") for s in range(4)], [], id="other rows each time"),
+        pytest.param(
+            [sql(s, "DELETE FROM t WHERE id = 7") for s in range(3)],
+            ["loop_suspected", "loop_detected"],
+            id="the same rows",
+        ),
+        pytest.param([sql(s, "DELETE FROM t") for s in range(3)], ["loop_suspected", "loop_detected"], id="all rows"),
+        pytest.param(
+            [bash(s, c) for s, c in enumerate(["docker rm -f db", "docker run -d --name db postgres"] * 4)],
+            [],
+            id="a container that the session makes anew each time",
+        ),
+        pytest.param(
+            [bash(s, "docker rm -f db") for s in range(3)],
+            ["loop_suspected", "loop_detected"],
+            id="a container that it does not",
+        ),
+        pytest.param(
+            [bash(s, c) for s, c in enumerate(["git commit --amend", "git push --force origin feature/x"] * 4)],
+            [],
+            id="a branch that it has overwritten before",
+        ),
+    ],
+)
+def test_what_counts_as_the_same_thing(events: list[ActionEvent], codes: list[str]) -> None:
+    assert [code for _, code, _ in fires_at(DestructiveRepeat(), events)] == codes
+
+
+def test_rows_that_were_refused_do_not_count() -> None:
+    refused = [
+        call(s, "execute_sql", args={"query": "DELETE FROM t WHERE id = 7"}, outcome=Outcome.REFUSED) for s in range(4)
+    ]
+    assert fires_at(DestructiveRepeat(), refused) == []

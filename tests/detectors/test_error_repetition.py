@@ -363,3 +363,12 @@ def test_a_test_that_fails_alike_after_each_edit_counts_over_many_actions() -> N
     fires = [(second, severity) for second, _, severity in fires_at(DETECTOR, events)]
     assert [severity for _, severity in fires][-1] == "critical"
     assert fires[0] == (24, "medium")
+
+
+def test_fewer_failing_tests_are_progress_though_only_the_output_tells() -> None:
+    def runs(first: int, step: int) -> list[ActionEvent]:
+        outputs = [f"{first - step * n} failed, 3 passed in 0.1s" for n in range(10)]
+        return [bash(s, "pytest -q", "rc=1: 1 failed", output_head=output) for s, output in enumerate(outputs)]
+
+    assert fires_at(DETECTOR, [bash(n, "pytest -q", f"{20 - n} failed") for n in range(10)]) == []
+    assert fires_at(DETECTOR, runs(20, 0)) != []
