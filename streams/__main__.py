@@ -1,21 +1,28 @@
 """The entry point of the command line: `haltline`, and `python -m haltline.streams`."""
 
 import sys
+from importlib import import_module
 
 PROCESSOR = frozenset(
     {"aiokafka", "arro3", "cramjam", "deltalake", "faust", "prometheus_client", "rich", "typer", "uvloop", "yaml"}
 )
 """What only the extra `processor` installs; an agent installs haltline without it."""
 
+BESIDE_AGENTS = {
+    "hook": "haltline.streams.cli.hook",
+    "watch": "haltline.streams.cli.watch",
+    "mcp-proxy": "haltline.streams.cli.mcp_proxy",
+}
+"""Commands that need the base installation only, and the modules whose `main` they are."""
+
 
 def main() -> None:
     """Runs a command and ends the process with its exit code."""
-    if sys.argv[1:2] == [
-        "hook"
-    ]:  # starts with every call of a tool, in an agent's own installation: nothing else is loaded
-        from haltline.streams.cli import hook  # noqa: PLC0415
-
-        sys.exit(hook.main(sys.argv[2:]))
+    # What runs beside an agent, in the agent's own installation. `hook` starts with every call of a tool: nothing else
+    # is loaded.
+    if sys.argv[1:2] and sys.argv[1] in BESIDE_AGENTS:
+        command = import_module(BESIDE_AGENTS[sys.argv[1]])
+        sys.exit(command.main(sys.argv[2:]))
     try:
         from haltline.streams.cli.app import app  # noqa: PLC0415  # a bare install must get this far
 

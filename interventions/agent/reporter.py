@@ -4,6 +4,7 @@ import itertools
 import logging
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any, Final
 
 from haltline.interventions.agent.link import Link
@@ -13,6 +14,8 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 
 log: Final = logging.getLogger("haltline.agent")
+
+_MAX_CHILDREN = 10_000
 
 
 class Reporter:
@@ -59,6 +62,7 @@ class Reporter:
         call_id: str | None = None,
         action: str = "",
         detail: str = "",
+        children: Sequence[str] = (),
     ) -> None:
         """Says how far the guard is with a decision. Raises nothing: a decision holds also when that cannot be said."""
         try:
@@ -71,6 +75,7 @@ class Reporter:
                 call_id=call_id,
                 action=action[:512],
                 detail=detail[:2000],
+                children=list(children[:_MAX_CHILDREN]),
                 **self._who,
             )
             published = self._link.publish(self._topics.feedback, feedback.to_json())

@@ -102,10 +102,10 @@ class Desk:
         action.__exit__(None if failure is None else type(failure), failure, None)
         return True
 
-    def abandon(self) -> int:
-        """What came of the calls that are open will not be told. Returns how many they are."""
+    def abandon(self, *, but: str | None = None) -> int:
+        """What came of the calls that are open, except one, will not be told. Returns how many they are."""
         with self._lock:
-            left = list(self._open)
+            left = [call_id for call_id in self._open if call_id != but]
         for call_id in left:
             self.complete(call_id, error=NotTold("what came of it was not told"))
         return len(left)

@@ -1,0 +1,127 @@
+"""What the lines of agents that print JSON say: calls, their results, and what the model used.
+
+Read are Claude Code (`--output-format stream-json`), Codex (`codex exec --json`), and lines of the plain form
+
+    {"type": "tool_call", "id": "1", "name": "bash", "args": {"command": "ls"}}
+    {"type": "tool_result", "id": "1", "output": "a.txt"}        or "error": "no such file"
+
+Everything else is passed over.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from haltline.interventions.agent.integrations.claude_code.messages import (
+    ToolResult,
+    ToolUse,
+    Turns,
+    subagent_of,
+    tools_of,
+    usage_of,
+)
+from haltline.schemas.events import Usage
+
+_CALLS = frozenset({"tool_call", "tool_use"})
+_CODEX_TOOLS = {
+    "command_execution": "shell",
+    "file_change": "apply_patch",
+    "mcp_tool_call": "",
+    "web_search": "web_search",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The model has had its turn."""
+
+    usage: Usage
+
+
+Said: TypeAlias = ToolUse | ToolResult | Turn
+
+
+class Lines:
+    """Reads the lines of one agent in order; gives with each what it says, and whose it is (None: the main agent's)."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str | None, Turns] = {}
+        self._cost_usd = 0.0
+
+    def read(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Said]]:
+        """What a line says; nothing, when its form is not known."""
+        kind = line.get("type")
+        if kind in {"assistant", "user"}:
+            whose = subagent_of(line)
+            usage = self._turns.setdefault(whose, Turns()).add(line)
+            if usage is not None:
+                yield whose, Turn(usage)
+            for tool in tools_of(line):
+                yield whose, tool
+        elif kind == "result":
+            yield from self._result(line)
+        elif kind in {"item.started", "item.completed"}:
+            yield from ((None, said) for said in _codex(kind, line.get("item")))
+        elif kind == "turn.completed":
+            used = line.get("usage")
+            usage = _codex_usage(used) if isinstance(used, dict) else None
+            if usage is not None:
+                yield None, Turn(usage)
+        elif kind in _CALLS or kind == "tool_result":
+            yield from ((None, said) for said in _plain(line))
+
+    def _result(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Turn]]:
+        """Claude Code's last line: the sum of costs so far."""
+        for whose, turns in self._turns.items():
+            usage = turns.rest()
+            if usage is not None:
+                yield whose, Turn(usage)
+        cost = line.get("total_cost_usd")
+        if isinstance(cost, int | float) and cost > self._cost_usd:
+            yield None, Turn(Usage(cost_usd=min(cost - self._cost_usd, 1e15)))
+            self._cost_usd = cost
+
+
+def _plain(line: Mapping[str, Any]) -> Iterator[Said]:
+    call_id = _first(line, "id", "call_id", "tool_call_id", "tool_use_id")
+    if not isinstance(call_id, str) or not call_id:
+        return
+    if line.get("type") == "tool_result":
+        error = line.get("error")
+        failed = bool(error) or line.get("is_error") is True
+        yield ToolResult(call_id, error if error else _first(line, "output", "content", "result"), failed)
+    else:
+        args = _first(line, "args", "arguments", "input")
+        name = _first(line, "name", "tool")
+        yield ToolUse(call_id, str(name or "unknown"), args if isinstance(args, dict) else {})
+
+
+def _first(line: Mapping[str, Any], *names: str) -> Any:
+    return next((line[name] for name in names if line.get(name) is not None), None)
+
+
+def _codex(kind: str, item: object) -> Iterator[Said]:
+    if not isinstance(item, dict) or item.get("type") not in _CODEX_TOOLS or not isinstance(item.get("id"), str):
+        return
+    if kind == "item.started":
+        name = _CODEX_TOOLS[item["type"]] or str(item.get("tool") or "unknown")
+        args = {n: item[n] for n in ("command", "changes", "arguments", "query", "server") if n in item}
+        yield ToolUse(item["id"], name, args)
+    else:
+        failed = item.get("status") in {"failed", "declined"} or item.get("exit_code") not in {None, 0}
+        yield ToolResult(item["id"], _first(item, "aggregated_output", "result", "error") or "", failed)
+
+
+def _codex_usage(used: Mapping[str, Any]) -> Usage | None:
+    """As OpenAI counts: what came from the cache is part of the input."""
+    cached = used.get("cached_input_tokens")
+    whole = used.get("input_tokens")
+    if type(cached) is not int or type(whole) is not int:
+        return usage_of({"input_tokens": whole, "output_tokens": used.get("output_tokens")})
+    return usage_of(
+        {
+            "input_tokens": max(whole - cached, 0),
+            "output_tokens": used.get("output_tokens"),
+            "cache_read_input_tokens": cached,
+        }
+    )

@@ -1,0 +1,110 @@
+"""A process and all that it started: who lives, and how all of it is ended.
+
+On Linux this process adopts whatever its descendants leave behind (`PR_SET_CHILD_SUBREAPER`), so that a daemon of a
+grandchild stays in the tree too. Elsewhere such a daemon is found only while its parents live.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+_PR_SET_CHILD_SUBREAPER = 36
+_POLL_S = 0.02
+KILL_WITHIN_S: Final = 10.0
+"""After SIGKILL: a process that still lives then hangs in the kernel."""
+
+
+def adopt_orphans() -> bool:
+    """From now on orphans below this process become its children. False: this system cannot do that."""
+    if not sys.platform.startswith("linux"):
+        return False
+    done = ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    return bool(done == 0)
+
+
+def living_below(root: int) -> list[int]:
+    """Ids of the processes below one, without those that have ended and only wait for their parent to hear of it."""
+    below: dict[int, list[int]] = {}
+    living: set[int] = set()
+    for pid, parent, state in _processes():
+        below.setdefault(parent, []).append(pid)
+        if state not in "ZX":
+            living.add(pid)
+    found, left = [], [root]
+    while left:
+        children = below.get(left.pop(), [])
+        left += children
+        found += [pid for pid in children if pid in living]
+    return sorted(found)
+
+
+def end_tree(root: int, grace_s: float, *, spared: frozenset[int] = frozenset()) -> list[int]:
+    """Ends what lives below `root`: SIGTERM, and SIGKILL for what lives after `grace_s`. Returns who still lives."""
+    _signal(living := _below(root, spared), signal.SIGTERM)
+    until = time.monotonic() + grace_s
+    while living and time.monotonic() < until:
+        time.sleep(_POLL_S)
+        _reap()
+        living = _below(root, spared)
+    until = time.monotonic() + KILL_WITHIN_S
+    while living and time.monotonic() < until:
+        _signal(living, signal.SIGSTOP)  # what is stopped starts nothing anew while the others are ended
+        _signal(living, signal.SIGKILL)
+        time.sleep(_POLL_S)
+        _reap()
+        living = _below(root, spared)
+    return living
+
+
+def _below(root: int, spared: frozenset[int]) -> list[int]:
+    return [pid for pid in living_below(root) if pid not in spared]
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _reap() -> None:
+    """Takes note of adopted processes that have ended; our own child's end is its Popen's to hear."""
+    for pid in _zombies_of(os.getpid()):
+        if pid not in _waited:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+_waited: set[int] = set()
+
+
+def waited_for(pid: int) -> None:
+    """Somebody else hears of the end of this child."""
+    _waited.add(pid)
+
+
+def _zombies_of(parent_id: int) -> list[int]:
+    return [pid for pid, parent, state in _processes() if parent == parent_id and state == "Z"]
+
+
+def _processes() -> list[tuple[int, int, str]]:
+    """Id, parent's id and state of every process."""
+    if not Path("/proc/self/stat").exists():
+        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
+        rows = (line.split(None, 2) for line in listed.stdout.splitlines())
+        return [(int(pid), int(parent), state[:1]) for pid, parent, state in rows]
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                stat = Path("/proc", name, "stat").read_text(encoding="ascii", errors="replace")
+            except OSError:  # ended meanwhile
+                continue
+            state, parent = stat[stat.rindex(")") + 2 :].split()[:2]  # the name before may hold anything
+            found.append((int(name), int(parent), state))
+    return found

@@ -1,0 +1,162 @@
+"""An agent that runs as a child: its lines are told to haltline, and a kill ends it and all that it started.
+
+What a line tells of is done already, or is being done: nothing can be refused any more. So a decision that
+would refuse a call (PAUSE or above) can only be obeyed by ending the agent.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse
+from haltline.interventions.agent.integrations.desk import Desk
+from haltline.interventions.agent.integrations.lines import Lines, Said, Turn
+from haltline.interventions.agent.integrations.process_tree import adopt_orphans, end_tree, living_below, waited_for
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.control import Stage
+from haltline.schemas.events import Effect
+
+PROCESS: Final = "agent_process"
+"""The action that the process itself is: while it runs, a kill is not acknowledged as stopped."""
+_POLL_S = 0.05
+_MAX_LINE_BYTES = 16 * 1024 * 1024
+_DRAIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How it ended."""
+
+    code: int | None
+    """The child's own exit code, negative for a signal; None: it was never started."""
+    refused: Refused | None = None
+    """Why it was stopped."""
+    living: tuple[int, ...] = ()
+    """What lives of the tree nevertheless."""
+
+
+class WatchedGuard(Guard):
+    """A guard that can tell which sessions were stopped with its own."""
+
+    def tell_children(self, children: Sequence[str]) -> None:
+        """These were stopped with it. Does nothing unless the session was killed."""
+        killed = self._enforcer.killed
+        if killed is not None and children:
+            self._reporter.acknowledge(Stage.CHILDREN, killed.decision_id, killed.decided_at_ms, children=children)
+
+
+class Watch:
+    """One run of one agent. `run` once."""
+
+    def __init__(self, settings: GuardSettings, *, grace_s: float = 5.0, out: BinaryIO | None = None) -> None:
+        self._guard = WatchedGuard(settings)
+        self._desks: dict[str | None, Desk] = {None: Desk(self._guard)}
+        self._grace_s = grace_s
+        self._out = out or sys.stdout.buffer
+        self._lines = Lines()
+        self._refused: Refused | None = None
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ends the agent: this process was asked to end."""
+        self._stop.set()
+
+    def run(self, command: Sequence[str]) -> Ended:
+        """Runs the command to its end, or ends it. Raises OSError when it cannot be started."""
+        adopt_orphans()
+        before = frozenset(living_below(os.getpid()))
+        try:
+            with self._guard:
+                return self._run(command, before)
+        finally:
+            for desk in self._desks.values():
+                desk.close()
+
+    def _run(self, command: Sequence[str], before: frozenset[int]) -> Ended:
+        root = self._desks[None]
+        answer = root.propose(PROCESS, PROCESS, {"argv": list(command)}, effect=Effect.EXEC)
+        if answer.refused is not None:
+            return Ended(None, answer.refused)
+        try:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+        except OSError as error:
+            root.complete(PROCESS, error=error)
+            raise
+        waited_for(process.pid)
+        reader = threading.Thread(target=self._read, args=(process.stdout,), name="haltline-watch", daemon=True)
+        reader.start()
+        while process.poll() is None and not self._stop.wait(_POLL_S):
+            if self._why() is not None:
+                break
+        why, ended = self._why(), process.poll() is not None
+        living = [] if ended and why is None else end_tree(os.getpid(), self._grace_s, spared=before)
+        code = process.wait(_DRAIN_S) if not living else process.poll()
+        reader.join(_DRAIN_S if ended or not living else 0)
+        if not living:
+            children = [name for name in map(self._end, list(self._desks)) if name is not None]
+            self._guard.tell_children(children)
+            root.complete(PROCESS, {"exit_code": code}, error=None if code == 0 else f"exit code {code}")
+        return Ended(code, self._why(), tuple(living))
+
+    def _why(self) -> Refused | None:
+        """Why the agent must not go on, if so."""
+        if self._guard.killed:
+            try:
+                self._guard.check()
+            except Refused as refused:
+                return refused
+        return self._refused
+
+    def _end(self, whose: str | None) -> str | None:
+        desk = self._desks[whose]
+        if whose is None:
+            desk.abandon(but=PROCESS)
+            return None
+        desk.close()
+        return desk.guard.session_id
+
+    def _read(self, lines: BinaryIO) -> None:
+        while line := lines.readline(_MAX_LINE_BYTES):
+            with contextlib.suppress(OSError, ValueError):  # nobody reads ours any more; the agent is still watched
+                self._out.write(line)
+                self._out.flush()
+            with contextlib.suppress(orjson.JSONDecodeError):
+                said = orjson.loads(line)
+                if isinstance(said, dict):
+                    for whose, one in self._lines.read(said):
+                        self._heed(self._desk(whose), one)
+
+    def _heed(self, desk: Desk, said: Said) -> None:
+        if isinstance(said, ToolUse):
+            answer = desk.propose(said.call_id, said.name, said.args)
+            if answer.refused is not None and self._refused is None:
+                self._refused = answer.refused
+        elif isinstance(said, ToolResult):
+            desk.complete(said.call_id, said.content, error=_text(said.content) if said.is_error else None)
+        elif isinstance(said, Turn):
+            desk.guard.model_turn(usage=said.usage)
+
+    def _desk(self, whose: str | None) -> Desk:
+        if whose not in self._desks:
+            own = self._guard.settings
+            below = own.changed(
+                session_id=f"{own.session_id}/{whose}"[:256],
+                parent_session_id=own.session_id,
+                root_session_id=own.root_session_id or own.parent_session_id or own.session_id,
+                ancestors=(*own.ancestors, *filter(None, (own.parent_session_id,))),
+            )
+            self._desks[whose] = Desk(Guard(below))
+        return self._desks[whose]
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else orjson.dumps(content, default=str).decode()

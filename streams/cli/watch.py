@@ -1,0 +1,71 @@
+"""`haltline watch`: an agent as a child. Needs nothing of the processor: it is installed beside the agent."""
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+import uuid
+
+from haltline.interventions.agent.integrations.watching import Watch
+from haltline.interventions.agent.settings import GuardSettings
+
+STOPPED = 90
+NOT_STOPPED = 91
+_EXIT_CODES = (
+    "Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped, none of it "
+    "lives; 91: it was to be stopped, and something of it lives still; 2: the command or its configuration is wrong."
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command with what follows `watch`. Returns the exit code."""
+    options, command = _parsed(arguments)
+    try:
+        settings = GuardSettings.from_env(
+            **{name: value for name, value in vars(options).items() if value is not None and name != "grace"}
+        )
+        watch = Watch(settings, grace_s=options.grace)
+    except (ValueError, OSError) as error:
+        return _say(str(error), 2)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: watch.stop())
+    _say(f"session {settings.session_id}", 0)
+    try:
+        ended = watch.run(command)
+    except OSError as error:
+        return _say(f"{shlex.join(command)}: {error}", 2)
+    if ended.living:
+        _say(f"{ended.refused or 'asked to end'}\nhaltline: watch: still alive: {list(ended.living)}", 0)
+        return NOT_STOPPED
+    if ended.refused is not None:
+        return _say(f"{ended.refused}\nhaltline: watch: the agent and all that it started has ended", STOPPED)
+    code = ended.code or 0
+    return code if code >= 0 else 128 - code
+
+
+def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="haltline watch",
+        usage="haltline watch [options] -- COMMAND...",
+        description="Run an agent that prints JSON lines (claude --output-format stream-json, codex exec --json), tell "
+        "haltline what it does, and end it and all that it started when it is killed. Its output goes through.",
+        epilog=f"{_EXIT_CODES} Example: haltline watch --bootstrap kafka-1:9092 -- "
+        "claude -p 'tidy up' --output-format stream-json --verbose",
+    )
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
+    parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
+    parser.add_argument("--agent-id", metavar="NAME", help="or HALTLINE_AGENT_ID")
+    default = os.environ.get("HALTLINE_SESSION_ID") or uuid.uuid4().hex
+    parser.add_argument("--session", dest="session_id", metavar="ID", default=default, help="left out: a new one")
+    parser.add_argument("--grace", type=float, default=5.0, metavar="S", help="from SIGTERM to SIGKILL (%(default)s)")
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
+    if not command:
+        parser.error("wanted a command after --, came none")
+    return options, command
+
+
+def _say(text: str, code: int) -> int:
+    print(f"haltline: watch: {text}", file=sys.stderr, flush=True)
+    return code

@@ -1,0 +1,176 @@
+"""The official SDK's client on one side of the proxy, and its server on the other."""
+
+import asyncio
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from mcp import ClientSession, StdioServerParameters, stdio_client
+
+from haltline.interventions.agent.integrations.mcp_proxy import Proxy, effect_of
+from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.streams.broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn
+from tests.waiting import wait_until
+
+SERVER = Path(__file__).with_name("mcp_server.py")
+
+
+def through_the_proxy(
+    bootstrap: str, reached: Path, talk: Callable[[ClientSession], Awaitable[Any]], **environment: str
+) -> Any:
+    """What a client says to the server through `haltline mcp-proxy`."""
+    arguments = ["-m", "haltline.streams", "mcp-proxy", "--bootstrap", bootstrap, "--session", "s1", "--name", "files"]
+    parameters = StdioServerParameters(
+        command=sys.executable,
+        args=[*arguments, "--", sys.executable, str(SERVER), str(reached)],
+        env={**os.environ, "HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20", **environment},
+    )
+
+    async def connect() -> Any:
+        async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            return await talk(session)
+
+    return asyncio.run(connect())
+
+
+def say(event: ActionEvent) -> Decision | Level:
+    if event.action == "mcp__files__tidy":
+        return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
+    if event.args == {"path": "hint"}:
+        return decision(Level.NUDGE, event, message="Think again.")
+    if event.args == {"path": "other"}:
+        return decision(Level.NUDGE, event, arguments={"path": "allowed"})
+    return Level.ALLOW
+
+
+def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
+    embedded: EmbeddedBroker, tmp_path: Path
+) -> None:
+    reached = tmp_path / "reached"
+
+    async def talk(session: ClientSession) -> list[tuple[bool, list[str]]]:
+        tools = await session.list_tools()
+        assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "tidy"]
+        said = []
+        for name, path in (
+            ("read_file", "a"),
+            ("tidy", "/"),
+            ("fail", "b"),
+            ("read_file", "hint"),
+            ("read_file", "other"),
+        ):
+            result = await session.call_tool(name, {"path": path})
+            said.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
+        return said
+
+    with StandIn(embedded.bootstrap, say) as worker:
+        read, tidy, fail, hinted, changed = through_the_proxy(embedded.bootstrap, reached, talk)
+        assert read == (False, ["text of a"])
+        assert tidy == (True, ["destructive_volume: Not that."])
+        assert fail[0] is True
+        assert hinted == (False, ["text of hint", "haltline: Think again."])
+        assert changed[1][0] == "text of allowed"
+        assert reached.read_text().splitlines() == ["read a", "read hint", "read allowed"]
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended with the connection")
+        assert [(e.action, e.outcome) for e in worker.of(Kind.COMPLETED)] == [
+            ("mcp__files__read_file", Outcome.OK),
+            ("mcp__files__tidy", Outcome.REFUSED),
+            ("mcp__files__fail", Outcome.ERROR),
+            ("mcp__files__read_file", Outcome.OK),
+            ("mcp__files__read_file", Outcome.OK),
+        ]
+        assert {e.action: e.effect for e in worker.of(Kind.PROPOSED)} == {
+            "mcp__files__read_file": None,
+            "mcp__files__tidy": Effect.DESTRUCTIVE,
+            "mcp__files__fail": None,
+        }
+
+
+def test_with_the_broker_away_a_destructive_tool_is_refused_and_others_go_on(tmp_path: Path) -> None:
+    async def talk(session: ClientSession) -> list[bool]:
+        await session.list_tools()
+        return [bool((await session.call_tool(name, {"path": "a"})).is_error) for name in ("read_file", "tidy")]
+
+    refused = through_the_proxy(
+        "127.0.0.1:9", tmp_path / "reached", talk,
+        HALTLINE_BUDGET_S="0.05", HALTLINE_START_BUDGET_S="0.05", HALTLINE_CLOSE_BUDGET_S="0",
+    )  # fmt: skip
+    assert refused == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "annotations", "wanted"),
+    [
+        ("tidy", None, None),
+        ("tidy", "no annotations", None),
+        ("tidy", {}, None),
+        ("tidy", {"readOnlyHint": True}, None),
+        ("drop_table", {"readOnlyHint": True}, None),
+        ("tidy", {"destructiveHint": True}, Effect.DESTRUCTIVE),
+        ("get_it", {"destructiveHint": False}, Effect.WRITE),
+        ("drop_table", {"destructiveHint": False}, Effect.DESTRUCTIVE),
+        ("tidy", {"readOnlyHint": True, "destructiveHint": True}, None),
+    ],
+)
+def test_annotations_make_a_tool_worse_than_its_name_and_never_better(
+    name: str, annotations: object, wanted: Effect | None
+) -> None:
+    assert effect_of(name, annotations) is wanted
+
+
+ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.buffer.flush()"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0",  "id":1,"method":"resources/list"}',
+        b"no json at all",
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
+        b'{"method":"tools/call"}',
+        b'"text"',
+        b"7",
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_no_call_of_a_tool_goes_through_byte_for_byte(line: bytes) -> None:
+    out = io.BytesIO()
+    assert Proxy(ScriptedGuard()).run([sys.executable, "-c", ECHO], io.BytesIO(line + b"\n"), out) == 0
+    assert out.getvalue() == line + b"\n"
+
+
+def test_the_calls_of_a_batch_are_guarded_too() -> None:
+    guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
+    batch = [{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm"}}, {"id": 2, "method": "ping"}]
+    Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(orjson.dumps(batch)), out)
+    said = {line["id"]: line for line in map(orjson.loads, out.getvalue().splitlines())}
+    assert (said[1]["result"]["isError"], said[2]["method"]) == (True, "ping")
+
+
+@pytest.mark.parametrize("params", [None, [], {"name": 7, "arguments": "text"}, {}])
+def test_a_call_of_any_shape_is_asked_about(params: object) -> None:
+    guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
+    call = {"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params}
+    Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(orjson.dumps(call)), out)
+    assert orjson.loads(out.getvalue())["result"]["isError"] is True
+
+
+def test_a_server_that_does_not_start_is_told() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "haltline.streams", "mcp-proxy", "--bootstrap", "127.0.0.1:9", "--", "/no/such/server"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "/no/such/server" in done.stderr

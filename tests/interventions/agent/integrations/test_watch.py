@@ -1,0 +1,192 @@
+"""`haltline watch` as a process, with an agent that has children."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from haltline.interventions.agent.integrations.lines import Lines, Turn
+from haltline.schemas.control import Stage
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.streams.broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn, decision, standing
+from tests.waiting import wait_until
+
+Watch = Callable[..., "subprocess.Popen[str]"]
+FAMILY = ("agent", "stubborn", "daemon")
+
+
+def alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return stat[stat.rindex(")") + 2] not in "ZX"
+
+
+def family(folder: Path) -> dict[str, int]:
+    """Who of the agent's family has written its id."""
+    written = {name: (folder / name).read_text() for name in FAMILY if (folder / name).exists()}
+    return {name: int(text) for name, text in written.items() if text}
+
+
+@pytest.fixture
+def watch(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Watch]:
+    """Runs `haltline watch` with the agent; whoever is left is ended with the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(how: str, form: str = "claude", *options: str) -> "subprocess.Popen[str]":
+        agent = [sys.executable, "-m", "tests.interventions.agent.integrations.line_agent", str(tmp_path), how, form]
+        command = [sys.executable, "-m", "haltline.streams", "watch", "--bootstrap", embedded.bootstrap]
+        started.append(
+            subprocess.Popen(
+                [*command, "--session", "s1", "--grace", "0.3", *options, "--", *agent],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+    for pid in family(tmp_path).values():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("form", ["claude", "plain"])
+def test_an_agent_that_ends_by_itself_is_told_of_and_its_exit_code_is_kept(
+    embedded: EmbeddedBroker, watch: Watch, form: str
+) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        process = watch("short", form)
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 7
+        assert out.splitlines()[0] == "a line that is no JSON"
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED, "s1"), "the session has ended")
+        whose = "s1/t0" if form == "claude" else "s1"
+        wait_until(lambda: len(worker.of(Kind.COMPLETED)) == 3, "every call has ended")
+        ends = {(e.call_id, e.session_id, e.action, e.outcome) for e in worker.of(Kind.COMPLETED)}
+        assert ends == {
+            ("t0", "s1", "Bash", Outcome.OK),
+            ("t1", whose, "Read", Outcome.OK),
+            ("agent_process", "s1", "agent_process", Outcome.ERROR),
+        }
+        assert {e.parent_session_id for e in worker.of(Kind.PROPOSED, "s1/t0")} <= {"s1"}
+        turns = [e.usage for e in worker.of(Kind.MODEL_TURN, "s1")]
+        cost = Usage(cost_usd=0.25)
+        assert turns == ([Usage(input_tokens=3, output_tokens=1), cost] if form == "claude" else [cost])
+
+
+def test_a_kill_ends_the_agent_its_children_and_their_daemons_and_is_acknowledged(
+    embedded: EmbeddedBroker, watch: Watch, tmp_path: Path
+) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        process = watch("endless")
+        wait_until(lambda: len(family(tmp_path)) == len(FAMILY), "the whole family runs")
+        wait_until(lambda: worker.of(Kind.PROPOSED, "s1/t0"), "the subagent is known")
+        assert all(map(alive, family(tmp_path).values()))
+        worker.send(decision(Level.KILL))
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 90, err
+        assert "KILL: for the model" in err
+        assert not any(map(alive, family(tmp_path).values()))
+        wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged")
+        (children,) = [f.children for f in worker.feedback if f.stage is Stage.CHILDREN]
+        assert children == ["s1/t0"]
+
+
+def test_a_kill_is_not_acknowledged_as_stopped_while_the_agent_lives(embedded: EmbeddedBroker, watch: Watch) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        process = watch("endless", "claude", "--grace", "2")
+        wait_until(lambda: worker.of(Kind.PROPOSED, "s1"), "it runs")
+        worker.send(decision(Level.KILL))
+        wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "the kill has arrived")
+        (applied,) = [f for f in worker.feedback if f.stage is Stage.APPLIED and f.session_id == "s1"]
+        assert "agent_process" in applied.detail
+        process.communicate(timeout=60)
+        wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged")
+
+
+def test_an_agent_whose_session_is_killed_already_is_not_started(
+    embedded: EmbeddedBroker, watch: Watch, tmp_path: Path
+) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        worker.control(standing(scope_id="s1"))
+        process = watch("endless")
+        process.communicate(timeout=60)
+        assert (process.returncode, family(tmp_path)) == (90, {})
+
+
+def test_a_block_can_only_be_obeyed_by_ending_the_agent(embedded: EmbeddedBroker, watch: Watch) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        process = watch("endless")
+        wait_until(lambda: worker.of(Kind.PROPOSED, "s1"), "it runs")
+        worker.send(decision(Level.BLOCK))
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, "BLOCK: for the model" in err) == (90, True)
+
+
+def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, watch: Watch, tmp_path: Path) -> None:
+    process = watch("endless")
+    wait_until(lambda: len(family(tmp_path)) == len(FAMILY), "the whole family runs")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGKILL  # the agent ignores SIGTERM
+    assert not any(map(alive, family(tmp_path).values()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["watch", "--bootstrap", "x:1"], "wanted a command after --, came none"),
+        (["watch", "--bootstrap", "127.0.0.1:9", "--", "/no/such/program"], "No such file"),
+        (["watch", "--", "true"], "bootstrap: wanted Kafka's address"),
+    ],
+)
+def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -> None:
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("HALTLINE_")} | {
+        "HALTLINE_START_BUDGET_S": "0",
+        "HALTLINE_CLOSE_BUDGET_S": "0",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "haltline.streams", *arguments],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert wanted in done.stderr
+
+
+def test_the_lines_of_codex_are_read() -> None:
+    command = {
+        "id": "i1",
+        "type": "command_execution",
+        "command": "ls",
+        "aggregated_output": "",
+        "status": "in_progress",
+    }
+    lines = Lines()
+    said = [
+        one
+        for line in (
+            {"type": "thread.started", "thread_id": "x"},
+            {"type": "item.started", "item": command},
+            {"type": "item.completed", "item": command | {"aggregated_output": "no", "exit_code": 2}},
+            {"type": "item.completed", "item": {"id": "i2", "type": "agent_message", "text": "done"}},
+            {"type": "turn.completed", "usage": {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}},
+        )
+        for _, one in lines.read(line)
+    ]
+    call, result, turn = said
+    assert (call.call_id, call.name, call.args) == ("i1", "shell", {"command": "ls"})  # type: ignore[union-attr]
+    assert (result.content, result.is_error) == ("no", True)  # type: ignore[union-attr]
+    assert turn == Turn(Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4))
