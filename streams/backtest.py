@@ -71,6 +71,10 @@ class Result:
     first: FirstStop | None = None
     findings: list[FoundAt] = field(default_factory=list)
     decisions: list[DecidedAt] = field(default_factory=list)
+    cost_prevented_usd: float = 0.0
+    """What refused calls would have cost, where the policy has prices."""
+    cost_after_stop_usd: float = 0.0
+    """What the session spent after `first`, as it was recorded."""
 
     def found(self, seq: int, finding: Finding) -> None:
         """Adds a finding."""
@@ -81,6 +85,7 @@ class Result:
         if not decision.detector and decision.level is not Level.KILL:
             return
         self.decisions.append(DecidedAt(seq, decision.level.value, decision.detector, decision.reason))
+        self.cost_prevented_usd += decision.cost_prevented_usd or 0.0
         self.level = max(Level(self.level), decision.level).value
         if decision.level >= Level.PAUSE and self.first is None:
             self.first = FirstStop(seq, decision.event_id, decision.detector, decision.level.value)
@@ -118,6 +123,10 @@ def together(core: Core, sessions: Sequence[Recorded]) -> list[Result]:
                     runs[decision.session_id].decided(numbers.get(decision.session_id, 0), decision)
             if isinstance(followed, Outcome) and followed.state.standing.killed is not None:
                 killed.add(followed.state.session_id)
+    for session in sessions:
+        run = runs[session.session_id]
+        if run.first is not None:
+            run.cost_after_stop_usd = round(_spent_after(session, run.first.event_id), 6)
     return list(runs.values())
 
 
@@ -141,6 +150,17 @@ def related(sessions: Sequence[Recorded]) -> list[list[Recorded]]:
     for session in sessions:
         groups.setdefault(first_of(session.session_id), []).append(session)
     return list(groups.values())
+
+
+def _spent_after(session: Recorded, event_id: str) -> float:
+    """What was spent by events behind the one that stopped it; by none where another session's did."""
+    stopped = False
+    spent = 0.0
+    for _, event in session.events:
+        if stopped and event.usage is not None:
+            spent += event.usage.cost_usd
+        stopped = stopped or event.event_id == event_id
+    return spent
 
 
 def _numbered(session: Recorded) -> Iterator[tuple[int, int, ActionEvent]]:

@@ -1,9 +1,9 @@
 """`haltline backtest`: what a policy would have done with recorded sessions."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -12,22 +12,45 @@ from rich.progress import track
 from rich.table import Table
 
 from haltline.schemas.decisions import Level
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
 from haltline.streams.backtest import Recorded, Result, related
 from haltline.streams.backtest import together as run_together
-from haltline.streams.cli.common import AsJson, Exit, PolicyFile, console, fail, say
+from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.streams.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    ClientConfig,
+    Exit,
+    PolicyFile,
+    Prefix,
+    console,
+    fail,
+    printable,
+    say,
+)
 from haltline.streams.cli.run import read_policy
+from haltline.streams.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened
 from haltline.streams.core import Core
 from haltline.streams.plugins import installed
+from haltline.streams.policy_file import BadPolicy
 from haltline.streams.traces import UnreadableTrace, read_traces
 
-STOPPED = Level.PAUSE
+if TYPE_CHECKING:
+    from haltline.streams.whatif import Totals
+
+_STORY = 6
 
 
 def backtest(
     sources: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            help="Files of ActionEvents or of recorded traces, one JSON object a line (.jsonl or .jsonl.gz).",
+            help="Files of ActionEvents or of recorded traces, one JSON object a line (.jsonl or .jsonl.gz); kafka (a "
+            "range of the running topic); audit (the audit table; or its folder or URI).",
             metavar="SOURCE...",
         ),
     ],
@@ -36,52 +59,98 @@ def backtest(
     against: Annotated[
         Path | None, typer.Option(help="Another policy: print the sessions that fare differently.", metavar="FILE")
     ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            help="Try several values of one setting: rules.NAME.settings.X=2,3,5,8.", metavar="SETTING=VALUES"
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="With --sweep: draw the sessions stopped over the values.", metavar="FILE.svg")
+    ] = None,
     together: Annotated[
         bool,
         typer.Option("--together", help="All sessions are of one fleet: look across them, by agent and target too."),
     ] = False,
+    since: Since = "",
+    until: Until = "",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    sink: Sink = None,
     as_json: AsJson = False,
 ) -> None:
     """Run recorded sessions through the detectors and say what would have been decided.
 
-    Each session is by itself, but for those of one tree (that name a parent or a root), or with --together.
+    Each session is by itself, but for those of one tree (that name a parent or a root), or with --together. What
+    operators said of decisions (`haltline label`, `missed`) is read from kafka and audit: then precision is told.
 
-    With --json: one object a line for each session, with its findings and decisions. Sessions without times
-    get a step of 5 s for each action; their object says "clock": "steps".
+    With --json: one object a line for each session, with its findings and decisions; with --against also what the
+    other policy does, and a last line with the totals; with --sweep one object a line for each value. Sessions
+    without times get a step of 5 s for each action; their object says "clock": "steps".
 
     Example: haltline backtest --policy new.yaml --against current.yaml sessions.jsonl.gz
+
+    Example: haltline backtest audit --from -7d --sweep rules.destructive_volume.settings.max_deletes=2,3,5,8
     """
-    first, second = read_policy(policy), read_policy(against) if against is not None else None
+    from haltline.streams.whatif import parse_sweep  # noqa: PLC0415  # with every detector
+
+    if (against is not None and sweep is not None) or (plot is not None and sweep is None):
+        fail("wanted one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
     plugins = installed()
-    core = Core(first, plugins)
-    other = Core(second, plugins) if second is not None else None
-    sessions = list(_read(sources))
-    console_for_progress = Console(stderr=True)
-    results: list[Result] = []
-    others: list[Result] = []
-    groups = [sessions] if together else related(sessions)
-    for group in track(groups, "Sessions", console=console_for_progress, disable=not console_for_progress.is_terminal):
-        found = run_together(core, group)
-        results += found
-        for result in found if as_json else ():
-            typer.echo(orjson.dumps(result.to_dict()).decode())
-        if other is not None:
-            others += run_together(other, group)
-    if as_json:
+    first = read_policy(policy)
+    second = read_policy(against) if against is not None else None
+    where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
+    try:
+        values = parse_sweep(sweep) if sweep is not None else None
+        sessions = list(_read(sources, where))
+        groups = [sessions] if together else related(sessions)
+
+        def results_of(one: Policy, each: Callable[[Result], None] = lambda _: None) -> list[Result]:
+            core = Core(one, plugins)
+            shown = Console(stderr=True)
+            found: list[Result] = []
+            for group in track(groups, "Sessions", console=shown, disable=not shown.is_terminal):
+                for result in run_together(core, group):
+                    found.append(result)
+                    each(result)
+            return found
+
+        if values is not None:
+            _swept(values.place, values.run(first, results_of, plugins), plot, as_json=as_json)
+            return
+    except (BadPolicy, OSError) as error:
+        fail(error, Exit.USAGE)
+    if second is None:
+        results = results_of(first, _print if as_json else lambda _: None)
+        if not as_json:
+            console().print(_summary(results))
+            _totals(results)
         return
-    console().print(_summary(results))
-    if others:
-        _differences(results, others)
+    results = results_of(first)
+    _compared(results, results_of(second), as_json=as_json)
 
 
-def _read(sources: Sequence[Path]) -> Iterator[Recorded]:
+def _read(sources: Sequence[str], where: Where) -> Iterator[Recorded]:
+    from haltline.streams.replay.history import sessions_of  # noqa: PLC0415  # deltalake is large
+
     for source in sources:
+        if source == KAFKA or is_table(source):
+            with opened(source, where) as found:
+                yield from sessions_of(found)
+            continue
         try:
-            yield from read_traces(source)
+            yield from read_traces(Path(source))
         except OSError as error:
             fail(f"{source}: {error.strerror or error}", Exit.USAGE)
         except UnreadableTrace as error:
             fail(str(error), Exit.USAGE)
+
+
+def _print(result: Result) -> None:
+    typer.echo(orjson.dumps(result.to_dict()).decode())
 
 
 def _summary(results: Sequence[Result]) -> Table:
@@ -100,19 +169,95 @@ def _summary(results: Sequence[Result]) -> Table:
     return table
 
 
-def _differences(results: Sequence[Result], others: Sequence[Result]) -> None:
-    changed = [
-        (new, old) for new, old in zip(results, others, strict=True) if (new.level, new.first) != (old.level, old.first)
-    ]
-    say(f"{len(changed)} of {len(results)} sessions fare differently")
-    for new, old in changed:
-        say(f"  {new.session_id}: {_story(old)} -> {_story(new)}")
+def _totals(results: Sequence[Result]) -> None:
+    from haltline.streams.whatif import totals_of  # noqa: PLC0415  # with every detector
+
+    say(_told(totals_of(results)))
+
+
+def _told(totals: "Totals") -> str:
+    parts = [f"{totals.stopped} of {totals.sessions} sessions stopped, {totals.nudged} nudged"]
+    if totals.quality is not None:
+        shares = {name: getattr(totals.quality, name) for name in ("precision", "recall")}
+        parts += [f"{name} {'-' if share is None else f'{share:.0%}'}" for name, share in shares.items()]
+    if totals.cost_prevented_usd:
+        parts.append(f"{totals.cost_prevented_usd:g} USD of refused calls prevented")
+    if totals.cost_after_stop_usd:
+        parts.append(f"{totals.cost_after_stop_usd:g} USD spent after the stop")
+    return "; ".join(parts)
+
+
+def _compared(results: Sequence[Result], others: Sequence[Result], *, as_json: bool) -> None:
+    from haltline.streams.whatif import APPEARS, MOVES, SAME, VANISHES, change_of, totals_of  # noqa: PLC0415  # with every detector
+
+    pairs = [(new, old, change_of(new, old)) for new, old in zip(results, others, strict=True)]
+    counts = Counter(change for _, _, change in pairs)
+    if as_json:
+        for new, old, change in pairs:
+            said = {**new.to_dict(), "change": change, "against": {"level": old.level, "first": old.to_dict()["first"]}}
+            typer.echo(orjson.dumps(said).decode())
+        both = {"policy": totals_of(results).to_dict(), "against": totals_of(others).to_dict()}
+        typer.echo(orjson.dumps({"summary": {"changes": dict(counts), **both}}).decode())
+        return
+    console().print(_summary(results))
+    say(f"now: {_told(totals_of(results))}")
+    say(f"against: {_told(totals_of(others))}")
+    say(f"{len(pairs) - counts[SAME]} of {len(results)} sessions fare differently")
+    say(f"trips: {counts[APPEARS]} appear, {counts[VANISHES]} vanish, {counts[MOVES]} are at another place or level")
+    for new, old, change in pairs:
+        if change != SAME:
+            say(f"  {new.session_id}: {_story(old)} -> {_story(new)} ({change})")
+    for new, old, _ in pairs:
+        if new.level == Level.KILL.value != old.level:
+            say(f"would be killed: {new.session_id}" + (f" ({new.label})" if new.label else ""), style="bold")
+            for decision in new.decisions[:_STORY]:
+                say(f"  at {decision.seq}: {decision.level} by {decision.detector}: {decision.reason}")
 
 
 def _story(result: Result) -> str:
     if result.first is None:
         return result.level
     return f"{result.first.level} at {result.first.seq} by {result.first.detector}"
+
+
+def _swept(place: str, found: "Sequence[tuple[Any, Totals]]", plot: Path | None, *, as_json: bool) -> None:
+    labels = sorted({label for _, totals in found for label in totals.stopped_by_label})
+    if as_json:
+        for value, totals in found:
+            typer.echo(orjson.dumps({"setting": place, "value": value, **totals.to_dict()}).decode())
+    else:
+        by_label = [f"stopped: {label}" for label in labels] if labels != ["-"] else []
+        shown = Table(place.rpartition(".")[2], "stopped", "nudged", *by_label, "precision", "recall")
+        for value, totals in found:
+            shares = ("precision", "recall")
+            shown.add_row(
+                printable(str(value)),
+                str(totals.stopped),
+                str(totals.nudged),
+                *(str(totals.stopped_by_label.get(label, 0)) for label in labels if by_label),
+                *("-" if (s := getattr(totals.quality, name, None)) is None else f"{s:.0%}" for name in shares),
+            )
+        console().print(shown)
+    if plot is not None:
+        _draw(place, found, labels, plot)
+        if not as_json:
+            say(f"drawn: {plot}")
+
+
+def _draw(place: str, found: "Sequence[tuple[Any, Totals]]", labels: Sequence[str], plot: Path) -> None:
+    from haltline.streams.incident.picture import curves  # noqa: PLC0415  # only here
+
+    if not all(isinstance(value, int | float) for value, _ in found):
+        fail("--plot: wanted numbers as values, came text", Exit.USAGE)
+    lines = {
+        "stopped": [(float(value), float(totals.stopped)) for value, totals in found],
+        "nudged": [(float(value), float(totals.nudged)) for value, totals in found],
+    }
+    for label in labels if labels != ["-"] else ():
+        name = f"stopped: {label}"
+        lines[name] = [(float(value), float(totals.stopped_by_label.get(label, 0))) for value, totals in found]
+    sessions = found[0][1].sessions
+    plot.write_text(curves(f"{sessions} sessions", place, lines), encoding="utf-8")
 
 
 def register(app: typer.Typer) -> None:

@@ -1,0 +1,52 @@
+"""A recorded part of a log as sessions, for a backtest: what each did, and what operators said of it."""
+
+from collections.abc import Iterable
+
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.events import ActionEvent
+from haltline.streams.backtest import Recorded
+from haltline.streams.labels import CONFIRMED, FALSE_ALARM, MISSED
+from haltline.streams.replay.records import LogRecord, Source
+
+_STRENGTH = {FALSE_ALARM: 0, MISSED: 1, CONFIRMED: 2}
+
+
+def sessions_of(source: Source) -> list[Recorded]:
+    """The sessions of a source, in the order of their first events; what cannot be read is passed over.
+
+    Events are numbered from 0 in each session. Their label is what operators said last of each decision on them:
+    `confirmed` where any was right, else `missed` where a rule should have found something, else `false_alarm`.
+    """
+    events: dict[str, dict[str, ActionEvent]] = {}
+    labels: list[Command] = []
+    topics = source.topics
+    for record in source.inputs():
+        try:
+            if record.topic == topics.actions:
+                event = wire.decode_event(record.value, record.headers)
+                events.setdefault(event.session_id, {}).setdefault(event.event_id, event)
+            elif record.topic == topics.commands:
+                labels += _label(record)
+        except wire.InvalidRecord:
+            continue
+    told = labels_of(labels)
+    return [
+        Recorded(session, tuple(enumerate(found.values())), label=told.get(session))
+        for session, found in events.items()
+    ]
+
+
+def labels_of(commands: Iterable[Command]) -> dict[str, str]:
+    """By session: what was said of it."""
+    last = {(command.id, command.decision_id or command.code): command.label for command in commands}
+    found: dict[str, str] = {}
+    for (session, _), label in last.items():
+        if label in _STRENGTH and _STRENGTH[label] >= _STRENGTH.get(found.get(session, ""), -1):
+            found[session] = label
+    return found
+
+
+def _label(record: LogRecord) -> list[Command]:
+    command = wire.decode(Command, record.value)
+    return [command] if command.kind is CommandKind.LABEL else []
