@@ -1,0 +1,117 @@
+"""LangChain and LangGraph: a middleware for `create_agent`.
+
+    agent = create_agent(model, tools, middleware=[HaltlineMiddleware(guard)])
+
+Each call of a tool goes through the guard. A refused one is answered with an error message that the model reads; when
+the session was stopped, the exception goes on and ends the run. Hints are added to the result of the call that they
+came with. Needs langchain (`pip install 'haltline[langchain]'`).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware.types import ToolCallRequest
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.types import Command
+
+from haltline.interventions.agent.action import Action
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.refused import Refused
+from haltline.schemas.events import Effect, Usage
+
+Result = ToolMessage | Command[Any]
+
+
+class ToolError(Exception):
+    """A tool's exception of which LangGraph has made a message already; never leaves this module."""
+
+    def __init__(self, message: ToolMessage) -> None:
+        super().__init__(message.text)
+        self.message = message
+
+
+class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Puts every call of a tool, and every turn of the model, before a guard. One guard is one session."""
+
+    def __init__(self, guard: Guard, *, effects: Mapping[str, Effect | str] | None = None) -> None:
+        """`effects` says, by name, what tools do whose names do not tell."""
+        super().__init__()
+        self._guard = guard
+        self._effects = dict(effects or {})
+
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
+        """A call of a tool. Raises Refused when the session was stopped."""
+        action = self._action(request)
+        try:
+            with action:
+                return self._ended(action, handler(_changed(request, action)))
+        except Refused as refused:
+            return self._refused(request, refused)
+        except ToolError as failed:
+            return failed.message
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
+    ) -> Result:
+        """As `wrap_tool_call`, for agents that run on an event loop."""
+        action = self._action(request)
+        try:
+            async with action:
+                return self._ended(action, await handler(_changed(request, action)))
+        except Refused as refused:
+            return self._refused(request, refused)
+        except ToolError as failed:
+            return failed.message
+
+    def before_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the arguments of a middleware
+        """Raises Refused when the session was stopped: no more tokens are spent."""
+        self._guard.check()
+
+    def after_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - as above
+        """Tells of the model's turn."""
+        said = state["messages"][-1] if state.get("messages") else None
+        if isinstance(said, AIMessage):
+            self._guard.model_turn(usage=usage_of(said), output=said.text or None)
+
+    def _action(self, request: ToolCallRequest) -> Action:
+        call = request.tool_call
+        action = self._guard.action(call["name"], args=call["args"], effect=self._effects.get(call["name"]))
+        if call.get("id"):
+            action.call.call_id = str(call["id"])[:256]
+        return action
+
+    def _ended(self, action: Action, result: Result) -> Result:
+        if not isinstance(result, ToolMessage):
+            return result
+        action.result(result.text)
+        hints = "\n".join(dict.fromkeys(one.message for one in action.advice if one.message))
+        told = result.model_copy(update={"content": f"{result.text}\n\n{hints}"}) if hints else result
+        if result.status == "error":
+            raise ToolError(told)
+        return told
+
+    def _refused(self, request: ToolCallRequest, refused: Refused) -> ToolMessage:
+        if self._guard.killed:
+            raise refused
+        call = request.tool_call
+        return ToolMessage(str(refused), tool_call_id=str(call["id"]), name=call["name"], status="error")
+
+
+def usage_of(message: AIMessage) -> Usage | None:
+    """The tokens of a turn, as far as its model tells."""
+    used = message.usage_metadata
+    if not used:
+        return None
+    cached = used.get("input_token_details", {}).get("cache_read", 0)
+    return Usage(
+        input_tokens=max(used["input_tokens"] - cached, 0),
+        output_tokens=used["output_tokens"],
+        cache_read_tokens=cached,
+    )
+
+
+def _changed(request: ToolCallRequest, action: Action) -> ToolCallRequest:
+    if not action.changes:
+        return request
+    return request.override(tool_call={**request.tool_call, "args": action.changes.of(request.tool_call["args"])})
