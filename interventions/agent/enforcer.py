@@ -95,6 +95,7 @@ class Enforcer:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._silent = False
         self._pending = Pending()
+        self._behind_until_s = 0.0
 
     # What arrives, from the link's thread.
 
@@ -144,6 +145,8 @@ class Enforcer:
                     _resolve(asked.verdict, None)
                 return
             stale = self._is_stale(decision)
+            # One that comes too late says that the workers are behind; who waits for no verdict learns it only so.
+            self._behind_until_s = time.monotonic() + self._max_age_ms / 1000 if stale else 0.0
             asked_before = self._pending.heard(decision)
             if is_answer(decision):
                 if decision.level is not Level.ALLOW and new:
@@ -185,6 +188,18 @@ class Enforcer:
     def is_silent(self) -> bool:
         """The last verdict that was waited for did not come in time."""
         return self._silent
+
+    def degraded(self, *, link_up: bool) -> str | None:
+        """Why decisions cannot be relied on now, in words."""
+        if not self._loaded:
+            return "it is not known what stands"
+        if not link_up:
+            return "the broker is away"
+        if self._silent:
+            return "the last verdict that was waited for did not come in time"
+        if time.monotonic() < self._behind_until_s:
+            return "decisions come too late: the workers are behind"
+        return None
 
     @property
     def killed(self) -> Cause | None:

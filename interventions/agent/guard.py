@@ -39,8 +39,6 @@ log: Final = logging.getLogger("haltline.agent")
 _NOBODY: Final = Cause(
     "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
 )
-_REFUSALS_PER_S = 10
-_REFUSALS_AT_ONCE = 20
 
 _PARENTS_LINKS: list[Link] = []
 
@@ -48,11 +46,13 @@ _PARENTS_LINKS: list[Link] = []
 class Guard:
     """Watches one session of one agent: publishes what it does, and refuses what must not be done.
 
-    Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords
-    then change. `on_advice` is called, in the thread of the call, with each Advice before a call goes
-    on. `policy` is what mode `local` decides by. Raises ValueError for settings that cannot work;
-    after that nothing reaches the agent's code but Refused.
+    Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
+    `on_advice` is called, in the thread of the call, with each Advice before a call goes on. `policy` is what mode
+    `local` decides by. Raises ValueError for settings that cannot work; after that nothing raises but Refused.
     """
+
+    _started_s: float | None
+    _closed: bool
 
     def __init__(
         self,
@@ -69,8 +69,6 @@ class Guard:
         self._decider = decider_of(self.settings, policy)
         self._given_link = link
         self._is_fork = False
-        self._started_s: float | None = None
-        self._closed = False
         self._open()
 
     @property
@@ -87,6 +85,11 @@ class Guard:
     def ready(self) -> bool:
         """Whether it is known what stands: the control topic has been read."""
         return self._enforcer.is_loaded
+
+    @property
+    def degraded(self) -> str | None:
+        """Why decisions cannot be relied on now; None when they can. What would do harm is refused meanwhile."""
+        return self._enforcer.degraded(link_up=self._link.up)
 
     @property
     def dropped(self) -> int:
@@ -256,7 +259,7 @@ class Guard:
         verdict: Decision | None = None
         known = enforcer.is_loaded
         if answer is None:
-            known = known and self._link.up
+            known = self.degraded is None
         elif call.mode == "local":
             verdict = enforcer.taken(proposal.event_id, answer)
         else:
@@ -274,8 +277,7 @@ class Guard:
         # 4. Obey.
         if closed and not known:
             raise self._refuse(call, enforcer.against(call.action, call.match_targets, call.effect) or _NOBODY)
-        bound = parameters(proposal)
-        cause, advice = enforcer.admit(call, verdict, bound)
+        cause, advice = enforcer.admit(call, verdict, parameters(proposal))
         action.advice = tuple(advice)
         for one in advice:
             self._advise(one)
@@ -298,8 +300,7 @@ class Guard:
         said = self._enforcer.taken(proposal.event_id, answer)
         if said is not None:
             return said
-        code = APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING
-        return paused.model_copy(update={"code": code})
+        return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
 
     def end(self, action: Action, error: BaseException | None) -> None:
         """Tell what came of an admitted call. Raises nothing."""
@@ -324,7 +325,7 @@ class Guard:
         self._link = self._given_link or link_of(self.settings)
         self._reporter = Reporter(self.settings, self._link)
         self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
-        self._refusals = Allowance(per_s=_REFUSALS_PER_S, burst=_REFUSALS_AT_ONCE)
+        self._refusals = Allowance(per_s=10, burst=20)
         self._start_lock = threading.Lock()
         self._started_s, self._closed = None, False
 

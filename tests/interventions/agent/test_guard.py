@@ -456,3 +456,19 @@ def test_a_session_that_was_released_from_its_agents_kill_goes_on(state: Control
     assert executed == ["delete a"]
     with pytest.raises(Refused):
         tools(other)[0]("a")
+
+
+def test_when_decisions_come_too_late_the_guard_says_so_and_refuses_what_destroys() -> None:
+    guard = ScriptedGuard(*[None] * 8, session_id="s1", mode="async", max_decision_age_s=1.0)
+    delete_asset, get_asset, executed = tools(guard)
+    delete_asset("a")
+    assert guard.degraded is None
+    late = decision(Level.NUDGE, guard.events[1]).model_copy(update={"time": guard.events[1].time - 60_000})
+    guard.send(late)
+    assert guard.degraded == "decisions come too late: the workers are behind"
+    with pytest.raises(Refused) as refused:
+        delete_asset("a")
+    get_asset("b")
+    assert (refused.value.code, executed) == ("no_verdict", ["delete a", "get b"])
+    guard.send(decision(Level.ALLOW, guard.events[1], decision_id="fresh"))
+    assert guard.degraded is None
