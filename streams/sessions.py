@@ -2,10 +2,7 @@
 
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from operator import attrgetter
 
 from haltline.detectors.act import Calls
@@ -16,13 +13,13 @@ from haltline.schemas.control import Command, ControlRecord, Feedback, control_k
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection
-from haltline.schemas.partitioner import partition_of
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
 from haltline.streams.across import ScopeState
 from haltline.streams.core import Core, Outcome, SessionState
 from haltline.streams.due import Agenda
+from haltline.streams.living import Living, State
 from haltline.streams.pipeline import Change, Load, RawRecord
 from haltline.streams.policies import News
 from haltline.streams.ports import Meter, Sender
@@ -38,9 +35,6 @@ _MOST_DUE = 100
 
 log = logging.getLogger(__name__)
 
-SCOPE_KEY = b"\xff"
-"""What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
-
 # One record that nobody thought of must not end every session's watch, at each start anew.
 _ODD: tuple[type[Exception], ...] = (
     ArithmeticError,
@@ -54,12 +48,6 @@ _ODD: tuple[type[Exception], ...] = (
 _TIMESTAMP = attrgetter("timestamp")
 CLOCKS_DIFFER_MS = 3_600_000
 """How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
-
-
-@dataclass(slots=True)
-class _Held:
-    partition: int
-    state: SessionState | ScopeState
 
 
 class SessionPipeline:
@@ -80,11 +68,9 @@ class SessionPipeline:
     ) -> None:
         self._policies = policies
         self._topics = topics
-        self._partitions = partitions
-        self._load = load
         self._outbox = outbox
         self._metrics = metrics
-        self._max_live = max_live_sessions
+        self._states = Living(load, partitions=partitions, most=max_live_sessions)
         self._now_ms = now_ms
         self._handle = {
             topics.actions: self._event,
@@ -92,8 +78,6 @@ class SessionPipeline:
             topics.feedback: self._feedback,
             topics.signals: self._signal,
         }
-        self._live: OrderedDict[bytes, _Held] = OrderedDict()  # the longest untouched first
-        self._changed: dict[bytes, int] = {}
         self._agenda = Agenda()
         self._use(core)
         self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest event
@@ -112,7 +96,7 @@ class SessionPipeline:
 
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)
-        state = self._session(event.session_id, record)
+        state = self._states.session(event.session_id, record)
         was_killed = state.standing.killed
         try:
             outcome = self._core.on_event(state, event, record)
@@ -132,13 +116,13 @@ class SessionPipeline:
         if command.scope is not ScopeKind.SESSION:
             self._scope_command(command, record)
             return
-        state = self._session(command.id, record)
+        state = self._states.session(command.id, record)
         self._do_what_is_due(state, record.partition, self._now_ms())  # first: an approval may come too late
         self._emit(self._core.on_command(state, command, record), record)
 
     def _feedback(self, record: RawRecord) -> None:
         feedback = wire.decode(Feedback, record.value)
-        outcome = self._core.on_feedback(self._session(feedback.session_id, record), feedback, record)
+        outcome = self._core.on_feedback(self._states.session(feedback.session_id, record), feedback, record)
         killed = outcome.state.standing.killed
         if outcome.control is not None and killed is not None and feedback.decided_at is not None:
             first_ms = min(feedback.decided_at, killed.sent_ms or feedback.decided_at)
@@ -147,7 +131,7 @@ class SessionPipeline:
 
     def _signal(self, record: RawRecord) -> None:
         signal = wire.decode(Signal, record.value)
-        state = self._scope(signal.scope, signal.id, record)
+        state = self._states.scope(signal.scope, signal.id, record)
         try:
             outcome = self._core.on_signal(state, signal, record)
         except _ODD as odd:
@@ -176,16 +160,16 @@ class SessionPipeline:
         """What is due by the clock."""
         now_ms = self._now_ms()
         for key in list(self._agenda.take(now_ms)):
-            state = self._known(key)
+            state = self._states.known(key)
             if state is not None:
-                self._do_what_is_due(state, self._live[key].partition, now_ms)
+                self._do_what_is_due(state, self._states[key].partition, now_ms)
 
     def _do_what_is_due(self, state: SessionState, partition: int, now_ms: int) -> None:
         key = state.session_id.encode()
         for _ in range(_MOST_DUE):
             if not 0 < state.due_ms <= now_ms:
                 break
-            self._changed[key] = partition
+            self._states.changed[key] = partition
             self._emit(self._core.on_tick(state, now_ms), None)
         self._agenda.put(key, partition, state.due_ms)
 
@@ -196,17 +180,15 @@ class SessionPipeline:
         what has come since, and is then given out again by the next call.
         """
         self._renew()
-        self._evict()
-        changed, self._changed = self._changed, {}
-        for key, partition in changed.items():
-            yield partition, key, self._encoded(self._live[key].state)
+        for key, partition in self._states.take_changed().items():
+            yield partition, key, self._encoded(self._states[key].state)
 
     @property
     def live(self) -> int:
         """Sessions that are held as objects."""
-        return len(self._live)
+        return len(self._states)
 
-    def _encoded(self, state: SessionState | ScopeState) -> bytes:
+    def _encoded(self, state: State) -> bytes:
         """The state as it is kept; one that cannot be, or is too large, begins anew."""
         try:
             data = state_codec.encode(state)
@@ -218,7 +200,7 @@ class SessionPipeline:
         self._begin_anew(state, f"its state has {len(data)} bytes, wanted at most {MAX_STATE_BYTES}")
         return state_codec.encode(state)
 
-    def _begin_anew(self, state: SessionState | ScopeState, why: str) -> None:
+    def _begin_anew(self, state: State, why: str) -> None:
         """Forgets what was seen of a session or a scope; what stands against it, and which events it had, stays."""
         if isinstance(state, SessionState):
             log.error("session %s: begins anew: %s", state.session_id, why)
@@ -237,10 +219,9 @@ class SessionPipeline:
 
     def outlives(self, key: bytes, encoded: bytes) -> bool:
         """Whether an idle session is kept: a kill and a declared batch stay, as bytes."""
-        if key in self._changed:
+        if key in self._states.changed:
             return True  # it is written again soon
-        held = self._live.pop(key, None)
-        state = _decode(key, encoded) if held is None else held.state
+        state = self._states.let_go(key, encoded)
         if isinstance(state, ScopeState):
             return self._core.outlives(state)
         now_ms = self._now_ms()
@@ -253,8 +234,7 @@ class SessionPipeline:
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""
-        self._live = OrderedDict(item for item in self._live.items() if item[1].partition not in partitions)
-        self._changed = {key: partition for key, partition in self._changed.items() if partition not in partitions}
+        self._states.revoke(partitions)
         self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
         self._agenda.revoke(partitions)
 
@@ -273,49 +253,6 @@ class SessionPipeline:
         self._core = core
         self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
         self._metrics.policy(core.policy.name, core.policy.version)
-
-    def _session(self, session_id: str, record: RawRecord) -> SessionState:
-        """The session's state, which the record is about to change."""
-        key = session_id.encode()
-        state = self._touched(key, session_id, record)
-        if state is None:
-            data = self._load(key)
-            state = SessionState(session_id) if data is None else state_codec.decode(data)
-            self._live[key] = _Held(record.partition, state)
-        assert isinstance(state, SessionState)  # by its key
-        return state
-
-    def _scope(self, scope: str, scope_id: str, record: RawRecord) -> ScopeState:
-        """The state of an agent, target, tree, mission or the fleet, which the record is about to change."""
-        key = SCOPE_KEY + control_key(scope, scope_id).encode()
-        state = self._touched(key, scope_id, record)
-        if state is None:
-            data = self._load(key)
-            state = ScopeState(scope, scope_id) if data is None else state_codec.decode_scope(data)
-            self._live[key] = _Held(record.partition, state)
-        assert isinstance(state, ScopeState)  # by its key
-        return state
-
-    def _touched(self, key: bytes, record_key: str, record: RawRecord) -> SessionState | ScopeState | None:
-        """The object of a state, which will be written at the next checkpoint; None: there is no object yet."""
-        held = self._live.get(key)
-        wanted = held.partition if held is not None else partition_of(record_key, self._partitions)
-        if wanted != record.partition:
-            # On another partition than its commands and its control entry: a kill would not reach it.
-            detail = f"{record_key!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
-            raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
-        self._changed[key] = wanted
-        if held is None:
-            return None
-        self._live.move_to_end(key)  # touched last
-        return held.state
-
-    def _known(self, key: bytes) -> SessionState | None:
-        """A session's state without a record of it; None: it is not known here."""
-        held = self._live.get(key)
-        if held is None and (data := self._load(key)) is not None:
-            held = self._live[key] = _Held(partition_of(key.decode(), self._partitions), state_codec.decode(data))
-        return held.state if held is not None and isinstance(held.state, SessionState) else None
 
     def _follow_time(self, records: Sequence[RawRecord]) -> None:
         """The log's own time: an agent's clock may be days off. It never runs ahead of our clock."""
@@ -373,7 +310,7 @@ class SessionPipeline:
             self._outbox.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
 
     def _scope_command(self, command: Command, record: RawRecord) -> None:
-        state = self._scope(command.scope.value, command.id, record)
+        state = self._states.scope(command.scope.value, command.id, record)
         _, said = self._core.on_scope_command(state, command, record)
         if said.control is not None:
             self._stand(said.control.model_copy(update={"decided_at": self._now_ms()}))
@@ -401,14 +338,3 @@ class SessionPipeline:
         )
         self._outbox.send(self._topics.dead_letter, key=record.key, value=record.value, headers=letter.headers())
         self._metrics.dead_letter(reason)
-
-    def _evict(self) -> None:
-        """Lets the longest untouched objects go: their bytes are in the table since the last checkpoint."""
-        excess = len(self._live) - self._max_live
-        for key in list(islice(self._live, max(0, excess))):
-            if key not in self._changed:
-                del self._live[key]
-
-
-def _decode(key: bytes, encoded: bytes) -> SessionState | ScopeState:
-    return state_codec.decode_scope(encoded) if key.startswith(SCOPE_KEY) else state_codec.decode(encoded)

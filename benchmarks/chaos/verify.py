@@ -13,7 +13,7 @@ from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.wire import decode
 from haltline.streams.changelog import Slice
-from haltline.streams.sessions import SCOPE_KEY
+from haltline.streams.living import SCOPE_KEY
 
 
 @dataclass(frozen=True)

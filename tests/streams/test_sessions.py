@@ -16,8 +16,9 @@ from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.changelog import Slice
 from haltline.streams.core import Core
+from haltline.streams.living import SCOPE_KEY
 from haltline.streams.policies import News, PolicyRecord, Refusal
-from haltline.streams.sessions import SCOPE_KEY, SessionPipeline
+from haltline.streams.sessions import SessionPipeline
 
 TOPICS = Topics()
 T0_MS = 1_750_000_000_000

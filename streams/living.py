@@ -1,0 +1,123 @@
+"""The states that a worker holds as objects: by key, with what changed since the last checkpoint."""
+
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import islice
+
+from haltline.schemas import wire
+from haltline.schemas.control import control_key
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.partitioner import partition_of
+from haltline.streams import state_codec
+from haltline.streams.across import ScopeState
+from haltline.streams.core import SessionState
+from haltline.streams.pipeline import Load, RawRecord
+
+State = SessionState | ScopeState
+
+SCOPE_KEY = b"\xff"
+"""What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A state, and the partition that it is of."""
+
+    partition: int
+    state: State
+
+
+class Living:
+    """States as objects; what is not held is loaded when it is asked for."""
+
+    def __init__(self, load: Load, *, partitions: int, most: int) -> None:
+        self._load = load
+        self._partitions = partitions
+        self._most = most
+        self._held: OrderedDict[bytes, Held] = OrderedDict()  # the longest untouched first
+        self.changed: dict[bytes, int] = {}
+        """By key: the partition of a state that is to be written."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __getitem__(self, key: bytes) -> Held:
+        return self._held[key]
+
+    def session(self, session_id: str, record: RawRecord) -> SessionState:
+        """The session's state, which the record is about to change.
+
+        Raises:
+            InvalidRecord: the record is on another partition than its session.
+
+        """
+        key = session_id.encode()
+        state = self._touched(key, session_id, record)
+        if state is None:
+            data = self._load(key)
+            state = SessionState(session_id) if data is None else state_codec.decode(data)
+            self._held[key] = Held(record.partition, state)
+        assert isinstance(state, SessionState)  # by its key
+        return state
+
+    def scope(self, scope: str, scope_id: str, record: RawRecord) -> ScopeState:
+        """The state of an agent, target, tree, mission, tool or the fleet, which the record is about to change.
+
+        Raises:
+            InvalidRecord: as `session`.
+
+        """
+        key = SCOPE_KEY + control_key(scope, scope_id).encode()
+        state = self._touched(key, scope_id, record)
+        if state is None:
+            data = self._load(key)
+            state = ScopeState(scope, scope_id) if data is None else state_codec.decode_scope(data)
+            self._held[key] = Held(record.partition, state)
+        assert isinstance(state, ScopeState)  # by its key
+        return state
+
+    def known(self, key: bytes) -> SessionState | None:
+        """A session's state without a record of it; None: it is not known here."""
+        held = self._held.get(key)
+        if held is None and (data := self._load(key)) is not None:
+            held = self._held[key] = Held(partition_of(key.decode(), self._partitions), state_codec.decode(data))
+        return held.state if held is not None and isinstance(held.state, SessionState) else None
+
+    def let_go(self, key: bytes, encoded: bytes) -> State:
+        """The state of a key that is not held any more from now on, as an object."""
+        held = self._held.pop(key, None)
+        if held is not None:
+            return held.state
+        return state_codec.decode_scope(encoded) if key.startswith(SCOPE_KEY) else state_codec.decode(encoded)
+
+    def take_changed(self) -> dict[bytes, int]:
+        """What changed since the last call, by key. Of the others the longest untouched go, where there are too many.
+
+        Their bytes are in the table since the last checkpoint.
+        """
+        excess = len(self._held) - self._most
+        for key in list(islice(self._held, max(0, excess))):
+            if key not in self.changed:
+                del self._held[key]
+        changed, self.changed = self.changed, {}
+        return changed
+
+    def revoke(self, partitions: Collection[int]) -> None:
+        """Forgets the states of these partitions."""
+        self._held = OrderedDict(item for item in self._held.items() if item[1].partition not in partitions)
+        self.changed = {key: partition for key, partition in self.changed.items() if partition not in partitions}
+
+    def _touched(self, key: bytes, record_key: str, record: RawRecord) -> State | None:
+        """The object of a state, which will be written at the next checkpoint; None: there is no object yet."""
+        held = self._held.get(key)
+        wanted = held.partition if held is not None else partition_of(record_key, self._partitions)
+        if wanted != record.partition:
+            # On another partition than its commands and its control entry: a kill would not reach it.
+            detail = f"{record_key!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
+            raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
+        self.changed[key] = wanted
+        if held is None:
+            return None
+        self._held.move_to_end(key)  # touched last
+        return held.state
