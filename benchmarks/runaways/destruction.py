@@ -127,7 +127,7 @@ def loop_in_a_batch(s: Script) -> None:
 
 
 def beyond_the_batch(s: Script) -> None:
-    """A clean-up of ten assets was declared; it goes on and on."""
+    """A clean-up of ten assets was declared; it goes on and on: what is beyond counts as any other."""
     s.declare_batch("asset_id=stg_*", most=10)
     for _ in range(10):
         s.call("delete_asset", {"asset_id": f"stg_{s.name()}"}, output="deleted")
@@ -157,6 +157,6 @@ FAMILIES = (
     Family(sql_many, within=8),
     Family(catastrophe, within=1),
     Family(loop_in_a_batch, within=8),
-    Family(beyond_the_batch, within=3),
+    Family(beyond_the_batch, within=5),
     Family(beside_the_batch, within=6),
 )
