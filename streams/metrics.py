@@ -85,7 +85,7 @@ METRICS: Final = (
     ),
     _gauge("policy_version", "Version of the policy that is in force; 1 without a document.", "policy"),
     _counter("policies_refused_total", "Policy documents that could not be used; the one before stayed in force."),
-    _gauge("sessions", "Sessions whose state this process keeps."),
+    _gauge("sessions", "Sessions, and agents, targets and trees of several, whose states this process keeps."),
     _gauge("consumer_lag_records", "Records that wait to be processed.", "topic", "partition"),
     _gauge(
         "consumer_lag_seconds",
