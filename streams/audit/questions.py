@@ -1,0 +1,118 @@
+"""Ready questions to the audit table, by name. Each counts a record that was written or delivered twice once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from haltline.streams.audit.query import literal
+
+
+@dataclass(frozen=True)
+class Question:
+    """What it tells, and the SELECT over `chosen`: the rows of the audit that are asked about."""
+
+    what: str
+    sql: str
+
+
+_FIRST: Final = ", ".join(
+    f'first_value("{name}" ORDER BY timestamp_ms, "offset") AS "{name}"'
+    for name in ("session_id", "agent_id", "detector", "level", "mode", "would", "code", "timestamp")
+)
+_DECISIONS: Final = f"SELECT decision_id, {_FIRST} FROM chosen WHERE kind = 'decision' GROUP BY decision_id"
+"""Each decision as it was first said: a kill that is sent again has the same id."""
+
+_EVENTS: Final = """SELECT session_id, event_id, min(agent_id) AS agent_id,
+  max(coalesce(input_tokens, 0)) AS input_tokens, max(coalesce(output_tokens, 0)) AS output_tokens,
+  max(coalesce(cost_usd, 0)) AS cost_usd
+  FROM chosen WHERE kind LIKE 'action.%' OR kind LIKE 'session.%' OR kind = 'model.turn'
+  GROUP BY session_id, event_id"""
+
+QUESTIONS: Final[Mapping[str, Question]] = {
+    "trips": Question(
+        "which rules decided what, in how many sessions",
+        f"""SELECT detector, level, mode, would, count(*) AS decisions, count(DISTINCT session_id) AS sessions,
+  max("timestamp") AS "last" FROM ({_DECISIONS}) WHERE detector <> '' AND (level <> 'ALLOW' OR would IS NOT NULL)
+  GROUP BY detector, level, mode, would ORDER BY decisions DESC, detector, level""",
+    ),
+    "targets": Question(
+        "what findings were about, the most frequent first",
+        """SELECT target, count(*) AS findings, count(DISTINCT session_id) AS sessions,
+  count(DISTINCT detector) AS rules
+  FROM (SELECT DISTINCT unnest(targets) AS target, session_id, event_id, detector, code FROM chosen
+        WHERE kind = 'detection' AND targets IS NOT NULL)
+  GROUP BY target ORDER BY findings DESC, target""",
+    ),
+    "stops": Question(
+        "how long it took from a kill to the agent's side saying that it stopped",
+        """SELECT code, count(*) AS kills, count(ms) AS acknowledged, min(ms) AS min_ms, median(ms) AS median_ms,
+  approx_percentile_cont(ms, 0.95) AS p95_ms, max(ms) AS max_ms
+  FROM (SELECT decision_id, min(code) AS code, min(time_to_stop_ms) AS ms FROM chosen
+        WHERE kind = 'killed' AND decision_id IS NOT NULL GROUP BY decision_id)
+  GROUP BY code ORDER BY kills DESC, code""",
+    ),
+    "spend": Question(
+        "what each agent used and spent, the most expensive first",
+        f"""SELECT agent_id, count(DISTINCT session_id) AS sessions, sum(input_tokens) AS input_tokens,
+  sum(output_tokens) AS output_tokens, round(sum(cost_usd), 6) AS cost_usd
+  FROM ({_EVENTS}) GROUP BY agent_id ORDER BY cost_usd DESC, sessions DESC, agent_id""",
+    ),
+    "approvals": Question(
+        "what became of requests for approval, and who answered",
+        f"""SELECT 'request' AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
+    WHERE detector = 'approval' GROUP BY code
+  UNION ALL SELECT 'stopped' AS what, code, '' AS "by", count(*) AS "count" FROM ({_DECISIONS})
+    WHERE level = 'PAUSE' AND detector <> 'approval' GROUP BY code
+  UNION ALL SELECT 'answer' AS what, kind AS code, "by", count(DISTINCT event_id) AS "count" FROM chosen
+    WHERE kind IN ('approve', 'reject', 'ask') GROUP BY kind, "by"
+  ORDER BY what, "count" DESC, code""",
+    ),
+    "precision": Question(
+        "how often each rule was right, by what operators said last of its decisions",
+        f"""SELECT detector, sum(CASE WHEN said = 'confirmed' THEN 1 ELSE 0 END) AS confirmed,
+  sum(CASE WHEN said = 'false_alarm' THEN 1 ELSE 0 END) AS false_alarms,
+  round(avg(CASE WHEN said = 'confirmed' THEN 1.0 ELSE 0.0 END), 4) AS "precision"
+  FROM (SELECT decision_id, last_value(code ORDER BY timestamp_ms, "offset") AS said FROM chosen
+        WHERE kind = 'label' AND decision_id IS NOT NULL GROUP BY decision_id) AS labels
+  JOIN ({_DECISIONS}) AS decisions USING (decision_id)
+  WHERE said IN ('confirmed', 'false_alarm') GROUP BY detector ORDER BY "precision", detector""",
+    ),
+    "operators": Question(
+        "who asked for what",
+        """SELECT "by", kind, scope, count(DISTINCT event_id) AS commands, max("timestamp") AS "last" FROM chosen
+  WHERE kind IN ('kill', 'reset', 'contain', 'freeze', 'lift', 'approve', 'reject', 'ask', 'label', 'batch')
+  AND "by" IS NOT NULL GROUP BY "by", kind, scope ORDER BY commands DESC, "by", kind""",
+    ),
+    "unreadable": Question(
+        "what could not be used, by reason",
+        """SELECT topic, why, count(*) AS records, max("timestamp") AS "last" FROM
+  (SELECT topic, coalesce(code, decode_error) AS why, "timestamp" FROM chosen
+   WHERE kind IN ('dead_letter', 'unreadable')) GROUP BY topic, why ORDER BY records DESC, topic""",
+    ),
+}
+"""By name. A session's story is more than a SELECT: see `query.session_story`."""
+
+
+def sql_of(
+    name: str,
+    *,
+    session_id: str | None = None,
+    agent_id: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    limit: int | None = None,
+) -> str:
+    """The SQL of a question, about the rows for which all that is given holds. Raises KeyError: there is none."""
+    conditions = [
+        f'"{column}" = {literal(value)}'
+        for column, value in (("session_id", session_id), ("agent_id", agent_id))
+        if value is not None
+    ]
+    if since_ms is not None:
+        conditions.append(f'"timestamp" >= {literal(datetime.fromtimestamp(since_ms / 1000, UTC))}')
+    if until_ms is not None:
+        conditions.append(f'"timestamp" < {literal(datetime.fromtimestamp(until_ms / 1000, UTC))}')
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    cut = f" LIMIT {limit:d}" if limit is not None else ""
+    return f"WITH chosen AS (SELECT * FROM audit{where}) {QUESTIONS[name].sql}{cut}"

@@ -1,0 +1,134 @@
+"""The ready questions, on a log that a worker has written."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.schemas.control import Command, CommandKind, Feedback, Stage
+from haltline.schemas.decisions import Decision
+from haltline.streams.audit.questions import QUESTIONS
+from haltline.streams.cli.app import app
+from tests.builders import at
+from tests.streams.replay.recorded import TOPICS, a_night, deletes
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    log = a_night()
+    kill, nudge = (
+        next(d for r in log.decided() if (d := Decision.model_validate_json(r.value or b"")).level.value == level)
+        for level in ("KILL", "NUDGE")
+    )
+    stopped = Feedback(
+        feedback_id="f", decision_id=kill.decision_id, session_id=kill.session_id, stage=Stage.STOPPED, time=at(200),
+        decided_at=kill.decided_at,
+    )  # fmt: skip
+    log.now_ms = at(200)
+    for _ in range(2):  # delivered twice
+        log.send(TOPICS.feedback, key=stopped.session_id.encode(), value=stopped.to_json())
+    for number, (decision, said) in enumerate(
+        [(kill, "false_alarm"), (kill, "confirmed"), (nudge, "false_alarm"), (nudge, "false_alarm")]
+    ):
+        log.command(
+            Command(
+                command_id=f"l{number}",
+                kind=CommandKind.LABEL,
+                id=decision.session_id,
+                by="ada",
+                reason="looked at it",
+                time=at(300 + number),
+                label=said,
+                decision_id=decision.decision_id,
+            )
+        )
+    log.events(
+        one.model_validate({**one.model_dump(), "usage": {"cost_usd": 0.25, "input_tokens": 10}})
+        for one in deletes("spender", 400)
+        if one.outcome is not None
+    )
+    return log.audited(tmp_path_factory.mktemp("night") / "audit")
+
+
+def run(table: Path, *arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["audit", *arguments, "--table", str(table)], env={"COLUMNS": "250"})
+    return done.exit_code, done.output
+
+
+def ask(table: Path, *arguments: str) -> list[dict[str, Any]]:
+    code, output = run(table, "ask", *arguments, "--json")
+    assert code == 0, output
+    found: list[dict[str, Any]] = orjson.loads(output)
+    return found
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_can_be_asked_and_is_listed(table: Path, name: str) -> None:
+    code, output = run(table, "ask", name)
+    assert code == 0, output
+    assert name in run(table, "ask", "--list")[1]
+
+
+def test_trips_are_counted_by_rule_and_level(table: Path) -> None:
+    (killed,) = [
+        one for one in ask(table, "trips") if (one["detector"], one["level"]) == ("destructive_repeat", "KILL")
+    ]
+    assert (killed["decisions"], killed["sessions"]) == (2, 2)
+    assert {one["sessions"] for one in ask(table, "trips", "--session", "night-1")} == {1}
+    assert ask(table, "trips", "--to", "2025-06-15T15:06:40Z") == []
+
+
+def test_targets_are_what_findings_were_about(table: Path) -> None:
+    found = ask(table, "targets")
+    assert {one["target"] for one in found[:2]} == {"asset_id=night-1", "asset_id=night-2"}
+    assert all(one["findings"] >= 3 for one in found[:2])
+
+
+def test_the_time_to_stop_is_of_each_kill_once(table: Path) -> None:
+    (stops,) = ask(table, "stops")
+    assert (stops["kills"], stops["acknowledged"]) == (2, 1)
+    assert stops["min_ms"] == stops["median_ms"] == stops["max_ms"] > 0
+
+
+def test_spend_is_summed_by_agent(table: Path) -> None:
+    first = ask(table, "spend")[0]
+    assert (first["agent_id"], first["cost_usd"], first["input_tokens"]) == ("of spender", 0.25, 10)
+
+
+def test_precision_takes_the_last_label_of_each_decision(table: Path) -> None:
+    (rule,) = ask(table, "precision")
+    assert (rule["detector"], rule["confirmed"], rule["false_alarms"]) == ("destructive_repeat", 1, 1)
+    assert rule["precision"] == 0.5
+
+
+def test_operators_are_told_by_what_they_asked_for(table: Path) -> None:
+    assert [(one["by"], one["kind"], one["commands"]) for one in ask(table, "operators")] == [("ada", "label", 4)]
+
+
+def test_answers_are_csv_too(table: Path) -> None:
+    for question in (("ask", "trips"), ("ask", "story", "--session", "night-1"), ("story", "night-1")):
+        code, output = run(table, *question, "--csv")
+        head, *rows = csv.reader(io.StringIO(output))
+        assert code == 0
+        assert "level" in head
+        assert rows
+        assert all(len(row) == len(head) for row in rows)
+    code, output = run(table, "query", 'SELECT "key", level FROM audit WHERE level = \'KILL\' ORDER BY "key"', "--csv")
+    assert output.splitlines()[:2] == ["key,level", "night-1,KILL"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["ask", "weather"], "wanted one of trips", id="no such question"),
+        pytest.param(["ask", "story"], "wanted --session", id="whose story"),
+        pytest.param(["ask", "trips", "--from", "soon"], "wanted a time", id="no moment"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(table: Path, arguments: list[str], said: str) -> None:
+    code, output = run(table, *arguments)
+    assert (code, said in output) == (2, True), output
