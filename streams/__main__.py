@@ -12,6 +12,7 @@ BESIDE_AGENTS = {
     "hook": "haltline.streams.cli.hook",
     "watch": "haltline.streams.cli.watch",
     "mcp-proxy": "haltline.streams.cli.mcp_proxy",
+    "intake": "haltline.streams.cli.intake",
 }
 """Commands that need the base installation only, and the modules whose `main` they are."""
 

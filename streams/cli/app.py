@@ -6,6 +6,7 @@ from haltline.streams.cli import (
     approvals,
     backtest,
     batches,
+    beside,
     canary,
     command,
     demo,
@@ -52,6 +53,7 @@ _GROUPS = (
     topics,
     schemas,
     doctor,
+    beside,
 )
 for group in _GROUPS:
     group.register(app)

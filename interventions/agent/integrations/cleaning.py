@@ -1,0 +1,27 @@
+"""Events that others made, without secrets and within bounds, as the guard would have made them."""
+
+from haltline.interventions.agent.plain import plain, plain_text
+from haltline.interventions.agent.redaction import without_secrets
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.events import ActionEvent
+
+_MAX_TARGET_CHARS = 504
+_MAX_ERROR_CHARS = 2000
+
+
+def cleaned(event: ActionEvent, settings: GuardSettings) -> ActionEvent:
+    """The event as it may be published. A digest that its producer gave stays: only it has seen the whole."""
+    changes: dict[str, object] = {}
+    if event.args is not None:
+        args = plain(event.args, max_bytes=settings.max_args_bytes, key=settings.digest_key.encode())
+        changes["args"] = args.value if isinstance(args.value, dict) else None
+        changes["args_digest"] = event.args_digest or args.digest
+    if event.targets:
+        changes["targets"] = [plain_text(target, max_chars=_MAX_TARGET_CHARS) for target in event.targets]
+    if event.error is not None:
+        changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS)
+    if event.output_head is not None:
+        changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars)
+    if event.task is not None:
+        changes["task"] = without_secrets(event.task)
+    return event.model_copy(update=changes)

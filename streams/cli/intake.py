@@ -1,0 +1,66 @@
+"""`haltline intake`: HTTP for agents in other languages. Needs the extra `intake`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from haltline.interventions.agent.settings import GuardSettings
+
+_DESCRIPTION = """\
+Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
+
+  POST /v1/events    {"events": [...]}, a list, one event, JSON lines, or CloudEvents (structured, batch): checked,
+                     without secrets, confirmed by the broker; 400 says of each what is wrong, and none is accepted
+  POST /v1/verdict   {"session_id", "action", "args", ...}: waits for it; {"allowed", "call_id", "message", ...}
+  POST /v1/result    {"session_id", "call_id", "output" or "error"}: what came of a call that was allowed
+  POST /v1/traces    OTLP/HTTP with JSON: OpenTelemetry's spans of generative AI
+  GET  /healthz      200 when the broker answers
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command with what follows `intake`. Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="haltline intake",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit codes: 0 after a clean stop; 2: the configuration is wrong. "
+        "Example: haltline intake --bootstrap kafka-1:9092 --port 8765",
+    )
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
+    parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
+    parser.add_argument("--budget", dest="budget_s", metavar="S", help="how long a verdict is waited for (1)")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8765, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="only who sends its text as bearer token is heard"
+    )
+    parser.add_argument("--max-sessions", type=int, default=200, help="that are asked about at a time (%(default)s)")
+    options = vars(parser.parse_args(arguments))
+    host, port, file = options.pop("host"), options.pop("port"), options.pop("token_file")
+    max_sessions = options.pop("max_sessions")
+    said = {name: value for name, value in options.items() if value is not None}
+    try:
+        from haltline.streams.intake import Intake  # noqa: PLC0415  # aiohttp is of an extra
+        from haltline.streams.serving import serve  # noqa: PLC0415  # as above
+
+        token = file.read_text(encoding="utf-8").strip() if file is not None else None
+        if token == "":
+            raise ValueError(f"{file}: wanted a token, came an empty file")  # noqa: TRY301  # one way out
+        settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **said)
+        serve(Intake(settings, token=token, max_sessions=max_sessions).app(), host, port)
+    except ModuleNotFoundError as missing:
+        if missing.name != "aiohttp":
+            raise
+        return _fail("needs aiohttp, which is not installed: pip install 'haltline[intake]'")
+    except (ValueError, OSError, KafkaException) as error:
+        return _fail(str(error))
+    return 0
+
+
+def _fail(why: str) -> int:
+    print(f"haltline: intake: {why}", file=sys.stderr)
+    return 2

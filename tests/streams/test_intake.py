@@ -1,0 +1,234 @@
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import ClientSession
+from aiohttp.test_utils import TestServer
+
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Kind, Outcome
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.intake import Intake
+from tests.interventions.agent.stand_in import StandIn, now_ms, silent, third_delete_kills
+from tests.waiting import wait_until
+
+Post = Callable[..., Awaitable[tuple[int, Any]]]
+TOOL = {"kind": "action.proposed", "session_id": "s1", "action": "bash"}
+
+
+def with_intake(
+    bootstrap: str, talk: Callable[[Post], Awaitable[Any]], *, token: str | None = None, **options: Any
+) -> Any:
+    """What a client says to an intake."""
+    settings = GuardSettings(bootstrap=bootstrap, mode="blocking", budget_s=20.0, start_budget_s=20.0)
+
+    async def run() -> Any:
+        async with (
+            TestServer(Intake(settings.changed(**options), token=token).app()) as server,
+            ClientSession(server.make_url("/")) as http,
+        ):
+
+            async def post(path: str, body: Any, kind: str = "application/json", **headers: str) -> tuple[int, Any]:
+                data = body if isinstance(body, bytes) else orjson.dumps(body)
+                async with http.post(path, data=data, headers={"Content-Type": kind, **headers}) as response:
+                    return response.status, await response.json()
+
+            return await talk(post)
+
+    return asyncio.run(run())
+
+
+CLOUD = {
+    "specversion": "1.0",
+    "id": "e1",
+    "source": "a",
+    "subject": "s1",
+    "type": "model.turn",
+    "time": "2025-06-16T12:00:00Z",
+}
+SPAN = {
+    "traceId": "t", "spanId": "1", "startTimeUnixNano": "1750000000000000000", "endTimeUnixNano": "1750000001000000000",
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+        {"key": "gen_ai.tool.name", "value": {"stringValue": "bash"}},
+        {"key": "gen_ai.conversation.id", "value": {"stringValue": "s1"}},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "wanted"),
+    [
+        pytest.param({"events": [TOOL, TOOL]}, "application/json", 2, id="a batch"),
+        pytest.param([TOOL], "application/json", 1, id="a list"),
+        pytest.param(TOOL, "application/json", 1, id="one event"),
+        pytest.param(orjson.dumps(TOOL) + b"\n\n" + orjson.dumps(TOOL), "application/x-ndjson", 2, id="lines"),
+        pytest.param(CLOUD, "application/cloudevents+json", 1, id="a CloudEvent"),
+        pytest.param([CLOUD, CLOUD | {"id": "e2"}], "application/cloudevents-batch+json", 2, id="CloudEvents"),
+        pytest.param([], "application/json", 0, id="nothing"),
+    ],
+)
+def test_events_are_accepted_when_the_broker_has_them(
+    embedded: EmbeddedBroker, body: Any, kind: str, wanted: int
+) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        said = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
+        assert said == (202, {"accepted": wanted})
+        wait_until(lambda: len(worker.events) == wanted, "the worker reads them")
+        assert {e.session_id for e in worker.events} <= {"s1"}
+        assert len({e.event_id for e in worker.events}) == wanted
+
+
+def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
+    event = TOOL | {"args": {"password": "hunter2"}, "targets": ["url=http://a:pw123@b"], "error": "token=abcdef"}
+    with StandIn(embedded.bootstrap) as worker:
+        with_intake(embedded.bootstrap, lambda post: post("/v1/events", event))
+        wait_until(lambda: worker.events, "the worker reads it")
+        (read,) = worker.events
+        assert read.args == {"password": "[redacted:password]"}
+        assert "pw123" not in read.targets[0]
+        assert read.error == "token=[redacted:token]"
+        assert read.args_digest is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "wanted"),
+    [
+        (b"{", "application/json", 400, "the body: wanted JSON, came"),
+        (7, "application/json", 400, "the body: wanted a list of events, came int"),
+        ({"events": [TOOL, {"session_id": "s1"}]}, "application/json", 400, "events[1]: invalid: kind"),
+        ({"events": [TOOL | {"time": "noon"}]}, "application/json", 400, "events[0]: invalid: time"),
+        ([7], "application/json", 400, "events[0]: "),
+        ([TOOL] * 1001, "application/json", 413, "wanted at most 1000 events, came 1001"),
+        (TOOL, "text/plain", 415, "Content-Type: wanted JSON, came 'text/plain'"),
+        (b"{\n", "application/x-ndjson", 400, "events[0]: "),
+        ({"id": 7}, "application/cloudevents+json", 400, "events[0]: "),
+    ],
+)
+def test_what_cannot_be_read_is_told_by_its_place_and_nothing_is_accepted(
+    embedded: EmbeddedBroker, body: Any, kind: str, status: int, wanted: str
+) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        came, said = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
+        assert came == status
+        assert wanted in said["errors"][0]
+        with_intake(embedded.bootstrap, lambda post: post("/v1/events", TOOL | {"session_id": "s2"}))
+        wait_until(lambda: worker.events, "a good one is read")
+        assert {e.session_id for e in worker.events} == {"s2"}
+
+
+def test_a_verdict_is_waited_for_and_its_result_told(embedded: EmbeddedBroker) -> None:
+    call = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}}
+
+    async def talk(post: Post) -> list[Any]:
+        said = []
+        for number in range(3):
+            status, verdict = await post("/v1/verdict", call | {"call_id": f"c{number}"})
+            said.append((status, verdict["allowed"], verdict["killed"], verdict.get("code")))
+            if verdict["allowed"]:
+                result = {"session_id": "s1", "call_id": f"c{number}", "output": "gone"}
+                assert await post("/v1/result", result) == (200, {})
+        return said
+
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+        assert with_intake(embedded.bootstrap, talk) == [
+            (200, True, False, None),
+            (200, True, False, None),
+            (200, False, True, "session_killed_loop_guard"),
+        ]
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the intake")
+        assert worker.outcomes("s1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+        assert {e.agent_id for e in worker.events} == {"js"}
+
+
+def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded: EmbeddedBroker) -> None:
+    async def talk(post: Post) -> list[Any]:
+        calls = [{"session_id": "s1", "action": name} for name in ("read_file", "drop_table")]
+        return [(await post("/v1/verdict", call))[1] for call in calls]
+
+    with StandIn(embedded.bootstrap, silent):
+        read, drop = with_intake(embedded.bootstrap, talk, budget_s=0.05)
+    assert (read["allowed"], drop["allowed"], drop["code"]) == (True, False, "no_verdict")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "wanted"),
+    [
+        ("/v1/verdict", [], 400, "the body: wanted an object, came list"),
+        ("/v1/verdict", {"action": "a"}, 400, "session_id: wanted a text, came None"),
+        ("/v1/verdict", {"session_id": "s"}, 400, "action: wanted a text, came None"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "args": 7}, 400, "args: wanted an object, came int"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "targets": 7}, 400, "targets: wanted a list of texts"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": "bad"}, 400, "effect: wanted one of read"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "agent_id": 7}, 400, "agent_id"),
+        ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "wanted a call of session s that was asked about"),
+        ("/v1/traces", {"resourceSpans": 7}, 400, "wanted an OTLP request"),
+    ],
+)
+def test_a_question_that_cannot_be_read_is_told(
+    embedded: EmbeddedBroker, path: str, body: Any, status: int, wanted: str
+) -> None:
+    came, said = with_intake(embedded.bootstrap, lambda post: post(path, body))
+    assert (came, wanted in said["errors"][0]) == (status, True), said
+
+
+def test_spans_of_generative_ai_are_events_and_others_are_none_of_ours(embedded: EmbeddedBroker) -> None:
+    other = {"traceId": "t", "spanId": "2", "attributes": [{"key": "http.method", "value": {"stringValue": "GET"}}]}
+    bad = {"traceId": "t", "attributes": SPAN["attributes"]}
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN, other, bad]}]}]}
+    with StandIn(embedded.bootstrap) as worker:
+        status, said = with_intake(embedded.bootstrap, lambda post: post("/v1/traces", body))
+        assert (status, said["partialSuccess"]["rejectedSpans"]) == (200, 1)
+        wait_until(lambda: worker.events, "the worker reads it")
+        assert [(e.kind, e.session_id, e.action) for e in worker.events] == [(Kind.COMPLETED, "s1", "bash")]
+
+
+def test_only_who_has_the_token_is_heard(embedded: EmbeddedBroker) -> None:
+    async def talk(post: Post) -> list[int]:
+        said = [await post("/v1/events", [], **headers) for headers in ({}, {"Authorization": "Bearer no"})]
+        return [status for status, _ in [*said, await post("/v1/events", [], Authorization="Bearer secret")]]
+
+    assert with_intake(embedded.bootstrap, talk, token="secret") == [401, 401, 202]
+
+
+def test_with_the_broker_away_it_says_so() -> None:
+    async def talk() -> int:
+        settings = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking", close_budget_s=0)
+        async with (
+            TestServer(Intake(settings).app()) as server,
+            ClientSession(server.make_url("/")) as http,
+            http.get("/healthz") as response,
+        ):
+            return response.status
+
+    assert asyncio.run(talk()) == 503
+
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "http_agent.mjs"
+
+
+def test_an_agent_in_javascript_is_stopped_at_its_third_delete(embedded: EmbeddedBroker) -> None:
+    if subprocess.run(["node", "-e", "fetch"], capture_output=True, check=False).returncode:
+        pytest.skip("needs node 18 or newer")
+    command = [sys.executable, "-m", "haltline.streams", "intake", "--bootstrap", embedded.bootstrap, "--port", "0"]
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+        with subprocess.Popen([*command, "--budget", "20"], stdout=subprocess.PIPE, text=True) as intake:
+            assert intake.stdout is not None
+            address = intake.stdout.readline().strip()
+            done = subprocess.run(["node", str(EXAMPLE), address], capture_output=True, text=True, check=False)
+            intake.send_signal(signal.SIGTERM)
+        assert intake.returncode == 0
+        assert done.stdout.splitlines() == [
+            "deleted fact_sales",
+            "deleted fact_sales",
+            "stopped: session_killed_loop_guard",
+        ], done.stderr
+        assert worker.of(Kind.MODEL_TURN)[0].time <= now_ms()
+        assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
