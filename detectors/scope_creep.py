@@ -206,5 +206,5 @@ def _is_new(act: Act, path: str) -> bool:
 
 
 def _paths_in(goal: str) -> list[str]:
-    words = (word.rstrip(".") for word in _WORD.findall(goal))
+    words = (word.rstrip(".") for word in _WORD.findall(goal) if "/" in word or "." in word)  # as each path has
     return list(dict.fromkeys(w[:_MAX_PATH_CHARS] for w in words if is_path(w) and w.strip("/.~*")))[:_MAX_EXPECTED]
