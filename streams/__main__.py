@@ -13,6 +13,7 @@ BESIDE_AGENTS = {
     "watch": "haltline.streams.cli.watch",
     "mcp-proxy": "haltline.streams.cli.mcp_proxy",
     "intake": "haltline.streams.cli.intake",
+    "import": "haltline.streams.cli.import_recordings",
 }
 """Commands that need the base installation only, and the modules whose `main` they are."""
 

@@ -13,6 +13,8 @@ _HELP = {
     "watch": "Run an agent that prints JSON lines, and end it and all that it started when it is killed.\n\n"
     "Example: haltline watch -- claude -p 'tidy up' --output-format stream-json --verbose",
     "mcp-proxy": "Run an MCP server behind a guard.\n\nExample: haltline mcp-proxy -- npx server-filesystem /srv",
+    "import": "Print recordings of agents (Claude Code, OpenHands, SWE-agent, mini-SWE-agent, OTel) as events.\n\n"
+    "Example: haltline import run.traj.json > events.jsonl",
     "intake": "Serve HTTP for agents in other languages.\n\nExample: haltline intake --bootstrap kafka-1:9092",
 }
 

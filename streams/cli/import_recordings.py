@@ -1,0 +1,45 @@
+"""`haltline import`: recordings of agents as JSON lines of ActionEvents."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from haltline.streams.importing.formats import FORMATS, Imported, NotReadable
+from haltline.streams.importing.steps import moment
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command with what follows `import`. Returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="haltline import",
+        description="Print recordings of agents as events (JSON lines), for `haltline backtest`. "
+        "Secrets are taken out, long texts are cut.",
+        epilog="Exit codes: 0 done; 1: some of it could not be read, and is told; 2: a file is no recording. "
+        "Example: haltline import run.traj.json > events.jsonl && haltline backtest events.jsonl",
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="also .gz")
+    parser.add_argument("--format", dest="form", choices=FORMATS, help="left out: as the file looks")
+    parser.add_argument("--session", metavar="ID", help="left out: as the recording, or its file, is named")
+    parser.add_argument("--agent-id", metavar="NAME", help="left out: the format")
+    parser.add_argument("--start", default="2025-01-01T00:00:00Z", metavar="TIME", help="of a recording without times")
+    options = parser.parse_args(arguments)
+    start_ms = moment(options.start)
+    if start_ms is None:
+        parser.error(f"--start: wanted a time such as 2025-01-01T00:00:00Z, came {options.start!r}")
+    skipped = 0
+    for file in options.files:
+        try:
+            imported = Imported(file, form=options.form, session_id=options.session, agent_id=options.agent_id)
+        except (NotReadable, OSError) as error:
+            print(f"haltline: import: {error}", file=sys.stderr)
+            return 2
+        count = 0
+        for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # told below
+            sys.stdout.buffer.write(event.to_json() + b"\n")
+        sys.stdout.buffer.flush()
+        made_up = f", {imported.untimed} of them with times that were made up" if imported.untimed else ""
+        print(f"haltline: import: {file}: {imported.form}: {count} events{made_up}", file=sys.stderr)
+        for why in imported.skipped:
+            print(f"haltline: import: {file}: {why}", file=sys.stderr)
+        skipped += len(imported.skipped)
+    return 1 if skipped else 0

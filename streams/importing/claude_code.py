@@ -1,0 +1,50 @@
+"""Claude Code: its transcripts, and what `--output-format stream-json` printed."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turns, subagent_of, tools_of
+from haltline.schemas.events import Kind, Outcome
+from haltline.streams.importing.steps import Step, moment
+
+
+def session_of(lines: Iterable[dict[str, Any]]) -> str | None:
+    """The session that the lines name."""
+    named = (line.get("sessionId") or line.get("session_id") for line in lines)
+    return next((name for name in named if isinstance(name, str) and name), None)
+
+
+def steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
+    """What each line says; in a transcript all subagents are one, for its lines do not tell them apart."""
+    turns: dict[str | None, Turns] = {}
+    for line in lines:
+        below = subagent_of(line) or line.get("agentId") or ("sidechain" if line.get("isSidechain") else None)
+        below = below if isinstance(below, str) else None
+        time_ms = moment(line.get("timestamp"))
+        usage = turns.setdefault(below, Turns()).add(line)
+        if usage is not None:
+            yield Step(kind=Kind.MODEL_TURN, usage=usage, time_ms=time_ms, below=below)
+        for tool in tools_of(line):
+            if isinstance(tool, ToolUse):
+                yield Step(
+                    kind=Kind.PROPOSED,
+                    call_id=tool.call_id,
+                    action=tool.name,
+                    args=tool.args,
+                    time_ms=time_ms,
+                    below=below,
+                )
+            else:
+                yield Step(
+                    kind=Kind.COMPLETED,
+                    call_id=tool.call_id,
+                    outcome=Outcome.ERROR if tool.is_error else Outcome.OK,
+                    error=str(tool.content)[:2000] if tool.is_error else None,
+                    output=tool.content,
+                    time_ms=time_ms,
+                    below=below,
+                )
+    for below, left in turns.items():
+        usage = left.rest()
+        if usage is not None:
+            yield Step(kind=Kind.MODEL_TURN, usage=usage, below=below)

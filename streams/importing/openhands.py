@@ -1,0 +1,82 @@
+"""OpenHands: the event stream of V0 (`action`, `observation`, `cause`), and the typed events of its SDK (`kind`)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from haltline.schemas.events import Kind, Outcome
+from haltline.streams.importing.steps import Step, inside, moment, tokens
+
+_TALK = frozenset(
+    {"message", "system", "recall", "think", "change_agent_state", "null", "agent_state_changed", "finish"}
+)
+
+
+def looks_so(events: list[dict[str, Any]]) -> bool:
+    """Whether these are such events."""
+    kinds = {"ActionEvent", "ObservationEvent"}
+    return any(("source" in e and ("action" in e or "observation" in e)) or e.get("kind") in kinds for e in events)
+
+
+def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
+    """What the agent did, and what came of it."""
+    seen: set[str] = set()
+    for event in events:
+        time_ms = moment(event.get("timestamp"))
+        response = inside(event, "tool_call_metadata", "model_response")
+        response_id = str(inside(response, "id") or event.get("llm_response_id") or "")
+        usage = tokens(inside(response, "usage"))
+        if usage is not None and response_id not in seen:
+            seen.add(response_id)
+            yield Step(kind=Kind.MODEL_TURN, usage=usage, time_ms=time_ms)
+        if "kind" in event:
+            yield from _typed(event, time_ms)
+        elif "action" in event and event.get("source") == "agent" and event["action"] not in _TALK:
+            args = event.get("args")
+            yield Step(
+                kind=Kind.PROPOSED,
+                call_id=f"{event.get('id')}",
+                action=str(event["action"]),
+                args={n: v for n, v in args.items() if n not in {"thought", "security_risk"}}
+                if isinstance(args, dict)
+                else None,
+                time_ms=time_ms,
+            )
+        elif "observation" in event and event.get("cause") is not None and event["observation"] not in _TALK:
+            code = inside(event, "extras", "metadata", "exit_code") or inside(event, "extras", "exit_code")
+            failed = event["observation"] == "error" or code not in {None, 0}
+            yield _end(f"{event['cause']}", event.get("content"), time_ms, failed=failed)
+
+
+def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
+    call_id, kind = event.get("tool_call_id"), event["kind"]
+    if not isinstance(call_id, str):
+        return
+    if kind == "ActionEvent" and event.get("tool_name") not in {"think", "finish"}:
+        args = event.get("action")
+        said = {n: v for n, v in args.items() if n != "kind"} if isinstance(args, dict) else None
+        yield Step(
+            kind=Kind.PROPOSED,
+            call_id=call_id,
+            action=str(event.get("tool_name") or "unknown"),
+            args=said,
+            time_ms=time_ms,
+        )
+    elif kind == "ObservationEvent" and event.get("tool_name") not in {"think", "finish"}:
+        seen = event.get("observation")
+        failed = inside(seen, "is_error") is True or inside(seen, "exit_code") not in {None, 0}
+        yield _end(call_id, inside(seen, "content") or seen, time_ms, failed=failed)
+    elif kind == "AgentErrorEvent":
+        yield _end(call_id, event.get("error"), time_ms, failed=True)
+    elif kind == "UserRejectObservation":
+        yield Step(kind=Kind.COMPLETED, call_id=call_id, outcome=Outcome.REFUSED, time_ms=time_ms)
+
+
+def _end(call_id: str, output: Any, time_ms: int | None, *, failed: bool) -> Step:
+    return Step(
+        kind=Kind.COMPLETED,
+        call_id=call_id,
+        outcome=Outcome.ERROR if failed else Outcome.OK,
+        error=str(output)[:2000] if failed else None,
+        output=output,
+        time_ms=time_ms,
+    )

@@ -1,0 +1,124 @@
+"""What recordings have in common: steps, of which each becomes one or two events."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+from haltline.interventions.agent.calls import describe_output
+from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.record import EARLIEST_MS, LATEST_MS
+
+STEP_MS = 1000
+"""How far apart steps are of which the recording tells no time."""
+_SETTINGS = GuardSettings(mode="local")
+
+
+@dataclass(kw_only=True)
+class Step:
+    """A call, what came of one, or a turn of the model."""
+
+    kind: Kind
+    call_id: str | None = None
+    action: str = ""
+    args: dict[str, Any] | None = None
+    outcome: Outcome | None = None
+    error: str | None = None
+    output: Any = None
+    usage: Usage | None = None
+    duration_ms: float | None = None
+    time_ms: int | None = None
+    """None: the recording does not tell."""
+    below: str | None = None
+    """Of a subagent: what tells it from others."""
+
+
+@dataclass
+class Recording:
+    """The steps of one session, in order."""
+
+    session_id: str
+    agent_id: str
+    steps: Iterable[Step]
+    goal: str = ""
+    untimed: int = field(default=0, init=False)
+    """Steps whose time was made up; known when all are read."""
+
+    def events(self, start_ms: int) -> Iterator[ActionEvent]:
+        """The events: the same ids each time, without secrets, a made-up time where the recording tells none."""
+        seqs: dict[str, int] = {}
+        calls: dict[str, tuple[str, dict[str, Any] | None]] = {}
+        now_ms = start_ms
+        for step in self.steps:
+            if step.time_ms is None:
+                self.untimed += 1
+            now_ms = step.time_ms if step.time_ms is not None else now_ms + STEP_MS
+            session_id = self.session_id if step.below is None else f"{self.session_id}/{step.below}"[:256]
+            seq = seqs.get(session_id, 0)
+            seqs[session_id] = seq + 1
+            if step.call_id is not None:  # the end of a call says what was called
+                action, args = calls.setdefault(step.call_id, (step.action, step.args))
+            else:
+                action, args = step.action, step.args
+            said = describe_output(step.output, _SETTINGS) if step.output is not None else {}
+            event = ActionEvent(
+                event_id=blake2b(f"{session_id}\0{seq}".encode(), digest_size=12).hexdigest(),
+                kind=step.kind,
+                session_id=session_id,
+                parent_session_id=self.session_id if step.below is not None else None,
+                agent_id=self.agent_id,
+                seq=seq,
+                time=now_ms,
+                call_id=step.call_id,
+                action=action[:512],
+                args=args,
+                outcome=step.outcome,
+                error=step.error,
+                duration_ms=step.duration_ms,
+                usage=step.usage,
+                **said,
+            )
+            yield cleaned(event, _SETTINGS)
+
+
+def moment(value: object) -> int | None:
+    """Epoch milliseconds of an ISO text (UTC where it names no zone) or of seconds; None for what is no time."""
+    try:
+        if isinstance(value, str):
+            parsed = datetime.fromisoformat(value)
+            value = (parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)).timestamp()
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        time_ms = round(value * 1000)
+    except (ValueError, OverflowError):
+        return None
+    return time_ms if EARLIEST_MS <= time_ms < LATEST_MS else None
+
+
+def tokens(used: object) -> Usage | None:
+    """The usage of one response, as OpenAI's API counts (what came from the cache is part of the input)."""
+    if not isinstance(used, dict):
+        return None
+    whole, out = _count(used.get("prompt_tokens")), _count(used.get("completion_tokens"))
+    details = used.get("prompt_tokens_details")
+    cached = min(whole, _count(details.get("cached_tokens")) if isinstance(details, dict) else 0)
+    return Usage(input_tokens=whole - cached, output_tokens=out, cache_read_tokens=cached) if whole or out else None
+
+
+def _count(value: object) -> int:
+    return min(value, 2**53) if type(value) is int and value > 0 else 0
+
+
+def objects(values: object) -> list[dict[str, Any]]:
+    """Those of a list that are objects."""
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
+def inside(value: object, *names: str) -> Any:
+    """What lies at this path of names, or None."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

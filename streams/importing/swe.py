@@ -1,0 +1,71 @@
+"""SWE-agent (`.traj`, a list of steps) and mini-SWE-agent (`.traj.json`, a list of messages; before 2.0 and since)."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from haltline.schemas.events import Kind, Outcome
+from haltline.streams.importing.steps import Step, inside, moment, objects, tokens
+
+_FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
+_CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
+
+
+def swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
+    """A step has a command and what it printed; whether it failed is not told."""
+    for number, said in enumerate(objects(recording.get("trajectory"))):
+        command = said.get("action")
+        if not isinstance(command, str) or not command.strip():
+            continue
+        yield Step(kind=Kind.PROPOSED, call_id=f"c{number}", action="bash", args={"command": command})
+        duration = said.get("execution_time")
+        yield Step(
+            kind=Kind.COMPLETED,
+            call_id=f"c{number}",
+            outcome=Outcome.UNKNOWN,
+            output=said.get("observation"),
+            duration_ms=duration * 1000 if isinstance(duration, int | float) and 0 <= duration < 1e9 else None,
+        )
+
+
+def mini_swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
+    """A message of the model with one command, or with several; then a message for each that tells what came of it."""
+    waiting: list[str] = []
+    calls = 0
+    for message in objects(recording.get("messages")):
+        extra = message.get("extra")
+        time_ms = moment(inside(extra, "timestamp") or inside(extra, "response", "created"))
+        if message.get("role") == "assistant":
+            usage = tokens(inside(extra, "response", "usage"))
+            if usage is not None:
+                yield Step(kind=Kind.MODEL_TURN, usage=usage, time_ms=time_ms)
+            for command in _commands(message):
+                waiting.append(f"c{calls}")
+                yield Step(
+                    kind=Kind.PROPOSED, call_id=f"c{calls}", action="bash", args={"command": command}, time_ms=time_ms
+                )
+                calls += 1
+        elif waiting and message.get("role") in {"user", "tool"}:
+            yield _end(waiting.pop(0), message, time_ms)
+
+
+def _commands(message: dict[str, Any]) -> list[str]:
+    actions = objects(inside(message, "extra", "actions"))
+    if actions:
+        return [action["command"] for action in actions if isinstance(action.get("command"), str)]
+    content = message.get("content")
+    found = _FENCE.findall(content) if isinstance(content, str) else []
+    return found if len(found) == 1 else []  # with none or several, it is asked to say it again
+
+
+def _end(call_id: str, message: dict[str, Any], time_ms: int | None) -> Step:
+    content = message.get("content")
+    text = content if isinstance(content, str) else ""
+    code: Any = inside(message, "extra", "returncode")
+    if code is None and (found := _CODE.search(text)):
+        code = int(found[1])
+    outcome = Outcome.UNKNOWN if code is None else Outcome.OK if code == 0 else Outcome.ERROR
+    output = inside(message, "extra", "raw_output")
+    output = output if isinstance(output, str) else text
+    error = f"exit code {code}: {output[-1500:]}" if outcome is Outcome.ERROR else None
+    return Step(kind=Kind.COMPLETED, call_id=call_id, outcome=outcome, error=error, output=output, time_ms=time_ms)

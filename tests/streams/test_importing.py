@@ -1,0 +1,213 @@
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haltline.schemas import wire
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.streams.importing.formats import START_MS, Imported, NotReadable
+from haltline.streams.importing.steps import Recording, moment
+from haltline.streams.importing.swe import mini_swe_agent
+
+NOON_MS = 1_750_075_200_000
+USED = {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+
+CLAUDE: list[dict[str, Any]] = [
+    {"type": "summary", "summary": "x"},
+    {
+        "type": "assistant", "sessionId": "s1", "timestamp": "2025-06-16T12:00:00.000Z",
+        "message": {"id": "m1", "usage": {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 4},
+                    "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}]},
+    },
+    {
+        "type": "user", "sessionId": "s1", "timestamp": "2025-06-16T12:00:01.000Z",
+        "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "no", "is_error": True}]},
+    },
+]  # fmt: skip
+OPENHANDS = [
+    {"id": 0, "source": "user", "action": "message", "args": {"content": "go"}, "timestamp": "2025-06-16T11:59:00"},
+    {
+        "id": 1, "source": "agent", "action": "run", "args": {"command": "ls", "thought": "hm"},
+        "timestamp": "2025-06-16T12:00:00", "tool_call_metadata": {"model_response": {"id": "r1", "usage": USED}},
+    },
+    {"id": 2, "source": "agent", "observation": "run", "cause": 1, "content": "no", "timestamp": "2025-06-16T12:00:01",
+     "extras": {"metadata": {"exit_code": 2}}},
+]  # fmt: skip
+TYPED = [
+    {"kind": "ActionEvent", "source": "agent", "timestamp": "2025-06-16T12:00:00", "tool_name": "bash",
+     "tool_call_id": "t1", "action": {"kind": "ExecuteBashAction", "command": "ls"}},
+    {"kind": "ObservationEvent", "timestamp": "2025-06-16T12:00:01", "tool_name": "bash", "tool_call_id": "t1",
+     "observation": {"content": "no", "exit_code": 2}},
+]  # fmt: skip
+MINI = {
+    "info": {}, "instance_id": "django-1", "messages": [
+        {"role": "system", "content": "You are"}, {"role": "user", "content": "Solve it"},
+        {"role": "assistant", "content": "I look\n```bash\nls\n```",
+         "extra": {"response": {"created": 1750075200, "usage": USED}}},
+        {"role": "user", "content": "<returncode>2</returncode>\n<output>no</output>"},
+    ],
+}  # fmt: skip
+MINI_2 = {
+    "trajectory_format": "mini-swe-agent-1.1", "info": {}, "messages": [
+        {"role": "assistant", "content": None, "extra": {"actions": [{"command": "ls"}], "timestamp": 1750075200.0}},
+        {"role": "tool", "content": "no", "extra": {"returncode": 2, "raw_output": "no", "timestamp": 1750075201.0}},
+    ],
+}  # fmt: skip
+SWE = {"trajectory": [{"action": "ls", "observation": "no", "execution_time": 0.5, "thought": "hm"}, {"action": ""}]}
+
+
+def attribute(key: str, value: str) -> dict[str, Any]:
+    return {"key": key, "value": {"stringValue": value}}
+
+
+SPAN = {
+    "traceId": "t", "spanId": "1", "startTimeUnixNano": "1750075200000000000", "endTimeUnixNano": "1750075201000000000",
+    "attributes": [
+        attribute("gen_ai.operation.name", "execute_tool"), attribute("gen_ai.tool.name", "bash"),
+        attribute("gen_ai.conversation.id", "s1"), attribute("error.type", "no"),
+    ],
+}  # fmt: skip
+OTEL = {"resourceSpans": [{"scopeSpans": [{"spans": [{"spanId": "2"}, SPAN]}]}]}
+ASKED, ENDED, TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
+
+
+def imported(tmp_path: Path, recording: object, *, lines: bool = False, **options: Any) -> list[ActionEvent]:
+    file = tmp_path / "run.traj.json"
+    file.write_text("\n".join(map(json.dumps, recording)) if lines else json.dumps(recording))  # type: ignore[call-overload]
+    return list(Imported(file, **options).events())
+
+
+@pytest.mark.parametrize(
+    ("recording", "lines", "session", "action", "kinds", "outcome"),
+    [
+        pytest.param(CLAUDE, True, "s1", "Bash", [ASKED, ENDED, TURN], Outcome.ERROR, id="claude code"),
+        pytest.param(OPENHANDS, False, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR, id="openhands"),
+        pytest.param(OPENHANDS, True, "run", "run", [TURN, ASKED, ENDED], Outcome.ERROR, id="openhands lines"),
+        pytest.param(TYPED, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR, id="openhands sdk"),
+        pytest.param(MINI, False, "django-1", "bash", [TURN, ASKED, ENDED], Outcome.ERROR, id="mini-swe-agent 1"),
+        pytest.param(MINI_2, False, "run", "bash", [ASKED, ENDED], Outcome.ERROR, id="mini-swe-agent 2"),
+        pytest.param(SWE, False, "run", "bash", [ASKED, ENDED], Outcome.UNKNOWN, id="swe-agent"),
+        pytest.param(OTEL, False, "s1", "bash", [ENDED], Outcome.ERROR, id="otel"),
+    ],
+)
+def test_a_recording_is_known_by_its_form(
+    tmp_path: Path, recording: object, lines: bool, session: str, action: str, kinds: list[Kind], outcome: Outcome
+) -> None:
+    events = imported(tmp_path, recording, lines=lines)
+    assert [e.kind for e in events] == kinds
+    assert {e.session_id for e in events} == {session}
+    assert {e.action for e in events if e.kind is not TURN} == {action}
+    (end,) = [e for e in events if e.kind is ENDED]
+    assert end.outcome is outcome
+    for asked in (e for e in events if e.kind is ASKED):
+        assert (asked.args, asked.call_id) == ({"command": "ls"}, end.call_id)
+        assert end.args == asked.args
+        assert (end.output_head, end.args_digest) == (
+            "no" if end.output_head == "no" else end.output_head,
+            asked.args_digest,
+        )
+    if recording is not SWE:
+        assert {e.time // 10_000 for e in events if e.kind is not TURN} == {NOON_MS // 10_000}
+    turns = [e.usage for e in events if e.kind is TURN]
+    assert turns == [Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4)] * len(turns)
+
+
+def test_times_that_are_not_told_are_made_up_and_counted(tmp_path: Path) -> None:
+    file = tmp_path / "a.traj"
+    file.write_text(json.dumps(SWE))
+    recording = Imported(file)
+    assert [e.time - START_MS for e in recording.events()] == [1000, 2000]
+    assert recording.untimed == 2
+
+
+def test_a_second_import_gives_the_same_events(tmp_path: Path) -> None:
+    assert imported(tmp_path, MINI) == imported(tmp_path, MINI)
+
+
+def test_secrets_are_taken_out(tmp_path: Path) -> None:
+    swe = {"trajectory": [{"action": "export API_KEY=abcdef123", "observation": "token=abcdef123"}]}
+    assert "abcdef123" not in "".join(e.to_json().decode() for e in imported(tmp_path, swe))
+
+
+def test_subagents_are_sessions_below(tmp_path: Path) -> None:
+    lines = [{**CLAUDE[1], "isSidechain": True, "agentId": "a7"}]
+    (event, _) = imported(tmp_path, lines, lines=True)
+    assert (event.session_id, event.parent_session_id) == ("s1/a7", "s1")
+
+
+@pytest.mark.parametrize("text", ["", "no json", "7", "[]", "{}", '{"messages": []}', "[[1]]"])
+def test_what_is_no_recording_says_so(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    with pytest.raises(NotReadable, match="wanted"):
+        Imported(file)
+
+
+NAMES = [
+    "role", "content", "extra", "actions", "command", "returncode", "response", "usage", "timestamp", "action", "args",
+    "observation", "trajectory", "messages", "info", "kind", "source", "cause", "tool_call_id", "type", "message", "id",
+    "name", "input", "tool_use_id", "prompt_tokens", "created",
+]  # fmt: skip
+TEXTS = [
+    "assistant",
+    "user",
+    "tool",
+    "agent",
+    "run",
+    "tool_use",
+    "tool_result",
+    "ActionEvent",
+    "ObservationEvent",
+    "x",
+    "",
+]
+LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(TEXTS)
+INNER = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from(NAMES), LEAF, max_size=3)
+FIELDS = st.dictionaries(st.sampled_from(NAMES), INNER | st.lists(INNER, max_size=2), max_size=5)
+
+
+@given(lines=st.lists(FIELDS, max_size=3))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_no_recording_of_any_shape_breaks_a_reader(lines: list[dict[str, Any]]) -> None:
+    from haltline.streams.importing import claude_code, openhands, swe  # noqa: PLC0415
+
+    whole = {"messages": lines, "trajectory": lines}
+    for steps in (openhands.steps(lines), claude_code.steps(lines), swe.swe_agent(whole), mini_swe_agent(whole)):
+        for event in Recording("s", "a", steps).events(START_MS):
+            assert wire.decode_event(event.to_json()).session_id.startswith("s")
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("2025-06-16T12:00:00Z", NOON_MS),
+        ("2025-06-16T12:00:00", NOON_MS),
+        (1750075200, NOON_MS),
+        (None, None),
+        (True, None),
+        ("noon", None),
+        (1e300, None),
+        (-5, None),
+    ],
+)
+def test_a_moment_is_read_or_none(value: object, wanted: int | None) -> None:
+    assert moment(value) == wanted
+
+
+def test_what_is_imported_can_be_backtested(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl.gz"
+    repeated = {"trajectory": [{"action": "rm -rf /srv/data", "observation": "still there"}] * 12}
+    file.write_bytes(gzip.compress(json.dumps(repeated).encode()))
+    command = [sys.executable, "-m", "haltline.streams"]
+    done = subprocess.run([*command, "import", str(file)], capture_output=True, check=True)
+    assert b"swe-agent: 24 events, 24 of them with times that were made up" in done.stderr
+    events = tmp_path / "events.jsonl"
+    events.write_bytes(done.stdout)
+    tested = subprocess.run([*command, "backtest", "--json", str(events)], capture_output=True, check=False)
+    assert json.loads(tested.stdout.splitlines()[0])["events"] == 24, tested.stderr
