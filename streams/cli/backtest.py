@@ -32,10 +32,9 @@ from haltline.streams.cli.common import (
     printable,
     say,
 )
-from haltline.streams.cli.run import read_policy
+from haltline.streams.cli.run import read_plugins, read_policy
 from haltline.streams.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened
 from haltline.streams.core import Core
-from haltline.streams.plugins import installed
 from haltline.streams.policy_file import BadPolicy
 from haltline.streams.traces import UnreadableTrace, read_traces
 
@@ -99,7 +98,7 @@ def backtest(
 
     if (against is not None and sweep is not None) or (plot is not None and sweep is None):
         fail("wanted one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
-    plugins = installed()
+    plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None
     where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)

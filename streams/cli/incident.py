@@ -34,14 +34,13 @@ def incident(
     Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
     """
     from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.cli.run import read_policy  # noqa: PLC0415  # brings every detector
+    from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
     from haltline.streams.incident.bundle import read_bundle, write_bundle  # noqa: PLC0415
     from haltline.streams.incident.check import check  # noqa: PLC0415
     from haltline.streams.incident.collect import collect  # noqa: PLC0415
-    from haltline.streams.plugins import installed  # noqa: PLC0415
     from haltline.streams.replay.table_range import TableRange  # noqa: PLC0415
 
-    plugins = installed()
+    plugins = read_plugins()
     chosen = read_policy(policy) if policy is not None else None
     try:
         found = TableRange(table, Topics(prefix), sink=sink, storage_options=options_of(storage_option))

@@ -86,14 +86,13 @@ def replay(
     if zipfile.is_zipfile(source):
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
-    from haltline.streams.cli.run import read_policy  # noqa: PLC0415  # brings every detector
-    from haltline.streams.plugins import installed  # noqa: PLC0415  # as above
+    from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
     from haltline.streams.replay.diff import replay_and_compare  # noqa: PLC0415
     from haltline.streams.replay.files import FileRange  # noqa: PLC0415
     from haltline.streams.replay.policies import one, published  # noqa: PLC0415
 
     chosen = read_policy(policy) if policy is not None else None
-    plugins = installed()
+    plugins = read_plugins()
     where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
     with opened(source, where) as found:
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
@@ -131,16 +130,15 @@ def replay(
 def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
     """An incident bundle: its files, its proof, and its decisions once more."""
     from haltline.streams.audit.signing import BadKey, load_public_key  # noqa: PLC0415  # takes a while to load
-    from haltline.streams.cli.run import read_policy  # noqa: PLC0415  # brings every detector
+    from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
     from haltline.streams.incident.bundle import BadBundle, read_bundle  # noqa: PLC0415
     from haltline.streams.incident.check import check  # noqa: PLC0415
-    from haltline.streams.plugins import installed  # noqa: PLC0415
 
     try:
         key = load_public_key(public_key) if public_key is not None else None
         bundle = read_bundle(file)
         chosen = read_policy(policy) if policy is not None else None
-        checked = check(bundle, key=key, plugins=installed(), policy=chosen)
+        checked = check(bundle, key=key, plugins=read_plugins(), policy=chosen)
     except (BadKey, OSError) as error:
         fail(error, Exit.USAGE)
     except BadBundle as error:

@@ -225,6 +225,16 @@ def _log_to_stderr() -> None:
     logging.getLogger("haltline").setLevel(logging.INFO)
 
 
+def read_plugins() -> "Plugins":
+    """What other packages bring. Ends the command when two bring one name."""
+    from haltline.streams.plugins import installed  # noqa: PLC0415  # brings every detector
+
+    try:
+        return installed()
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+
+
 def read_policy(file: Path | None) -> Policy:
     """The policy of a file, or every default, checked with the detectors of other packages that are installed.
 
