@@ -16,15 +16,18 @@ from haltline.streams.cli.common import (
     NO_CLIENT_CONFIG,
     AsJson,
     Bootstrap,
+    By,
     ClientConfig,
     Exit,
     Prefix,
+    Reason,
     console,
     fail,
     print_json,
     printable,
     say,
 )
+from haltline.streams.cli.replay_onto import Onto, replay_onto
 from haltline.streams.cli.sources import Since, Sink, Until, Where, opened, progress
 
 if TYPE_CHECKING:
@@ -66,6 +69,39 @@ def replay(
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
     ] = False,
+    onto: Annotated[
+        str | None,
+        typer.Option(help="Decide nothing: write the records onto this topic, for a consumer.", metavar="TOPIC"),
+    ] = None,
+    of: Annotated[
+        str, typer.Option(help="With --onto: of which topic, without its prefix.", metavar="NAME")
+    ] = "actions",
+    tool: Annotated[
+        list[str] | None, typer.Option(help="With --onto: only this tool; may be repeated.", metavar="NAME")
+    ] = None,
+    detector: Annotated[
+        list[str] | None,
+        typer.Option(help="With --onto and --of detections or interventions: only this rule.", metavar="NAME"),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--where", help="With --onto: only where this holds, such as 'args.count > 10'.", metavar="CONDITION"
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(help="With --onto: so many times as fast as it was.", min=0.001, metavar="N")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="With --onto: at most so many records a second.", min=0.001, metavar="N")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --onto: count, and write nothing.")] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="With --onto: where it is kept how far it is; if it is there, go on.", metavar="FILE"),
+    ] = None,
+    by: By = "",
+    reason: Reason = "",
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -79,10 +115,17 @@ def replay(
     Reads beside the workers: nothing is joined, committed or written. Both ends of the range are frozen before
     anything is read. Exit 1 when a decision is not the same; the first one is named.
 
+    With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
+    and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.
+
     Example: haltline replay kafka --from -2h
+
+    Example: haltline replay kafka --from -1d --onto lab.actions --speed 10 --by ada --reason 'try the new dashboard'
 
     Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
     """
+    if onto is None and (tool or detector or only or speed or rate or dry_run or resume):
+        fail("wanted --onto with --tool, --detector, --where, --speed, --rate, --dry-run and --resume", Exit.USAGE)
     if zipfile.is_zipfile(source):
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
@@ -94,6 +137,24 @@ def replay(
     chosen = read_policy(policy) if policy is not None else None
     plugins = read_plugins()
     where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
+    if onto is not None:
+        said = Onto(
+            target=onto,
+            of=of,
+            sessions=session or (),
+            agents=agent or (),
+            tools=tool or (),
+            detectors=detector or (),
+            where=only,
+            speed=speed,
+            rate=rate,
+            dry_run=dry_run,
+            resume=resume,
+            by=by,
+            reason=reason,
+        )
+        replay_onto(source, where, said, as_json=as_json)
+        return
     with opened(source, where) as found:
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:

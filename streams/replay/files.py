@@ -30,6 +30,15 @@ class FileRange:
             key = event.session_id.encode()
             yield LogRecord(self.topics.actions, 0, offset, event.time, key, event.to_json())
 
+    def spans_of(self, topic: str) -> list[Span]:
+        """All of it; a file has actions only."""
+        return [span for span in self.spans if span.topic == topic]
+
+    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
+        """The events of a part of it."""
+        for span in spans:
+            yield from (record for record in self.inputs() if span.start <= record.offset < span.end)
+
     def decided(self) -> Iterator[LogRecord]:
         """Nothing."""
         yield from ()

@@ -79,6 +79,10 @@ class KafkaRange:
         """What is on the topic of policies: of each name the last document for certain, older ones by luck."""
         yield from self.read(self._policies)
 
+    def spans_of(self, topic: str) -> list[Span]:
+        """The parts of a topic's partitions that are in the range, frozen now. Raises NoSuchTopic."""
+        return list(self.freeze(topic))
+
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The records of frozen parts of partitions, in the order of `in_order`."""
         with _Streams(self._open(), [span for span in spans if span.count]) as streams:

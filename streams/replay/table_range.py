@@ -47,7 +47,7 @@ class TableRange:
             raise QueryFailed(f"audit table {uri}: wanted a Delta table, came none there") from None
         self.name = f"audit table {uri} (version {self._table.version()})"
         self.topics = topics
-        self._end_ms = end.time_ms
+        self._start_ms, self._end_ms = start.time_ms, end.time_ms
         self.sink = self._one_sink(sink, uri)
         self._places = self._all_places()
         actions = [place for place in self._places if place[0] == topics.actions]
@@ -75,6 +75,10 @@ class TableRange:
     def policies(self) -> Iterator[LogRecord]:
         """Every document that was ever published and that the sink saw."""
         yield from self.read(self._policies)
+
+    def spans_of(self, topic: str) -> list[Span]:
+        """The parts of a topic's partitions that are in the range."""
+        return list(self._freeze(topic, self._start_ms, self._end_ms))
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The records of frozen parts of partitions, in the order of `in_order`; what was erased is passed over."""

@@ -1,0 +1,149 @@
+"""`haltline replay --onto`: what was recorded onto another topic, for a consumer downstream."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import rfc3339
+from haltline.streams.cli.common import Exit, fail, print_json, say
+from haltline.streams.cli.sources import Where, opened, progress
+from haltline.streams.operator import FLEET, make_command
+from haltline.streams.produce import produce_confirmed
+
+if TYPE_CHECKING:
+    from haltline.streams.cli.sources import Range
+    from haltline.streams.replay.choosing import Choice
+    from haltline.streams.replay.copying import Counted, Progress
+
+REPLAYED = "replayed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Onto:
+    """What was said of the way."""
+
+    target: str
+    of: str
+    sessions: Sequence[str]
+    agents: Sequence[str]
+    tools: Sequence[str]
+    detectors: Sequence[str]
+    where: str | None
+    speed: float | None
+    rate: float | None
+    dry_run: bool
+    resume: Path | None
+    by: str
+    reason: str
+
+
+def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None:
+    """Writes the chosen records of one topic of a source onto another topic; or counts them."""
+    from haltline.streams.replay.copying import (  # noqa: PLC0415  # with every detector
+        NotThere,
+        Pace,
+        copy,
+        count,
+        require_target,
+    )
+
+    topic = where.topics.prefix + said.of
+    choice = _choice(where, said, topic)
+    with opened(source, where) as found:
+        try:
+            at = _begun(found, said, topic)
+            left = at.left()
+            total = sum(span.count for span in left)
+            if said.dry_run:
+                with progress("Counting", total) as step:
+                    counted = count(found.read(left), choice, step)
+                _show_count(found.name, topic, said.target, counted, total, as_json=as_json)
+                return
+            require_target(where.bootstrap, said.target, at.spans, where.topics, where.client)
+            with progress("Replaying", total) as step:
+                copy(
+                    found.read(left),
+                    at,
+                    choice,
+                    bootstrap=where.bootstrap,
+                    pace=Pace(said.speed, said.rate),
+                    state=said.resume,
+                    client=where.client,
+                    step=step,
+                )
+        except NotThere as error:
+            fail(error, Exit.USAGE)
+        except KeyboardInterrupt:
+            if said.resume is not None:
+                say(f"interrupted; go on with --resume {said.resume}")
+            raise typer.Exit(Exit.NO) from None
+    command = _noted(where, said, at, topic)
+    if as_json:
+        told = {"id": at.id, "source": at.source, "of": topic, "onto": said.target, "written": at.written}
+        print_json({**told, "command_id": command.command_id})
+    else:
+        say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {said.target}")
+
+
+def _choice(where: Where, said: Onto, topic: str) -> "Choice":
+    from haltline.streams.replay.choosing import chosen  # noqa: PLC0415  # with every detector
+
+    topics = where.topics
+    if topic not in topics.all:
+        names = ", ".join(name.removeprefix(topics.prefix) for name in topics.all)
+        fail(f"--of: wanted one of {names}, came {said.of!r}", Exit.USAGE)
+    if not said.dry_run and not (said.by.strip() and said.reason.strip()):
+        fail("--onto: wanted --by and --reason, for the audit, came none", Exit.USAGE)
+    try:
+        return chosen(
+            topics,
+            sessions=said.sessions,
+            agents=said.agents,
+            tools=said.tools,
+            detectors=said.detectors,
+            where=said.where,
+        )
+    except ValueError as error:
+        fail(f"--where: {error}", Exit.USAGE)
+
+
+def _begun(found: "Range", said: Onto, topic: str) -> "Progress":
+    """A new replay, or the one of `--resume`. Raises NotThere: that is another one."""
+    from haltline.streams.replay.copying import NotThere, Progress  # noqa: PLC0415  # as above
+
+    if said.resume is None or not said.resume.exists():
+        return Progress(uuid.uuid4().hex[:12], found.name, said.target, found.spans_of(topic))
+    at = Progress.load(said.resume)
+    if at.target != said.target or any(span.topic != topic for span in at.spans):
+        raise NotThere(f"{said.resume}: wanted the state of this replay, came that of one onto {at.target}")
+    return at
+
+
+def _show_count(name: str, topic: str, target: str, counted: "Counted", total: int, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"source": name, "of": topic, "onto": target, **counted.to_dict()})
+        return
+    times = [rfc3339(ms) for ms in (counted.first_ms, counted.last_ms) if ms is not None]
+    say(f"would write {counted.records} of {total} records of {topic} onto {target}{': ' if times else ''}"
+        + " to ".join(times))  # fmt: skip
+
+
+def _noted(where: Where, said: Onto, at: "Progress", topic: str) -> Command:
+    """A note for the audit: a label, which workers pass over and the sink keeps."""
+    command = make_command(
+        CommandKind.LABEL,
+        ScopeKind.FLEET,
+        FLEET,
+        by=said.by,
+        reason=f"replay {at.id}: {at.written} records of {topic} ({at.source}) onto {said.target}: {said.reason}",
+        label=REPLAYED,
+    )
+    key, value = command.id.encode(), command.to_json()
+    produce_confirmed(where.bootstrap, where.topics.commands, key=key, value=value, client=where.client)
+    return command

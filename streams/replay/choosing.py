@@ -1,0 +1,86 @@
+"""Which records of a topic are replayed onto another one. Pure."""
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import orjson
+
+from haltline.interventions.acgp.conditions import Unknown, compiled
+from haltline.schemas import wire
+from haltline.schemas.topics import Topics
+from haltline.streams.replay.records import LogRecord
+
+_MOST_CALLS: Final = 100_000
+"""Whose results are recognised; the oldest are forgotten first."""
+
+Choice = Callable[[LogRecord], bool]
+
+
+def chosen(
+    topics: Topics,
+    *,
+    sessions: Collection[str] = (),
+    agents: Collection[str] = (),
+    tools: Collection[str] = (),
+    detectors: Collection[str] = (),
+    where: str | None = None,
+) -> Choice:
+    """Says of a record whether all that is given holds; a record that cannot be read is chosen only where nothing is.
+
+    `where` is a condition as tripwires have them (`action == "delete_asset" and args.count > 10`); where it cannot be
+    told of a record, it does not hold.
+
+    Raises:
+        ValueError: it is none; says where, what was wanted and what came.
+
+    """
+    condition = compiled(where) if where else None
+    named = {"session_id": sessions, "agent_id": agents}
+    asked = [(name, frozenset(of)) for name, of in named.items() if of]
+    rules, calls = frozenset(detectors), _Calls(tools)
+    if not asked and not rules and not tools and condition is None:
+        return lambda _: True
+
+    def holds(record: LogRecord) -> bool:
+        fields = _fields(record, topics)
+        if fields is None or any(fields.get(name) not in of for name, of in asked):
+            return False
+        if tools and not calls.holds(fields):
+            return False
+        if rules and (fields.get("detector") or (fields.get("finding") or {}).get("detector")) not in rules:
+            return False
+        try:
+            return condition is None or condition(fields)
+        except Unknown:
+            return False
+
+    return holds
+
+
+class _Calls:
+    """Calls of some tools: a result names the call and not always the tool."""
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self._tools = frozenset(tools)
+        self._known: dict[tuple[Any, Any], None] = {}
+
+    def holds(self, fields: dict[str, Any]) -> bool:
+        call = (fields.get("session_id"), fields.get("call_id"))
+        if fields.get("action"):
+            if fields["action"] not in self._tools:
+                return False
+            self._known[call] = None
+            if len(self._known) > _MOST_CALLS:
+                del self._known[next(iter(self._known))]
+            return True
+        return fields.get("call_id") is not None and call in self._known
+
+
+def _fields(record: LogRecord, topics: Topics) -> dict[str, Any] | None:
+    try:
+        if record.topic == topics.actions and record.headers:
+            return wire.decode_event(record.value, record.headers).model_dump(mode="json")
+        found = orjson.loads(record.value or b"null")
+    except (wire.InvalidRecord, orjson.JSONDecodeError):
+        return None
+    return found if isinstance(found, dict) else None
