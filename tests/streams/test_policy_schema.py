@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from haltline.detectors import ALL, BY_ID
+from haltline.detectors import ALL, BY_ID, PATTERNS
 from haltline.detectors.settings import annotations_of
 from haltline.detectors.strictness import direction_of, stricter
 from haltline.schemas.decisions import Mode
@@ -132,7 +132,7 @@ def test_a_preset_is_a_document_like_any_other(preset: Preset) -> None:
 
 def test_starter_enforces_only_what_is_certain_to_be_harm() -> None:
     policy = parse_policy("{preset: starter}")
-    assert set(policy.rules) == set(BY_ID), "each rule has its mode in starter.yaml"
+    assert set(policy.rules) == set(PATTERNS), "each rule has its mode in starter.yaml"
     modes = {detector.id: rule_of(policy, detector, ()).mode for detector in ALL}
     enforced = {"destructive_repeat", "destructive_volume", "severe_destruction"}
     assert {name for name, mode in modes.items() if mode is Mode.ENFORCE} == enforced
