@@ -58,7 +58,8 @@ class Watch:
     """One run of one agent. `run` once."""
 
     def __init__(self, settings: GuardSettings, *, grace_s: float = 5.0, out: BinaryIO | None = None) -> None:
-        self._guard = WatchedGuard(settings)
+        # What a line tells of cannot be refused any more: that nobody could be asked is no reason to end the agent.
+        self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None)
         self._desks: dict[str | None, Desk] = {None: Desk(self._guard)}
         self._grace_s = grace_s
         self._out = out or sys.stdout.buffer

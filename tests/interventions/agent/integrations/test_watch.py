@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from haltline.interventions.agent.integrations.lines import Lines, Turn
 from haltline.schemas.control import Stage
@@ -164,6 +166,49 @@ def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -
     )  # fmt: skip
     assert done.returncode == 2
     assert wanted in done.stderr
+
+
+DELETES = """print('{"type": "tool_call", "id": "1", "name": "delete_asset", "args": {}}')"""
+
+
+def test_with_the_broker_away_the_agent_goes_on() -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "haltline.streams", "watch", "--bootstrap", "127.0.0.1:9", "--"),
+            *(sys.executable, "-c", DELETES),
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HALTLINE_START_BUDGET_S": "0.05", "HALTLINE_CLOSE_BUDGET_S": "0"},
+        check=False,
+    )
+    assert (done.returncode, "delete_asset" in done.stdout) == (0, True), done.stderr
+
+
+LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(["assistant", "tool_use", "tool_result", "x", ""])
+FIELDS = st.sampled_from(
+    ["type", "message", "content", "usage", "id", "tool_use_id", "item", "input", "name", "is_error", "error", "result",
+     "total_cost_usd", "input_tokens", "cached_input_tokens", "parent_tool_use_id"]
+)  # fmt: skip
+KINDS = st.sampled_from(
+    ["assistant", "user", "result", "item.started", "item.completed", "turn.completed", "tool_result"]
+)
+INNER = LEAF | st.dictionaries(
+    FIELDS, LEAF | st.lists(st.dictionaries(FIELDS, LEAF, max_size=4), max_size=2), max_size=4
+)
+
+
+@given(
+    lines=st.lists(st.dictionaries(FIELDS, INNER, max_size=5), max_size=3),
+    kinds=st.lists(KINDS, min_size=3, max_size=3),
+)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[str]) -> None:
+    reader = Lines()
+    for line, kind in zip(lines, kinds, strict=False):
+        for whose, said in reader.read({**line, "type": kind}):
+            assert whose is None or whose
+            assert isinstance(said, Turn) or said.call_id
 
 
 def test_the_lines_of_codex_are_read() -> None:
