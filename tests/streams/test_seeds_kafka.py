@@ -1,0 +1,151 @@
+"""The scenarios that haltline is made for, on the real Kafka, with a worker that is killed in the middle of each."""
+
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from haltline.interventions.vocabularies import acgp, agent_sentinel, pipeline, tappass
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.topics import Topics
+from haltline.streams.children import Children
+from haltline.streams.core import Core, SessionState
+from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local_system import start_worker, wait_until_ready
+from haltline.streams.log_reader import LogReader
+from haltline.streams.policy_file import load_policy
+from tests.builders import at
+from tests.waiting import wait_until
+
+POLICY = """
+name: seeds
+rules:
+  budget: {settings: {limits: {cost_usd: 1.0}}}
+interventions:
+  vocabularies: [{agent: trader, vocabulary: acgp}]
+  acgp:
+    - agent: trader
+      tripwires: [{id: huge, when: {tool: transfer}, condition: args.amount > 5000, on_fail: {decision: halt}}]
+overrides: [{agent: coder, rules: {step_review: {mode: enforce}}}]
+operations: {kill_ack_s: 3600}
+"""
+
+
+def steps(session: str, agent: str, *calls: Mapping[str, object]) -> list[ActionEvent]:
+    """Each call proposed, awaiting its verdict, then completed as it says."""
+    events: list[ActionEvent] = []
+    for number, call in enumerate(calls):
+        said: dict[str, object] = {"session_id": session, "agent_id": agent, "call_id": f"c{number}"}
+        came = {name: call[name] for name in ("outcome", "error", "usage") if name in call}
+        asked = {name: value for name, value in call.items() if name not in came}
+        proposed = {"event_id": f"{session}/{number}", "kind": Kind.PROPOSED, "time": at(20 * number), **asked}
+        done = {"event_id": f"{session}/{number}/done", "kind": Kind.COMPLETED, "time": at(20 * number + 1)}
+        events.append(ActionEvent.model_validate({**said, **proposed, "await_verdict": True}))
+        events.append(ActionEvent.model_validate({**said, **done, "outcome": Outcome.OK, **came}))
+    return events
+
+
+FAILS: Mapping[str, object] = {
+    "action": "read_file",
+    "args": {"path": "/srv/app/lib.py"},
+    "outcome": Outcome.ERROR,
+    "error": "FileNotFoundError: no such file: /srv/app/lib.py",
+}
+DELETES: Mapping[str, object] = {
+    "action": "delete_asset",
+    "args": {"asset_id": "fact_sales"},
+    "outcome": Outcome.ERROR,
+    "error": "asset still exists",
+}
+SCENARIOS = {
+    # Repeated errors meet graduated interventions, from a hint to a stop.
+    "graduated": steps("graduated", "coder", *[FAILS] * 12),
+    # A step is reviewed before it is taken.
+    "reviewed": steps(
+        "reviewed", "coder", {"action": "read_file", "args": {"path": "a.py"}},
+        {"action": "bash", "args": {"command": "sudo rm -rf /etc/ssl /var/lib/postgresql"}},
+    ),
+    # Governed by tripwires: what is too large is halted, and what is within is not.
+    "governed": steps(
+        "governed", "trader", *[{"action": "transfer", "args": {"amount": amount}} for amount in (10, 20, 9000, 10)]
+    ),
+    # A budget is used up.
+    "budget": steps("budget", "buyer", *[{"action": f"look_up_{n}", "usage": {"cost_usd": 0.3}} for n in range(6)]),
+    # The same table is deleted again and again.
+    "looping": steps("looping", "cleaner", *[DELETES] * 4),
+}  # fmt: skip
+
+
+def by_the_core(policy: Path) -> dict[str, Decision]:
+    """Every decision of every scenario, by the pure core without any restart."""
+    core = Core(load_policy(policy))
+    decisions = {}
+    for events in SCENARIOS.values():
+        state: SessionState | None = None
+        for event in events:
+            outcome = core.on_event(state, event)
+            state = outcome.state
+            if outcome.decision is not None:
+                decisions[outcome.decision.event_id] = outcome.decision
+    return decisions
+
+
+@pytest.mark.kafka
+def test_every_seed_s_scenario_is_decided_as_without_the_worker_s_death(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    options = ["--prefix", kafka_topics.prefix, "--checkpoint-interval", "0.2", "--session-timeout", "6"]
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random"})
+
+    def say(events: list[ActionEvent]) -> None:
+        for event in events:
+            producer.produce(kafka_topics.actions, key=event.session_id, value=event.to_json())
+        assert producer.flush(30) == 0
+
+    def told() -> dict[str, Decision]:
+        with LogReader(kafka.bootstrap, [kafka_topics.interventions]) as reader:
+            decisions = [Decision.model_validate_json(message.value() or b"") for message in reader.to_end()]
+        return {d.event_id: d for d in decisions if d.event_id.partition("/")[0] in SCENARIOS}
+
+    with Children(tmp_path) as mortal:
+        first = start_worker(mortal, kafka.bootstrap, *options, "--policy", str(policy), embedded=False, name="w0")
+        wait_until_ready(mortal, first)
+        for events in SCENARIOS.values():
+            say(events[: len(events) // 2])
+        half = {e.event_id for events in SCENARIOS.values() for e in events[: len(events) // 2] if e.await_verdict}
+        wait_until(lambda: half <= told().keys(), "the first half is answered", deadline_s=60)
+        os.kill(first.pid, signal.SIGKILL)
+    with Children(tmp_path) as children:
+        again = start_worker(children, kafka.bootstrap, *options, "--policy", str(policy), embedded=False, name="w1")
+        wait_until_ready(children, again)
+        for events in SCENARIOS.values():
+            say(events[len(events) // 2 :])
+        wanted = by_the_core(policy)
+        wait_until(lambda: wanted.keys() <= told().keys(), "everything is answered", deadline_s=90)
+    came = told()
+    assert {e: (d.decision_id, d.level, d.code) for e, d in came.items()} == {
+        e: (d.decision_id, d.level, d.code) for e, d in wanted.items()
+    }
+
+    def levels(session: str) -> list[Level]:
+        asked = [event.event_id for event in SCENARIOS[session] if event.await_verdict]
+        return [came[event_id].level for event_id in asked]
+
+    hardest = {name: max(d.level for e, d in came.items() if e.startswith(f"{name}/")) for name in SCENARIOS}
+    assert hardest["graduated"] is Level.PAUSE
+    assert {Level.NUDGE, Level.REINFORCE} <= {d.level for e, d in came.items() if e.startswith("graduated/")}
+    assert levels("reviewed")[0] is Level.ALLOW
+    assert hardest["reviewed"] >= Level.BLOCK
+    assert levels("governed") == [Level.ALLOW, Level.ALLOW, Level.KILL, Level.KILL]
+    assert any(d.code == "budget_exceeded" for e, d in came.items() if e.startswith("budget/"))
+    assert levels("looping") == [Level.ALLOW, Level.NUDGE, Level.KILL, Level.KILL]
+    killed = came["looping/2"]
+    assert killed.code == "session_killed_loop_guard"
+    assert killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 40s"
+    assert all(in_words.render(killed) for in_words in (pipeline, acgp, agent_sentinel, tappass))
