@@ -30,7 +30,7 @@ HALTLINE: Final = "haltline"
 
 _REACH: Mapping[str, Mapping[Severity, ScopeKind]] = {
     # First the session that goes on, then whoever begins it anew.
-    "agent_destruction": {Severity.HIGH: ScopeKind.SESSION},
+    "agent_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
     "respawn": {Severity.HIGH: ScopeKind.SESSION},
     "agent_baseline": dict.fromkeys(Severity, ScopeKind.SESSION),
 }

@@ -1,8 +1,8 @@
 """One agent destroys too much, over all of its sessions: each of them may do little.
 
 Fires: with two sessions or more, `respawned_destruction` on the `same_target`-th attempt at one target within
-    `window_s`, critical with twice as many less one; `agent_destruction` from `max_destructive` acts within
-    `volume_window_s` on, critical with twice as many; and on each further one.
+    `window_s`, critical with twice as many less one; `agent_destruction` (medium) from `max_destructive` acts within
+    `volume_window_s` on; and on each further one.
 Quiet: what one session does alone, which its own rules judge; what a batch declares; scratch, and what the session
     itself made; what is local to a session's machine or checkout, such as files and branches, which are other ones
     in each sandbox.
@@ -86,7 +86,7 @@ class AgentDestruction(Across[State]):
             return None
         return self.finding(
             "agent_destruction",
-            Severity.CRITICAL if acts >= 2 * self.max_destructive else Severity.HIGH,
+            Severity.MEDIUM,
             f"{acts} destructive acts in {seconds(near)}s by {sessions(near)} sessions of one agent",
             evidence(near, last),
             values={"acts": acts, "sessions": sessions(near), "span_s": seconds(near)},

@@ -3,9 +3,9 @@
 Fires: `respawned` when one session after another of an agent was killed within `window_s`, each begun after the one
     before was killed: high from `generations` killed sessions on, critical from one more on.
 Quiet: sessions that ran beside each other and are killed together; a session that was released by an operator; a new
-    session that does its work.
-Misses: an agent that gives itself another id; sessions of which the first event was not seen; of an agent with many
-    sessions at a time, two that are killed for their own reasons one after the other look alike.
+    session that does its work; an agent id that many sessions share, of which some are killed now and then: where less
+    than half of the sessions of the time are of the chain, nothing says that they belong together.
+Misses: an agent that gives itself another id; sessions of which the first event was not seen.
 """
 
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ class Respawn(Across[State]):
         state.killed.append(last)
         del state.killed[:-_MAX_KILLS]
         chain = self._chain(state, last)
-        if len(chain) < self.generations:
+        if len(chain) < self.generations or 2 * len(chain) < self._begun(state, chain):
             return None
         return self.finding(
             "respawned",
@@ -74,6 +74,12 @@ class Respawn(Across[State]):
             values={"generations": len(chain), "span_s": seconds(chain)},
             thresholds={"generations": self.generations, "window_s": self.window_s},
         )
+
+    @staticmethod
+    def _begun(state: State, chain: list[Entry]) -> int:
+        """How many sessions of the agent have begun from the first of the chain to the last."""
+        begun = [state.started_ms[str(e[SESSION])] for e in chain if str(e[SESSION]) in state.started_ms]
+        return sum(min(begun) <= started_ms <= int(chain[-1][TIME_MS]) for started_ms in state.started_ms.values())
 
     def _chain(self, state: State, last: Entry) -> list[Entry]:
         """The killed sessions that led to the last one, the first of them first."""

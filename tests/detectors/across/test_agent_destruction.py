@@ -39,7 +39,7 @@ RESPAWNED, MANY = "respawned_destruction", "agent_destruction"
         ),
         pytest.param(
             [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)],
-            [("s2@11 destructive", MANY, "high")],
+            [("s2@11 destructive", MANY, "medium")],
             id="the twelfth in a minute, by three sessions",
         ),
         pytest.param([destroys(n, "s1", f"table=t{n}") for n in range(30)], [], id="thirty by one session"),

@@ -32,6 +32,16 @@ ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(
             id="killed, begun anew, killed, begun anew, killed",
         ),
         pytest.param(
+            [*(begins(15 + n, f"other {n}") for n in range(5)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
+            [],
+            id="most of the sessions that share the id go on",
+        ),
+        pytest.param(
+            [*(begins(15 + n, f"other {n}") for n in range(3)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
+            [("c@50 killed", "respawned", "critical")],
+            id="half of the sessions of the time are of the chain",
+        ),
+        pytest.param(
             [begins(0, "a"), begins(0, "b"), killed(10, "a"), killed(11, "b")], [], id="two that ran beside each other"
         ),
         pytest.param(

@@ -4,6 +4,7 @@ Claude Code asks every hook at once and takes the strictest answer. So a call th
 answer at all: `allow` would skip the question that Claude Code itself, or its user's rules, would ask.
 """
 
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -21,7 +22,8 @@ JsonObject = dict[str, Any]
 OnApproval = Literal["deny", "ask"]
 """What a call that waits for an operator's approval is answered with: `ask` puts it to the user of the terminal."""
 
-AGENT_ID: Final = "claude-code"
+# One for each machine: what is added up over an agent's sessions, and killed with it, must not be everybody's.
+AGENT_ID: Final = f"claude-code@{socket.gethostname()}"[:128]
 _MAX_ID_CHARS = 200
 _READ_AT_ONCE_BYTES = 4 * 1024 * 1024
 
