@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from haltline.interventions.agent.integrations.claude_code.hooks import OnApproval, Sessions
+from haltline.interventions.agent.integrations.claude_code.hooks import AGENT_ID, OnApproval, Sessions
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.decisions import Decision, Level
@@ -190,7 +190,7 @@ def test_a_subagent_is_a_session_below_its_agents() -> None:
     hooks.pre(agent_id="a7", agent_type="Explore")
     below = hooks.guards["s1/a7"].events[0]
     assert (below.session_id, below.parent_session_id, below.root_session_id) == ("s1/a7", "s1", "s1")
-    assert below.agent_id == "claude-code/Explore"
+    assert below.agent_id == f"{AGENT_ID}/Explore"
     hooks("SubagentStop", agent_id="a7", agent_type="Explore")
     assert hooks.told("s1/a7")[-1] == (Kind.SESSION_ENDED, None)
 
