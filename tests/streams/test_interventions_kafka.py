@@ -85,22 +85,24 @@ def test_a_governed_session_keeps_its_debt_over_the_death_of_a_worker_and_is_hal
         work(children, "w1")
         with guard() as after:
             export, transfer = tools(after)
-            blocked += [refused(transfer, 600), refused(transfer, 9000), refused(transfer, 20)]
+            blocked.append(refused(transfer, 600))
+            for amount in (9000, 20):
+                with pytest.raises(Refused) as killed:  # by the verdict, or by what stands on `control`: what is first
+                    transfer(amount)
+                assert killed.value.code == "session_killed_acgp"
 
     assert (exported, moved) == ([100], [20])
-    governed = [(d.level, d.governance) for d in blocked if d is not None]
-    assert [level for level, _ in governed] == [Level.BLOCK, Level.BLOCK, Level.BLOCK, Level.KILL, Level.KILL]
+    with LogReader(kafka.bootstrap, [kafka_topics.interventions]) as reader:
+        said = [Decision.model_validate_json(message.value() or b"") for message in reader.to_end()]
+    halted = next(d for d in said if d.level is Level.KILL and d.incident is not None)
+    governed = [(d.level, d.governance) for d in (*blocked, halted) if d is not None]
+    assert [level for level, _ in governed] == [Level.BLOCK, Level.BLOCK, Level.BLOCK, Level.KILL]
     debts = [governance.trust_debt for _, governance in governed if governance is not None]
     assert debts[0] < debts[1] < debts[2] < debts[3]
     assert 6 < debts[2] < 7, "what was owed before the worker died is owed still"
-    halted = blocked[3]
-    assert halted is not None
-    assert halted.incident is not None
     assert (halted.code, acgp.render(halted).intervention, halted.vocabulary) == ("session_killed_acgp", "halt", "acgp")
     assert pipeline.render(halted).result == "stop"
     assert [d.attempt for d in blocked[:3] if d is not None] == [1, 2, 3]
     assert [d.cost_prevented_usd for d in blocked[:3] if d is not None] == [2.5, 0, 0]
-    with LogReader(kafka.bootstrap, [kafka_topics.interventions]) as reader:
-        said = [Decision.model_validate_json(message.value() or b"") for message in reader.to_end()]
     ids = {d.decision_id for d in said}
     assert {d.decision_id for d in blocked if d is not None} <= ids, "what the guard obeyed is what the topic holds"
