@@ -7,7 +7,6 @@ two sessions they come in any order: what counts is event time, within the windo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 from haltline.detectors import build_across
@@ -24,7 +23,7 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Detection, Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
-from haltline.streams.place import Failure, Place
+from haltline.streams.place import Failure, Place, is_first, is_new
 from haltline.streams.rules import Rules
 from haltline.streams.signals import Signaller
 
@@ -35,7 +34,6 @@ MAX_FAMILY = 1024
 TELL_FLEET_EVERY_MS = 5_000
 """What an agent's sessions do is told to the fleet in one, for so long of event time."""
 
-_SHORT_CHARS = 12
 _CACHED_WATCHES = 256
 _SCOPES = frozenset(SignalScope)
 _TO_FLEET = frozenset({SignalKind.STARTED, SignalKind.STOPPED, SignalKind.DESTRUCTIVE})
@@ -114,7 +112,7 @@ class AcrossCore:
         """Takes in the next signal of a scope. Changes `state` in place."""
         if state is None:
             state = ScopeState(signal.scope, signal.id)
-        if not _is_new(state, signal, at):
+        if not is_new(state, at) or not is_first(state, signal.signal_id, MAX_SEEN):
             return ScopeOutcome(state, applied=False)
         state.signals += 1
         state.clock_ms = max(state.clock_ms, signal.time)
@@ -150,10 +148,8 @@ class AcrossCore:
         """Carries out an operator's act on an agent, mission, tool, target or the fleet. Changes `state` in place."""
         if state is None:
             state = ScopeState(command.scope.value, command.id)
-        if at is not None and at.offset <= state.offsets.get(at.topic, -1):
+        if not is_new(state, at):
             return state, NOTHING
-        if at is not None:
-            state.offsets[at.topic] = at.offset
         said = scopes.on_command(state.standing, command, self._policy)
         if command.kind is CommandKind.RESET and said.released:
             # Anew, but what is usual for an agent stays, and so does what was already taken in.
@@ -231,19 +227,6 @@ class AcrossCore:
 _BASELINE = AgentBaseline.id
 _FEW_SESSIONS = 3
 """An agent that had no more of them is forgotten when it is idle; an id of its own in each session is no agent."""
-
-
-def _is_new(state: ScopeState, signal: Signal, at: Place | None) -> bool:
-    """False when the state includes the record at this offset, or the signal's id was seen lately; notes both."""
-    if at is not None:
-        if at.offset <= state.offsets.get(at.topic, -1):
-            return False
-        state.offsets[at.topic] = at.offset
-    short = blake2b(signal.signal_id.encode(), digest_size=_SHORT_CHARS // 2).hexdigest()
-    if short in state.seen:
-        return False
-    state.seen = state.seen[-(MAX_SEEN - 1) * _SHORT_CHARS :] + short
-    return True
 
 
 def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Finding], list[Failure]]:

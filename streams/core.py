@@ -26,8 +26,8 @@ from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import Signal, SignalKind
 from haltline.streams.across import AcrossCore, ScopeOutcome, ScopeState
-from haltline.streams.place import Failure, Place, Position
-from haltline.streams.session_state import MAX_SEEN, Outcome, SessionState, is_first, is_new
+from haltline.streams.place import Failure, Place, Position, is_first, is_new
+from haltline.streams.session_state import MAX_SEEN, Outcome, SessionState
 from haltline.streams.signals import origin_of, origin_of_command, stood_in
 from haltline.streams.watches import Watch, Watches, on_probation
 
@@ -65,7 +65,7 @@ class Core:
         """Takes in the session's next event. Changes `state` in place."""
         if state is None:
             state = SessionState(session_id=event.session_id)
-        if not is_new(state, at) or not is_first(state, event):
+        if not is_new(state, at) or not is_first(state, event.event_id, MAX_SEEN):
             return Outcome(state, applied=False)
         if event.time - state.clock_ms > self._ttl_ms and state.clock_ms:
             # Was idle for so long that what it did then says nothing now. A kill stands.

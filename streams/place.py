@@ -1,7 +1,10 @@
-"""Where inputs of the core come from, and what of it failed on one."""
+"""Where inputs of the core come from, whether a state has them already, and what failed on one."""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple, Protocol
+
+_SHORT_CHARS = 12
 
 
 class Place(Protocol):
@@ -37,3 +40,31 @@ class Failure:
 
     detector: str
     error: BaseException
+
+
+class TakesIn(Protocol):
+    """A state that knows what it includes."""
+
+    offsets: dict[str, int]
+    """By topic: the last offset."""
+    seen: str
+    """Short hashes of the last ids one behind the other, the oldest first: one object to look at, not many."""
+
+
+def is_new(state: TakesIn, at: Place | None) -> bool:
+    """False when the state includes the input at this offset; notes the offset otherwise."""
+    if at is None:
+        return True
+    if at.offset <= state.offsets.get(at.topic, -1):
+        return False
+    state.offsets[at.topic] = at.offset
+    return True
+
+
+def is_first(state: TakesIn, input_id: str, most: int) -> bool:
+    """False when the id was among the last `most`: its producer sent it twice. Notes it otherwise."""
+    short = blake2b(input_id.encode(), digest_size=_SHORT_CHARS // 2).hexdigest()
+    if short in state.seen:
+        return False
+    state.seen = state.seen[-(most - 1) * _SHORT_CHARS :] + short
+    return True

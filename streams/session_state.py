@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 from haltline.detectors.act import Calls
@@ -11,16 +10,13 @@ from haltline.interventions.history import Checkpoints
 from haltline.interventions.standing import Standing
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision
-from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.signals import Signal
-from haltline.streams.place import Failure, Place
+from haltline.streams.place import Failure
 from haltline.streams.signals import Unsaid
 
 MAX_SEEN = 64
 """Event ids that are remembered, to know an event that its producer sent twice."""
-
-_SHORT_CHARS = 12
 
 
 @dataclass
@@ -82,22 +78,3 @@ class Outcome:
         """Whether anything does: of most inputs nothing does but their place in the state."""
         said = self.decision is not None or self.control is not None or self.released
         return said or bool(self.detections or self.failures or self.signals)
-
-
-def is_new(state: SessionState, at: Place | None) -> bool:
-    """False when the state includes the input at this offset; notes the offset otherwise."""
-    if at is None:
-        return True
-    if at.offset <= state.offsets.get(at.topic, -1):
-        return False
-    state.offsets[at.topic] = at.offset
-    return True
-
-
-def is_first(state: SessionState, event: ActionEvent) -> bool:
-    """False when the event's id was seen lately: its producer sent it twice."""
-    short = blake2b(event.event_id.encode(), digest_size=_SHORT_CHARS // 2).hexdigest()
-    if short in state.seen:
-        return False
-    state.seen = state.seen[-(MAX_SEEN - 1) * _SHORT_CHARS :] + short
-    return True
