@@ -18,18 +18,15 @@ from pydantic import Field
 from haltline.detectors.act import Act
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
+from haltline.detectors.totals import budget_finding, spent_of, stage_of
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 
 Resource = Literal["tokens", "cost_usd", "calls", "duration_s", "file_ops"]
 RESOURCES: tuple[Resource, ...] = get_args(Resource)
 
-_WARNED, _EXCEEDED = 1, 2
-_STEPS = 10
-"""An exceeded budget is told again with each further such part of it."""
 _LEAST = 1e-6
 """A declared limit below this is none: nothing could be done within it."""
-_MAX_STAGE = 1_000_000
 
 
 @dataclass
@@ -78,12 +75,9 @@ class Budget(Detector[State]):
         used["duration_s"] = max(used.get("duration_s", 0.0), (event.time - state.first_ms) / 1000)
         if act.is_attempt and not act.refused:
             used["calls"] = used.get("calls", 0.0) + 1
-        usage = event.usage
-        if usage is not None:
-            tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
-            for name, amount in (("tokens", tokens), ("cost_usd", usage.cost_usd), ("file_ops", usage.file_ops)):
-                if amount:
-                    used[name] = used.get(name, 0.0) + amount  # type: ignore[index,call-overload]  # names are resources
+        if event.usage is not None:
+            for name, amount in spent_of(event.usage):
+                used[name] = used.get(name, 0.0) + amount
         worst: Finding | None = None
         for resource, limit in limits.items():
             found = self._look(state, act, resource, limit)
@@ -112,20 +106,10 @@ class Budget(Detector[State]):
 
     def _look(self, state: State, act: Act, name: Resource, limit: float) -> Finding | None:
         used = state.used.get(name, 0)
-        stage = 0
-        if used > limit:
-            stage = _EXCEEDED + min(_MAX_STAGE, int((used / limit - 1) * _STEPS + 1e-9))
-        elif used >= self.warn_at * limit:
-            stage = _WARNED
+        stage = stage_of(used, limit, self.warn_at)
         if stage <= state.told.get(name, 0):
             return None
         state.told[name] = stage
-        exceeded = stage >= _EXCEEDED
-        return self.finding(
-            "budget_exceeded" if exceeded else "budget_warning",
-            Severity.CRITICAL if exceeded else Severity.LOW,
-            f"{used:.6g} of {limit:.6g} {name} used, {used / limit:.0%}",
-            (act.evidence,),
-            values={"resource": name, "used": used, "share": round(used / limit, 3)},
-            thresholds={"limit": limit, "warn_at": self.warn_at},
+        return budget_finding(
+            self, stage, resource=name, used=used, limit=limit, warn_at=self.warn_at, evidence=(act.evidence,)
         )

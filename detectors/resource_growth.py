@@ -316,7 +316,7 @@ def _amounts(act: Act) -> Sequence[tuple[int, float]]:
     found: list[tuple[int, float]] = list(_A_CALL) if act.is_attempt else []
     usage = event.usage
     if usage is not None:
-        tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
+        tokens = usage.tokens
         if tokens:
             found.append((_TOKENS, tokens))
         if usage.cost_usd:

@@ -82,7 +82,7 @@ class SpendVelocity(Detector[State]):
         usage = act.event.usage
         if usage is None:
             return None
-        tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
+        tokens = usage.tokens
         if not (tokens or usage.cost_usd) or not self._add(state, act, usage.cost_usd, float(tokens)):
             return None
         cost, tokens_in_all = _sums(state)

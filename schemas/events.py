@@ -70,6 +70,11 @@ class Usage(Record):
     cpu_ms: Amount = 0
     file_ops: Count = 0
 
+    @property
+    def tokens(self) -> int:
+        """All of them, those read from a cache too."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens
+
 
 class Task(Record):
     """What a session was asked to do."""

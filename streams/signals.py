@@ -7,6 +7,7 @@ from haltline.detectors.across.agent_baseline import ACTIONS, EFFECT, STEP_S, TO
 from haltline.detectors.across.base import Across
 from haltline.detectors.across.shared_budget import SHARED, SharedBudget
 from haltline.detectors.act import Act
+from haltline.detectors.totals import spent_of
 from haltline.interventions.standing import digest
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
@@ -200,15 +201,13 @@ class Signaller:
         yield origin_of(act, agent_id).signal(SignalKind.PROFILE, SignalScope.AGENT, agent_id, amounts=amounts)
 
     def _spent(self, unsaid: Unsaid, act: Act, agent_id: str) -> Iterator[Signal]:
-        spent, usage = unsaid.spent, act.event.usage
+        spent = unsaid.spent
         unsaid.mission = act.event.mission_id or unsaid.mission
         if act.is_attempt and not act.refused:
             spent["calls"] = spent.get("calls", 0.0) + 1
-        if usage is not None:
-            tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
-            for name, amount in (("tokens", tokens), ("cost_usd", usage.cost_usd), ("file_ops", usage.file_ops)):
-                if amount:
-                    spent[name] = spent.get(name, 0.0) + amount
+        if act.event.usage is not None:
+            for name, amount in spent_of(act.event.usage):
+                spent[name] = spent.get(name, 0.0) + amount
         ended = act.event.kind is Kind.SESSION_ENDED and bool(spent)
         if not ended and not any(spent.get(name, 0.0) >= portion for name, portion in self._portions.items()):
             return

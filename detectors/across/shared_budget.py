@@ -9,18 +9,14 @@ from pydantic import Field
 from haltline.detectors.across.base import Across, evidence, heard
 from haltline.detectors.base import SETTINGS
 from haltline.detectors.strictness import Stricter
-from haltline.schemas.findings import Finding, Severity
+from haltline.detectors.totals import budget_finding, stage_of
+from haltline.schemas.findings import Finding
 from haltline.schemas.signals import Signal, SignalKind
 
 Shared = Literal["tokens", "cost_usd", "calls", "file_ops"]
 SHARED: tuple[Shared, ...] = get_args(Shared)
 
 Limits = dict[Shared, Annotated[float, Field(gt=0), Stricter.LOWER]]
-
-_WARNED, _EXCEEDED = 1, 2
-_STEPS = 10
-"""An exceeded budget is told again with each further such part of it."""
-_MAX_STAGE = 1_000_000
 
 
 @dataclass
@@ -62,7 +58,7 @@ class SharedBudget(Across[State]):
             state.period, state.used, state.told = period, {}, {}
         worst: Finding | None = None
         for name in SHARED:
-            amount = signal.amount(name, 0.0)
+            amount = signal.amount(name)
             if amount:
                 state.used[name] = state.used.get(name, 0.0) + amount
             if name in self.limits:
@@ -73,20 +69,18 @@ class SharedBudget(Across[State]):
 
     def _look(self, state: State, signal: Signal, name: Shared, limit: float) -> Finding | None:
         used = state.used.get(name, 0.0)
-        stage = 0
-        if used > limit:
-            stage = _EXCEEDED + min(_MAX_STAGE, int((used / limit - 1) * _STEPS + 1e-9))
-        elif used >= self.warn_at * limit:
-            stage = _WARNED
+        stage = stage_of(used, limit, self.warn_at)
         if stage <= state.told.get(name, 0):
             return None
         state.told[name] = stage
-        exceeded = stage >= _EXCEEDED
-        return self.finding(
-            "budget_exceeded" if exceeded else "budget_warning",
-            Severity.CRITICAL if exceeded else Severity.LOW,
-            f"{self.scope} {signal.id}: {used:.6g} of {limit:.6g} {name} used by its sessions, {used / limit:.0%}",
-            evidence([], heard(signal)),
-            values={"resource": name, "used": used, "share": round(used / limit, 3)},
-            thresholds={"limit": limit, "warn_at": self.warn_at},
+        return budget_finding(
+            self,
+            stage,
+            resource=name,
+            used=used,
+            limit=limit,
+            warn_at=self.warn_at,
+            evidence=evidence([], heard(signal)),
+            whose=f"{self.scope} {signal.id}: ",
+            by=" by its sessions",
         )
