@@ -44,6 +44,7 @@ class Pattern(ABC, Generic[State]):
         values: Values | None = None,
         thresholds: Values | None = None,
         target: str | None = None,
+        session_id: str | None = None,
     ) -> Finding:
         """A finding of this pattern."""
         return Finding(
@@ -57,6 +58,7 @@ class Pattern(ABC, Generic[State]):
             values=values or {},
             thresholds=thresholds or {},
             target=target,
+            session_id=session_id,
         )
 
 

@@ -83,7 +83,8 @@ def decide(policy: Policy, standing: ScopeStanding, signal: Signal, finding: Fin
     scope, would = SignalScope(signal.scope), rule.levels[finding.severity]
     kind = _reach(scope, finding)
     level = Level.ALLOW if kind is ScopeKind.FLEET else held_back(would, rule.mode)
-    about = f"{finding.code} {signal.session_id}" if kind is ScopeKind.SESSION else finding.code
+    went_on = finding.session_id or signal.session_id
+    about = f"{finding.code} {went_on}" if kind is ScopeKind.SESSION else finding.code
     if standing.stands is not None and not _goes_beyond(standing.stands, kind, would):
         return None
     if not _is_news(policy, standing.given.get(about), would, signal.time):
@@ -92,7 +93,7 @@ def decide(policy: Policy, standing: ScopeStanding, signal: Signal, finding: Fin
     while len(standing.given) > _MAX_GIVEN:
         del standing.given[next(iter(standing.given))]
     # Of a tree it is the first session that is stopped; else it is the one that goes on.
-    session_id = signal.id if scope is SignalScope.ROOT else signal.session_id
+    session_id = signal.id if scope is SignalScope.ROOT else went_on
     own = kind is ScopeKind.SESSION
     decision = Decision(
         decision_id=digest(finding.detector, finding.code, kind, session_id if own else signal.id, signal.event_id),

@@ -47,6 +47,8 @@ class Finding(Record):
     thresholds: Values = Field(default_factory=dict)
     target: Name | None = None
     """What it is about, where one thing can be named."""
+    session_id: Id | None = None
+    """Of a pattern across sessions: the session that went on, where that is not the one of the last event."""
 
 
 class Detection(Record):
@@ -63,7 +65,7 @@ class Detection(Record):
     decision_id: Id | None = None
     """The decision that it led to, if any."""
     scope: Name | None = None
-    """Of a pattern across sessions: what it was seen in, such as `agent`; `session_id` is that of the last event."""
+    """Of a pattern across sessions: what it was seen in, such as `agent`; `session_id` is the one that went on."""
     scope_id: Id | None = None
     policy: Name = ""
     policy_version: int = 0

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.across.base import EVENT_ID, WHAT, Across, evidence, heard, sessions
+from haltline.detectors.across.base import EVENT_ID, WHAT, Across, evidence, heard, sessions, went_on
 from haltline.detectors.base import SETTINGS
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, seconds, within
@@ -61,11 +61,11 @@ class AgentDestruction(Across[State]):
         repeated: Finding | None = None
         for entry in new:
             state.acts.append(entry)
-            repeated = self._repeated(state, entry) or repeated
+            repeated = self._repeated(state, signal, entry) or repeated
         del state.acts[:-_MAX_ACTS]
-        return repeated or self._many(state, new[-1])
+        return repeated or self._many(state, signal, new[-1])
 
-    def _repeated(self, state: State, last: Entry) -> Finding | None:
+    def _repeated(self, state: State, signal: Signal, last: Entry) -> Finding | None:
         same = within([entry for entry in state.acts if entry[WHAT] == last[WHAT]], self.window_s * 1000)
         if len(same) < self.same_target or sessions(same) < 2:
             return None
@@ -77,9 +77,10 @@ class AgentDestruction(Across[State]):
             values={"attempts": len(same), "sessions": sessions(same), "span_s": seconds(same)},
             thresholds={"same_target": self.same_target, "window_s": self.window_s},
             target=str(last[WHAT]),
+            session_id=went_on(same, signal),
         )
 
-    def _many(self, state: State, last: Entry) -> Finding | None:
+    def _many(self, state: State, signal: Signal, last: Entry) -> Finding | None:
         near = within(state.acts, self.volume_window_s * 1000)
         acts = len({entry[EVENT_ID] for entry in near})
         if acts < self.max_destructive or sessions(near) < 2:
@@ -91,4 +92,5 @@ class AgentDestruction(Across[State]):
             evidence(near, last),
             values={"acts": acts, "sessions": sessions(near), "span_s": seconds(near)},
             thresholds={"max_destructive": self.max_destructive, "volume_window_s": self.volume_window_s},
+            session_id=went_on(near, signal),
         )

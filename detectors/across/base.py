@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic.dataclasses import dataclass
 
 from haltline.detectors.base import SETTINGS, Pattern, State
-from haltline.detectors.window import Entry
+from haltline.detectors.window import TIME_MS, Entry
 from haltline.schemas.findings import Evidence, Finding
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
 
@@ -47,6 +47,12 @@ def heard(signal: Signal, what: str = "") -> Entry:
 def sessions(entries: Iterable[Entry]) -> int:
     """How many different sessions the entries are of."""
     return len({entry[SESSION] for entry in entries})
+
+
+def went_on(entries: Iterable[Entry], signal: Signal) -> str | None:
+    """The session of the latest entry in event time, whatever was heard last; None where it is the signal's."""
+    session = str(max(entries, key=lambda e: (int(e[TIME_MS]), e[EVENT_ID] == signal.event_id))[SESSION])
+    return None if session == signal.session_id else session
 
 
 def evidence(entries: Sequence[Entry], last: Entry) -> tuple[Evidence, ...]:

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.across.base import SESSION, Across, evidence, heard
+from haltline.detectors.across.base import SESSION, Across, evidence, heard, went_on
 from haltline.detectors.base import SETTINGS
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import TIME_MS, Entry, seconds
@@ -63,8 +63,8 @@ class Respawn(Across[State]):
         last = heard(signal)
         state.killed.append(last)
         del state.killed[:-_MAX_KILLS]
-        chain = self._chain(state, last)
-        if len(chain) < self.generations or 2 * len(chain) < self._begun(state, chain):
+        chain = self._chain(state)
+        if last not in chain or len(chain) < self.generations or 2 * len(chain) < self._begun(state, chain):
             return None
         return self.finding(
             "respawned",
@@ -73,6 +73,7 @@ class Respawn(Across[State]):
             evidence(chain, last),
             values={"generations": len(chain), "span_s": seconds(chain)},
             thresholds={"generations": self.generations, "window_s": self.window_s},
+            session_id=went_on(chain, signal),
         )
 
     @staticmethod
@@ -81,8 +82,9 @@ class Respawn(Across[State]):
         begun = [state.started_ms[str(e[SESSION])] for e in chain if str(e[SESSION]) in state.started_ms]
         return sum(min(begun) <= started_ms <= int(chain[-1][TIME_MS]) for started_ms in state.started_ms.values())
 
-    def _chain(self, state: State, last: Entry) -> list[Entry]:
-        """The killed sessions that led to the last one, the first of them first."""
+    def _chain(self, state: State) -> list[Entry]:
+        """The killed sessions that led to the one that was killed last, whenever that was heard; the first first."""
+        last = max(state.killed, key=lambda e: int(e[TIME_MS]))
         chain = [last]
         earliest_ms = int(last[TIME_MS]) - self.window_s * 1000
         for entry in sorted(state.killed, key=lambda e: int(e[TIME_MS]), reverse=True):

@@ -2,7 +2,7 @@ import pytest
 
 from haltline.detectors.across.respawn import Respawn
 from haltline.schemas.signals import Signal, SignalKind
-from tests.detectors.across.signals import signal, told
+from tests.detectors.across.signals import found, signal, told
 
 
 def begins(seconds: float, session: str) -> Signal:
@@ -54,8 +54,8 @@ ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(
         ),
         pytest.param(
             [killed(30, "b"), begins(20, "b"), killed(10, "a")],
-            [],
-            id="the first kill is heard of last: told next time",
+            [("a@10 killed", "respawned", "high")],
+            id="the first kill is heard of last",
         ),
         pytest.param(
             [killed(10, "a"), killed(30, "b")], [], id="nothing is known of how the second began: it gets the doubt"
@@ -64,3 +64,9 @@ ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(
 )
 def test_sessions_one_after_the_other(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
     assert told(Respawn(), *signals) == findings
+
+
+def test_of_kills_heard_in_another_order_the_last_in_event_time_is_the_one_that_went_on() -> None:
+    (finding,) = found(Respawn(), begins(20, "b"), killed(30, "b"), killed(10, "a"))
+    assert finding.session_id == "b"
+    assert finding.reason == "2 sessions in 20s, each begun after the one before was killed"
