@@ -106,7 +106,7 @@ class AcrossCore:
         self._rules = rules
         self._known = known
         self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
-        self.signaller = Signaller(build_across(rules.under(()), known))
+        self.signaller = Signaller(tuple(_for_any_agent(policy, rules, known)))
 
     def on_signal(self, state: ScopeState | None, signal: Signal, at: Place | None = None) -> ScopeOutcome:
         """Takes in the next signal of a scope. Changes `state` in place."""
@@ -197,7 +197,7 @@ class AcrossCore:
     ) -> Detection:
         return Detection(
             detection_id=digest("detection", finding.detector, finding.code, signal.scope, signal.id, signal.event_id),
-            session_id=signal.session_id,
+            session_id=finding.session_id or signal.session_id,
             agent_id=signal.agent_id,
             event_id=signal.event_id,
             time=signal.time,
@@ -222,6 +222,14 @@ class AcrossCore:
                 key = (pattern.scope.value, kind.value)
                 heard[key] = (*heard.get(key, ()), pattern)
         return _Watch(heard, rules)
+
+
+def _for_any_agent(policy: Policy, rules: Rules, known: Mapping[str, type[Pattern[Any]]]) -> Iterator[Across[Any]]:
+    """The patterns of the policy and of each override: where several hold, the strictest is that of one of them."""
+    yield from build_across(rules.under(()), known)
+    for number, override in enumerate(policy.overrides):
+        if any(issubclass(known[name], Across) for name in override.rules):
+            yield from build_across(rules.under((number,)), known)
 
 
 _BASELINE = AgentBaseline.id

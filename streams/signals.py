@@ -118,13 +118,14 @@ class Signaller:
     """Makes the signals that the policy's patterns across sessions hear."""
 
     def __init__(self, patterns: tuple[Across[object], ...]) -> None:
+        """The patterns may be the same ones several times, set for several agents: the least limit counts."""
         heard = {(pattern.scope, kind) for pattern in patterns for kind in pattern.hears}
         self._started = any(kind is SignalKind.STARTED for _, kind in heard)
         self._profiles = (SignalScope.AGENT, SignalKind.PROFILE) in heard
         self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in heard)
         self._targets = (SignalScope.TARGET, SignalKind.DESTRUCTIVE) in heard
         budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.limits]
-        self._budgets = tuple(budget.scope for budget in budgets)
+        self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets))
         self._portions: Mapping[str, float] = {
             name: _PART_OF_LIMIT * min(b.limits[name] for b in budgets if name in b.limits)
             for name in SHARED

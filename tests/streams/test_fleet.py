@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Usage
-from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.policy import Override, Policy, Rule
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
 from haltline.streams import state_codec
 from haltline.streams.across import ScopeOutcome
@@ -177,6 +177,25 @@ def test_the_sessions_of_an_agent_share_a_budget_and_beyond_it_the_agent_is_froz
     assert decided(last) == ["BLOCK agent cleaner: agent_frozen_agent_budget"]
     assert [(c.key, c.state) for c in controls(last)] == [("agent:cleaner", ControlState.FROZEN)]
     assert decided(shared.event(spends(3, "c", 5))) == []  # it stands
+
+
+def test_a_budget_that_only_an_override_sets_holds_for_the_agents_that_it_names() -> None:
+    limits = Rule(settings={"limits": {"cost_usd": 10.0}})
+    named = Restarted(Core(Policy(overrides=[Override(agent="clean*", rules={"agent_budget": limits})])))
+    assert decided(named.event(spends(0, "a", 5))) == []
+    assert decided(named.event(spends(1, "b", 6))) == ["BLOCK agent cleaner: agent_frozen_agent_budget"]
+    others = [named.event(spends(n, f"{n}", 6, agent_id="writer")) for n in (2, 3)]
+    assert [decided(one) for one in others] == [[], []]
+
+
+def test_of_two_workers_the_one_that_is_ahead_tells_first_and_the_session_that_goes_on_is_the_one_that_is_killed() -> (
+    None
+):
+    loop = fleet()
+    loop.event(delete(20, "b"))
+    loop.event(delete(0, "a"))
+    assert "KILL session b: session_killed_agent_destruction" in decided(loop.event(delete(10, "a")))
+    assert loop.killed == ["b"]
 
 
 def test_small_sums_are_added_up_before_they_are_told() -> None:
