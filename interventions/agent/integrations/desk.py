@@ -61,9 +61,7 @@ class Desk:
         mode: Literal["async", "blocking"] | None = None,
     ) -> Answer:
         """Says what is about to be done, waits as the guard's mode says, and returns the answer. Raises nothing."""
-        action = self._named(
-            self.guard.action(name or "unknown", args=args, targets=targets, effect=effect, mode=mode), call_id
-        )
+        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode)
         try:
             action.__enter__()  # its end is another message's
         except Refused as refused:
@@ -81,9 +79,7 @@ class Desk:
         mode: Literal["async", "blocking"] | None = None,
     ) -> Answer:
         """As `propose`; the event loop goes on meanwhile."""
-        action = self._named(
-            self.guard.action(name or "unknown", args=args, targets=targets, effect=effect, mode=mode), call_id
-        )
+        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode)
         try:
             await action.__aenter__()  # as above
         except Refused as refused:
@@ -93,7 +89,7 @@ class Desk:
     def complete(self, call_id: str, value: Any = None, *, error: BaseException | str | None = None) -> bool:
         """Says what came of a call. False: no such call is open."""
         with self._lock:
-            action = self._open.pop(call_id[:_MAX_ID_CHARS], None)
+            action = self._open.pop(_id(call_id), None)
         if action is None:
             return False
         if value is not None:
@@ -119,10 +115,10 @@ class Desk:
         """As `close`; the event loop goes on meanwhile."""
         await asyncio.to_thread(self.close)
 
-    @staticmethod
-    def _named(action: Action, call_id: str | None) -> Action:
+    def _action(self, call_id: str | None, name: str, **said: Any) -> Action:
+        action = self.guard.action(_whole(name) or "unknown", **said)
         if call_id:
-            action.call.call_id = call_id[:_MAX_ID_CHARS]  # the agent's own, so that its logs and ours agree
+            action.call.call_id = _id(call_id)  # the agent's own, so that its logs and ours agree
         return action
 
     def _admitted(self, action: Action) -> Answer:
@@ -134,3 +130,12 @@ class Desk:
         if oldest is not None:
             self.complete(oldest, error=NotTold("too many calls are open"))
         return Answer(advice=action.advice, changes=action.changes)
+
+
+def _whole(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON lets through and no event can hold."""
+    return text.encode(errors="replace").decode()
+
+
+def _id(call_id: str) -> str:
+    return _whole(call_id[:_MAX_ID_CHARS])

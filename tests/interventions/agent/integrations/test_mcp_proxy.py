@@ -11,9 +11,12 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
-from haltline.interventions.agent.integrations.mcp_proxy import Proxy, effect_of
+from haltline.interventions.agent.integrations.mcp_calls import effect_of
+from haltline.interventions.agent.integrations.mcp_proxy import Proxy
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
@@ -155,6 +158,45 @@ def test_the_calls_of_a_batch_are_guarded_too() -> None:
     Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(orjson.dumps(batch)), out)
     said = {line["id"]: line for line in map(orjson.loads, out.getvalue().splitlines())}
     assert (said[1]["result"]["isError"], said[2]["method"]) == (True, "ping")
+
+
+@pytest.mark.parametrize(
+    ("line", "answered"),
+    [
+        pytest.param(b'{"id":1,"method":"tools/call","params":{"arguments":{"x":NaN}}}', "result", id="not a number"),
+        pytest.param(
+            b'{"id":1,"method":"tools/call","params":{"name":"\\ud800"}}', "result", id="half a surrogate pair"
+        ),
+        pytest.param(b'{"method":"tools/call","params":{"name":"rm"}}', None, id="without an id"),
+        pytest.param(b'{"id":1,"method":"tools/call","x":' + b"[" * 9999 + b"]" * 9999 + b"}", "error", id="too deep"),
+        pytest.param(b'{"id":1,"method":"tools/call"', "error", id="cut off"),
+    ],
+)
+def test_a_refused_call_that_only_some_can_read_does_not_reach_the_server(line: bytes, answered: str | None) -> None:
+    guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
+    Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(line), out)
+    assert b"tools/call" not in out.getvalue()
+    assert [answered in orjson.loads(said) for said in out.getvalue().splitlines()] == [True] * (answered is not None)
+
+
+LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(("tools/call", "tools/list", "rm", "2.0", ""))
+NAMES = st.sampled_from(
+    ("jsonrpc", "id", "method", "params", "name", "arguments", "_meta", "result", "error", "content")
+)
+VALUES = st.recursive(LEAF, lambda v: st.lists(v, max_size=3) | st.dictionaries(NAMES, v, max_size=4), max_leaves=10)
+LINES = st.lists(
+    st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")) | VALUES.map(orjson.dumps), max_size=30
+)
+
+
+@given(LINES)
+@settings(max_examples=8, deadline=None)
+def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) -> None:
+    guard, out = ScriptedGuard(), io.BytesIO()
+    assert Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(b"\n".join([*lines, b"last"])), out) == 0
+    said = out.getvalue().splitlines()
+    assert b"last" in said
+    assert len(said) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
 
 
 @pytest.mark.parametrize("params", [None, [], {"name": 7, "arguments": "text"}, {}])

@@ -1,0 +1,252 @@
+"""The calls of tools in the messages of MCP: asked about before the server sees them, told of when they have ended.
+
+A refused call never reaches the server; its answer is a result with `isError`, which is how MCP tells a model of a
+failed tool. The annotations of `tools/list` are hints: `destructiveHint` can make a call worse than its name says,
+`readOnlyHint` makes nothing better than its name says.
+"""
+
+import base64
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from haltline.interventions.agent.effects import known_effect
+from haltline.interventions.agent.integrations.desk import Answer, Desk, NotTold
+from haltline.schemas.events import Effect
+
+Message = dict[str, Any]
+
+_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+_PLAIN_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
+_MAX_TOOLS: Final = 10_000
+_MAX_ID_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What a server's list says of a tool."""
+
+    effect: Effect | None = None
+    headers: Mapping[str, str] | None = None
+    """The arguments that HTTP headers repeat, and what these are called (`x-mcp-header`)."""
+
+
+class Tools:
+    """The tools of one server, as it has listed them. Thread safe."""
+
+    def __init__(self) -> None:
+        self._tools: OrderedDict[str, Tool] = OrderedDict()
+
+    def learn(self, result: Mapping[str, Any]) -> None:
+        """Takes in the result of a `tools/list`."""
+        tools = result.get("tools")
+        for tool in tools if isinstance(tools, list) else []:
+            if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
+                self._tools[name] = Tool(effect_of(name, tool.get("annotations")), _headers_of(tool.get("inputSchema")))
+                if len(self._tools) > _MAX_TOOLS:
+                    self._tools.popitem(last=False)
+
+    def of(self, name: str) -> Tool:
+        """What is known of a tool; of one that was not listed: nothing."""
+        return self._tools.get(name) or Tool()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be done with a call."""
+
+    refusal: Message | None = None
+    """What its client is answered with; None: it goes to the server."""
+    changed: Message | None = None
+    """What the server gets in its place."""
+    headers: Mapping[str, str | None] | None = None
+    """Headers that repeat what was changed; None in place of a text: it is to go."""
+
+
+class Calls:
+    """The calls of one connection, or of one request where there are no connections. Thread safe.
+
+    `ids` is put before the ids of messages, where those of several clients would be the same.
+    """
+
+    def __init__(self, desk: Desk, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
+        self.desk = desk
+        self._tools = tools
+        self._prefix = prefix
+        self._ids = ids
+        self._lists: OrderedDict[str, None] = OrderedDict()
+        self._open: OrderedDict[str, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def listed(self, message: Message) -> None:
+        """A `tools/list` goes to the server: its result will be read."""
+        with self._lock:
+            self._lists[self._key(message.get("id"))] = None
+            if len(self._lists) > _MAX_TOOLS:
+                self._lists.popitem(last=False)
+
+    def ask(self, message: Message) -> Asked:
+        """Asks about a `tools/call`, and waits as the guard's mode says."""
+        name, args = _call_of(message)
+        key = self._key(message.get("id"))
+        answer = self.desk.propose(key, self._prefix + name, args, effect=self._tools.of(name).effect)
+        return self._asked(message, key, name, args, answer)
+
+    async def ask_async(self, message: Message) -> Asked:
+        """As `ask`; the event loop goes on meanwhile."""
+        name, args = _call_of(message)
+        key = self._key(message.get("id"))
+        answer = await self.desk.propose_async(key, self._prefix + name, args, effect=self._tools.of(name).effect)
+        return self._asked(message, key, name, args, answer)
+
+    def answered(self, message: Any) -> Message | None:
+        """Takes in what comes from the server. Returns what the client gets in its place; None: that as it is."""
+        if not isinstance(message, dict) or "id" not in message or "method" in message:
+            return None
+        key = self._key(message["id"])
+        with self._lock:
+            listed = key in self._lists
+            self._lists.pop(key, None)
+            hints = self._open.pop(key, None)
+        result = message.get("result")
+        if listed and isinstance(result, dict):
+            self._tools.learn(result)
+            return None
+        if hints is None:
+            return None
+        if not isinstance(result, dict):
+            error = message.get("error")
+            said = error.get("message") if isinstance(error, dict) else None
+            self.desk.complete(key, error=str(said or "error"))
+            return None
+        if result.get("resultType", "complete") != "complete":  # it asks for more, and is called again
+            self.desk.complete(key, error=NotTold("the call goes on as another one"))
+            return None
+        failed = (texts_of(result) or "error") if result.get("isError") is True else None
+        self.desk.complete(key, result.get("content"), error=failed)
+        if not hints:
+            return None
+        content = result.get("content")
+        hint = {"type": "text", "text": f"haltline: {hints}"}
+        result = result | {"content": [*(content if isinstance(content, list) else []), hint]}
+        return message | {"result": result}
+
+    def abandon(self) -> None:
+        """What comes of the calls that are open will not be told."""
+        with self._lock:
+            left, self._open = list(self._open), OrderedDict()
+        for key in left:
+            self.desk.complete(key, error=NotTold("what came of it was not told"))
+
+    def _asked(self, message: Message, key: str, name: str, args: dict[str, Any], answer: Answer) -> Asked:
+        if answer.refused is not None:
+            return Asked(refusal_of(message, answer))
+        with self._lock:
+            self._open[key] = answer.hints
+        if "id" not in message:  # it has no answer, and so no end
+            self.answered({"id": None, "result": {"resultType": "none"}})
+        if not answer.changes:
+            return Asked()
+        new = answer.changes.of(args)
+        headers = {f"Mcp-Param-{h}": _header(new.get(a)) for a, h in (self._tools.of(name).headers or {}).items()}
+        return Asked(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
+
+    def _key(self, message_id: Any) -> str:
+        """1 and "1" are two ids."""
+        return f"{self._ids}-{written(message_id).decode()}"[:_MAX_ID_CHARS]
+
+
+def effect_of(name: str, annotations: object) -> Effect | None:
+    """What a tool's annotations say it does; None: no more than its name.
+
+    They come from the server, which nobody has checked. So they only raise: `readOnlyHint` changes nothing, and
+    `destructiveHint` must be said to count, for its default (true) would make nearly every tool a destructive one.
+    """
+    if not isinstance(annotations, dict) or annotations.get("readOnlyHint") is True:
+        return None
+    if annotations.get("destructiveHint") is True:
+        return Effect.DESTRUCTIVE
+    return max(Effect.WRITE, known_effect(name, None)) if annotations.get("destructiveHint") is False else None
+
+
+def refusal_of(message: Message, answer: Answer) -> Message:
+    """A refused call's result, as a tool that failed."""
+    result: Message = {"content": [{"type": "text", "text": str(answer.refused)}], "isError": True}
+    meta = _params_of(message).get("_meta")
+    if isinstance(meta, dict) and _VERSION in meta:  # since 2026-07-28 a result says of what kind it is
+        result["resultType"] = "complete"
+    return {"jsonrpc": "2.0", "id": message.get("id"), "result": result}
+
+
+def unreadable(why: str) -> Message:
+    """The answer to what is no JSON."""
+    error = {"code": -32700, "message": f"haltline: wanted a JSON-RPC message, came {why}"}
+    return {"jsonrpc": "2.0", "id": None, "error": error}
+
+
+def texts_of(result: Mapping[str, Any]) -> str:
+    """The texts of a result."""
+    content = result.get("content")
+    blocks = content if isinstance(content, list) else []
+    return "\n".join(b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str))
+
+
+def parsed(said: bytes) -> Any:
+    """The JSON, also where a server may read what strict readers do not (NaN, half a surrogate pair).
+
+    Raises:
+        ValueError: it is none; or it is nested so deeply that nobody reads it.
+
+    """
+    try:
+        return orjson.loads(said)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(said)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+
+def written(message: Any) -> bytes:
+    """The JSON of a message, also of one that only `parsed` reads."""
+    try:
+        return orjson.dumps(message)
+    except TypeError:  # a surrogate, or a whole number of more than 64 bits
+        return json.dumps(message).encode()
+
+
+def _call_of(message: Message) -> tuple[str, dict[str, Any]]:
+    params = _params_of(message)
+    args = params.get("arguments")
+    return str(params.get("name") or "unknown"), args if isinstance(args, dict) else {}
+
+
+def _params_of(message: Message) -> Message:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def _headers_of(schema: object) -> Mapping[str, str] | None:
+    """By argument, the headers that repeat it; not of arguments within others, of which a change would be refused."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    named = properties.items() if isinstance(properties, dict) else ()
+    found = {name: said.get("x-mcp-header") for name, said in named if isinstance(said, dict)}
+    return {name: header for name, header in found.items() if isinstance(header, str) and header} or None
+
+
+def _header(value: object) -> str | None:
+    """A value as its header has it (SEP-2243): what is no plain text in base64."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str | int | float):
+        return None
+    text = str(value)
+    if _PLAIN_HEADER.fullmatch(text) and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode(errors='replace')).decode()}?="

@@ -1,0 +1,324 @@
+"""An MCP server that is reached over HTTP, behind a guard: the transport "streamable HTTP".
+
+It is a reverse proxy that needs no SDK. Sessions, protocol versions, authorization and the resumption of streams
+(`Last-Event-ID`) stay between the client and its server; of what they say only calls of tools and their results are
+read, in JSON bodies and in streams of events, and everything else goes through byte for byte.
+
+Each session of MCP is a session of haltline, unless one is given for all of them. Its name is a digest: who knows the
+id of a session of MCP can take it over. Requests without one (protocol 2026-07-28 has none) are of the settings' own.
+Needs aiohttp (`pip install 'haltline[mcp]'`).
+"""
+
+import asyncio
+import contextlib
+import re
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final
+
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.desk import Desk
+from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, parsed, unreadable, written
+from haltline.interventions.agent.settings import GuardSettings
+
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+SESSION: Final = "Mcp-Session-Id"
+_EVENTS: Final = "text/event-stream"
+_JSON: Final = "application/json"
+_CONNECT_S: Final = 30.0
+_END_OF_EVENT: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+# Of this connection only (RFC 9110, 7.6.1), or no longer true of a body that was read.
+_NOT_PASSED_ON: Final = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding",
+     "upgrade", "host", "content-length", "content-encoding", "accept-encoding", "expect"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a body becomes: what goes to the server (None: nothing), and what is answered already."""
+
+    to_server: bytes | None
+    refusals: list[Message] = field(default_factory=list)
+    headers: Mapping[str, str | None] = field(default_factory=dict)
+    calls: list[Any] = field(default_factory=list)
+    """The ids of the calls that go to the server."""
+    is_list: bool = False
+
+
+class HttpProxy:
+    """Between any number of clients and one server."""
+
+    def __init__(
+        self,
+        settings: GuardSettings,
+        url: str,
+        *,
+        prefix: str = "",
+        one_session: bool = False,
+        headers: Mapping[str, str] | None = None,
+        hosts: frozenset[str] = HERE,
+        guard: Callable[[GuardSettings], Guard] = Guard,
+        max_sessions: int = 200,
+    ) -> None:
+        """`headers` are added to each request to the server. Raises ValueError for a URL that is none of HTTP's."""
+        self._url = URL(url)
+        if self._url.scheme not in {"http", "https"} or not self._url.host:
+            raise ValueError(f"--url: wanted http://HOST... or https://HOST..., came {url!r:.200}")
+        self._settings = settings
+        self._prefix = prefix
+        self._one_session = one_session
+        self._headers = dict(headers or {})
+        self._hosts = hosts
+        self._guard = guard
+        self._max_sessions = max_sessions
+        self._tools = Tools()
+        self._shared: Desk | None = None
+        self._sessions: OrderedDict[str, Calls] = OrderedDict()
+        self._http: ClientSession
+
+    @property
+    def path(self) -> str:
+        """The path that it is served at: the server's."""
+        return self._url.raw_path or "/"
+
+    def app(self) -> web.Application:
+        """The application that serves it."""
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        for method, handler in (("POST", self._post), ("GET", self._get), ("DELETE", self._delete)):
+            app.router.add_route(method, self.path, handler)
+        app.cleanup_ctx.append(self._connected)
+        return app
+
+    async def _connected(self, _: web.Application) -> AsyncIterator[None]:
+        timeout = ClientTimeout(total=None, sock_connect=_CONNECT_S)
+        async with ClientSession(cookie_jar=DummyCookieJar(), timeout=timeout) as self._http:
+            yield
+            desks = {id(calls.desk): calls.desk for calls in self._sessions.values()}
+            if self._shared is not None:
+                desks[id(self._shared)] = self._shared
+            self._sessions.clear()
+            await asyncio.gather(*(desk.close_async() for desk in desks.values()))
+
+    async def _post(self, request: web.Request) -> web.StreamResponse:
+        self._admit(request)
+        try:
+            said = parsed(await request.read())
+        except ValueError as error:
+            return _json(unreadable(str(error)), 400)
+        calls = self._calls(request)
+        has_session = SESSION in request.headers
+        try:
+            batch = await _asked(calls, said)
+            if batch.to_server is None:
+                if not batch.refusals:  # only of what has no answer
+                    return web.Response(status=202)
+                return _json(batch.refusals if batch.is_list else batch.refusals[0], 200)
+            return await self._passed_on(request, calls, batch)
+        finally:
+            if not has_session:  # nobody can ask for the rest
+                calls.abandon()
+
+    async def _get(self, request: web.Request) -> web.StreamResponse:
+        """A stream of what the server says unasked, or of what a client missed."""
+        self._admit(request)
+        return await self._passed_on(request, self._calls(request), Batch(None))
+
+    async def _delete(self, request: web.Request) -> web.StreamResponse:
+        """The end of a session."""
+        self._admit(request)
+        calls = self._calls(request)
+        response = await self._passed_on(request, calls, Batch(None))
+        if response.status < 300:
+            self._end(self._sessions.pop(request.headers.get(SESSION, ""), None))
+        return response
+
+    def _admit(self, request: web.Request) -> None:
+        """Refuses pages of the web in a browser on this machine, also those that call themselves by our address."""
+        origin = request.headers.get("Origin")
+        if origin is not None and _host_of(origin) not in self._hosts:
+            raise web.HTTPForbidden(text=f"Origin: wanted one of {sorted(self._hosts)}, came {origin!r:.200}")
+        if self._hosts == HERE and _host_of(f"//{request.host}") not in HERE:
+            raise web.HTTPForbidden(text=f"Host: wanted one of {sorted(HERE)}, came {request.host!r:.200}")
+
+    def _calls(self, request: web.Request) -> Calls:
+        named = request.headers.get(SESSION)
+        if named is None:
+            return Calls(self._own_desk(), self._tools, prefix=self._prefix, ids=uuid.uuid4().hex)
+        calls = self._sessions.get(named)
+        if calls is None:
+            digest = blake2b(named.encode(errors="replace"), digest_size=16).hexdigest()
+            if self._one_session:
+                desk = self._own_desk()
+            else:
+                desk = Desk(self._guard(self._settings.changed(session_id=f"mcp-{digest}")))
+            calls = Calls(desk, self._tools, prefix=self._prefix, ids=f"mcp-{digest[:8]}")
+            self._sessions[named] = calls
+            if len(self._sessions) > self._max_sessions:
+                self._end(self._sessions.popitem(last=False)[1])
+        self._sessions.move_to_end(named)
+        return calls
+
+    def _own_desk(self) -> Desk:
+        if self._shared is None:
+            self._shared = Desk(self._guard(self._settings))
+        return self._shared
+
+    def _end(self, calls: Calls | None) -> None:
+        if calls is None:
+            return
+        calls.abandon()
+        if calls.desk is not self._shared:
+            threading.Thread(target=calls.desk.close, daemon=True).start()
+
+    async def _passed_on(self, request: web.Request, calls: Calls, batch: Batch) -> web.StreamResponse:
+        headers = CIMultiDict((n, v) for n, v in request.headers.items() if n.lower() not in _NOT_PASSED_ON)
+        headers["Accept-Encoding"] = "identity"  # it is to be read on its way
+        headers.update(self._headers)
+        for name, text in batch.headers.items():
+            headers.popall(name, None)
+            if text is not None:
+                headers[name] = text
+        try:
+            async with self._http.request(
+                request.method, self._url, data=batch.to_server, headers=headers, allow_redirects=False
+            ) as came:
+                if came.status in {301, 302, 303, 307, 308}:  # a client that follows it would go past the guard
+                    return _failed(
+                        f"wanted the server itself, came a redirect to {came.headers.get('Location')!r:.200}"
+                    )
+                if came.content_type == _EVENTS:
+                    return await self._streamed(request, calls, batch, came)
+                response = await self._whole(calls, batch, came)
+                _not_answered(calls, batch, f"HTTP {came.status}")
+                return response
+        except (ClientError, TimeoutError) as error:
+            _not_answered(calls, batch, f"{type(error).__name__}: {error}")
+            return _failed(f"{type(error).__name__}: {error}")
+
+    async def _whole(self, calls: Calls, batch: Batch, came: ClientResponse) -> web.Response:
+        body = bytearray()
+        async for some in came.content.iter_any():
+            body += some
+            if len(body) > MAX_BODY_BYTES:
+                return _failed(f"wanted at most {MAX_BODY_BYTES} bytes, came more")
+        answer = bytes(body)
+        if came.content_type == _JSON:
+            answer = _answered(calls, answer, batch.refusals)
+        elif batch.refusals:  # none of what went on has an answer
+            return _json(batch.refusals, 200)
+        return web.Response(body=answer, status=came.status, headers=_passed_back(came))
+
+    async def _streamed(
+        self, request: web.Request, calls: Calls, batch: Batch, came: ClientResponse
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(status=came.status, headers=_passed_back(came))
+        with contextlib.suppress(ClientError):  # one of both is gone; a client that is there asks for the rest
+            await response.prepare(request)
+            for refusal in batch.refusals:
+                await response.write(_event(refusal))
+            left = b""
+            async for some in came.content.iter_any():
+                left += some
+                at = 0
+                while end := _END_OF_EVENT.search(left, at):
+                    await response.write(_answered_event(calls, left[at : end.end()]))
+                    at = end.end()
+                left = left[at:]
+                if len(left) > MAX_BODY_BYTES:  # no event that anyone reads
+                    break
+            await response.write(left)
+        return response
+
+
+async def _asked(calls: Calls, said: Any) -> Batch:
+    """Asks about the calls of a body, one after another as they are to be made."""
+    messages = said if isinstance(said, list) else [said]
+    left: list[Any] = []
+    refusals: list[Message] = []
+    headers: dict[str, str | None] = {}
+    ids: list[Any] = []
+    for message in messages:
+        method = message.get("method") if isinstance(message, dict) else None
+        if method == "tools/list":
+            calls.listed(message)
+        if method != "tools/call":
+            left.append(message)
+            continue
+        asked = await calls.ask_async(message)
+        if asked.refusal is None:
+            left.append(message if asked.changed is None else asked.changed)
+            headers |= asked.headers or {}
+            ids.append(message.get("id"))
+        elif "id" in message:
+            refusals.append(asked.refusal)
+    is_list = isinstance(said, list)
+    to_server = written(left if is_list else left[0]) if left or not messages else None
+    return Batch(to_server, refusals, headers, ids, is_list)
+
+
+def _answered(calls: Calls, body: bytes, refusals: list[Message]) -> bytes:
+    """A whole body, with what the client gets in place of results, and those that the proxy gave itself."""
+    try:
+        said = parsed(body)
+    except ValueError:
+        return body
+    if not isinstance(said, list) and not refusals:
+        changed = calls.answered(said)
+        return body if changed is None else written(changed)
+    messages = said if isinstance(said, list) else [said]
+    return written([*(calls.answered(message) or message for message in messages), *refusals])
+
+
+def _not_answered(calls: Calls, batch: Batch, why: str) -> None:
+    """Ends the calls of a request whose answer had none for them."""
+    for message_id in batch.calls:
+        calls.answered({"id": message_id, "error": {"message": f"no answer: {why}"}})
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return URL(url).host
+    except ValueError:
+        return None
+
+
+def _answered_event(calls: Calls, event: bytes) -> bytes:
+    """One event of a stream (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
+    lines = event.splitlines()
+    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+    try:
+        said = parsed(data) if data else None
+    except ValueError:
+        return event
+    changed = calls.answered(said)
+    if changed is None:
+        return event
+    others = [line for line in lines if line and not line.startswith(b"data:")]
+    return b"\n".join([*others, b"data: " + written(changed), b"", b""])
+
+
+def _event(message: Message) -> bytes:
+    return b"event: message\ndata: " + written(message) + b"\n\n"
+
+
+def _passed_back(came: ClientResponse) -> "CIMultiDict[str]":
+    return CIMultiDict((n, v) for n, v in came.headers.items() if n.lower() not in _NOT_PASSED_ON | {"date", "server"})
+
+
+def _json(said: object, status: int) -> web.Response:
+    return web.Response(body=written(said), status=status, content_type=_JSON)
+
+
+def _failed(why: str) -> web.Response:
+    error = {"code": -32603, "message": f"haltline: the MCP server could not be asked: {why}"}
+    return _json({"jsonrpc": "2.0", "id": None, "error": error}, 502)

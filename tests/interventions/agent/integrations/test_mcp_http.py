@@ -1,0 +1,440 @@
+"""The official SDK's client and server, over HTTP, on the two sides of the proxy."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import pytest
+import uvicorn
+from aiohttp import ClientSession as Http
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from hypothesis import HealthCheck, given
+from hypothesis import settings as at_most
+from hypothesis import strategies as st
+from mcp.client import Client
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
+from mcp.types import JSONRPCMessage, ToolAnnotations
+from pydantic import Field
+from yarl import URL
+
+from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.mcp_http import HttpProxy
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.streams.broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn, third_delete_kills
+from tests.waiting import wait_until
+
+
+class Kept(EventStore):
+    """Events of streams, for clients that ask for what they missed."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[str, JSONRPCMessage | None]] = []
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        self._events.append((stream_id, message))
+        return str(len(self._events))
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        stream = self._events[int(last_event_id) - 1][0]
+        for number, (of, message) in enumerate(self._events[int(last_event_id) :], start=int(last_event_id) + 1):
+            if of == stream and message is not None:
+                await send_callback(EventMessage(message, str(number)))
+        return stream
+
+
+def server_of(reached: list[str]) -> MCPServer:
+    server = MCPServer("files")
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def read_file(path: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Path"})]) -> str:
+        reached.append(f"read {path}")
+        return f"text of {path}"
+
+    @server.tool(annotations=ToolAnnotations(destructive_hint=True))
+    def tidy(path: str) -> str:
+        reached.append(f"tidy {path}")
+        return f"tidied {path}"
+
+    @server.tool()
+    def fail(path: str) -> str:
+        raise ValueError(f"no such file: {path}")
+
+    @server.tool()
+    async def slow(context: Context) -> str:
+        reached.append("slow")
+        await context.close_sse_stream()  # the client has to come back for the result
+        return "done at last"
+
+    return server
+
+
+@contextlib.asynccontextmanager
+async def serving(app: Any) -> AsyncIterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", timeout_graceful_shutdown=1))
+        serving = asyncio.create_task(server.serve([listening]))
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        finally:
+            server.should_exit = True
+            await serving
+
+
+def say(event: ActionEvent) -> Decision | Level:
+    if event.action == "mcp__files__tidy":
+        return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
+    if event.args == {"path": "hint"}:
+        return decision(Level.NUDGE, event, message="Think again.")
+    if event.args == {"path": "other"}:
+        return decision(Level.NUDGE, event, arguments={"path": "älter"})
+    return Level.ALLOW
+
+
+class Guards:
+    """Makes guards that answer as `say`, and keeps them."""
+
+    def __init__(self, verdict: Callable[[ActionEvent], Decision | Level] = say) -> None:
+        self.made: list[ScriptedGuard] = []
+        self._verdict = verdict
+
+    def __call__(self, settings: GuardSettings) -> Guard:
+        self.made.append(ScriptedGuard(*[self._verdict] * 100, settings=settings))
+        return self.made[-1]
+
+    @property
+    def events(self) -> list[ActionEvent]:
+        return [event for guard in self.made for event in guard.events]
+
+    def ends(self) -> list[tuple[str, Outcome | None]]:
+        return [(e.action.removeprefix("mcp__files__"), e.outcome) for e in self.events if e.kind is Kind.COMPLETED]
+
+
+ENVIRONMENT = {**os.environ, "HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
+SETTINGS = GuardSettings(session_id="own", bootstrap="scripted", mode="blocking", budget_s=20.0)
+
+
+@contextlib.asynccontextmanager
+async def behind(url: str, guards: Guards, **options: Any) -> AsyncIterator[str]:
+    """The address of a proxy before a server."""
+    proxy = HttpProxy(SETTINGS, url, prefix="mcp__files__", guard=guards, **options)
+    async with TestServer(proxy.app(), handler_cancellation=True) as server:
+        yield str(server.make_url("/mcp"))
+
+
+def through(talk: Callable[[Client], Awaitable[Any]], guards: Guards, mode: str, **how: Any) -> Any:
+    """What a client says to a server through the proxy, and the calls that reached it."""
+    reached: list[str] = []
+
+    async def run() -> Any:
+        app = server_of(reached).streamable_http_app(**how)
+        async with serving(app) as url, behind(url, guards) as address, Client(address, mode=mode) as client:
+            return await talk(client)
+
+    return asyncio.run(run()), reached
+
+
+async def five_calls(client: Client) -> list[tuple[bool, list[str]]]:
+    tools = await client.list_tools()
+    assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "slow", "tidy"]
+    said = []
+    for name, path in (("read_file", "a"), ("tidy", "/"), ("fail", "b"), ("read_file", "hint"), ("read_file", "other")):
+        result = await client.call_tool(name, {"path": path})
+        said.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
+    return said
+
+
+WAYS = [
+    pytest.param("legacy", {}, id="sessions, and streams of events"),
+    pytest.param("legacy", {"json_response": True}, id="sessions, and JSON"),
+    pytest.param("legacy", {"stateless_http": True}, id="no sessions, and streams"),
+    pytest.param("2026-07-28", {}, id="the protocol without sessions"),
+]
+
+
+@pytest.mark.parametrize(("mode", "how"), WAYS)
+def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(mode: str, how: dict[str, Any]) -> None:
+    guards = Guards()
+    (read, tidy, fail, hinted, changed), reached = through(five_calls, guards, mode, **how)
+    assert read == (False, ["text of a"])
+    assert tidy == (True, ["destructive_volume: Not that."])
+    assert fail[0] is True
+    assert hinted == (False, ["text of hint", "haltline: Think again."])
+    assert changed[1][0] == "text of älter"
+    assert reached == ["read a", "read hint", "read älter"]
+    ok = ("read_file", Outcome.OK)
+    assert guards.ends() == [ok, ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), ok, ok]
+    proposed = {e.action: e.effect for e in guards.events if e.kind is Kind.PROPOSED}
+    assert proposed["mcp__files__tidy"] is Effect.DESTRUCTIVE
+    sessions = {e.session_id for e in guards.events}
+    assert len(sessions) == 1
+    assert (sessions == {"own"}) == (mode != "legacy" or "stateless_http" in how)
+    assert [e.kind for e in guards.events][-1] is Kind.SESSION_ENDED
+
+
+def test_a_result_for_which_its_client_had_to_come_back_is_told() -> None:
+    guards = Guards()
+
+    async def talk(client: Client) -> str:
+        result = await client.call_tool("slow", {})
+        return "".join(block.text for block in result.content if block.type == "text")
+
+    said, reached = through(talk, guards, "legacy", event_store=Kept(), retry_interval=1)
+    assert (said, reached, guards.ends()) == ("done at last", ["slow"], [("slow", Outcome.OK)])
+
+
+def test_each_session_of_mcp_is_one_unless_one_is_given_for_all() -> None:
+    async def run(guards: Guards, **options: Any) -> None:
+        async with (
+            serving(server_of([]).streamable_http_app()) as url,
+            behind(url, guards, **options) as address,
+            Client(address, mode="legacy") as one,
+            Client(address, mode="legacy") as two,
+        ):
+            results = await asyncio.gather(*(c.call_tool("read_file", {"path": "a"}) for c in (one, two)))
+            assert [bool(result.is_error) for result in results] == [False, False]
+
+    apart, together = Guards(), Guards()
+    asyncio.run(run(apart))
+    asyncio.run(run(together, one_session=True))
+    assert len({e.session_id for e in apart.events}) == 2
+    assert {e.session_id for e in together.events} == {"own"}
+    assert len(together.ends()) == 2
+
+
+def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    reached: list[str] = []
+    (tmp_path / "headers").write_text("Authorization: Bearer secret\n")
+    seen: list[str | None] = []
+
+    async def run() -> list[tuple[bool, str]]:
+        inner = server_of(reached).streamable_http_app()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            seen.extend(value.decode() for name, value in scope.get("headers", []) if name == b"authorization")
+            await inner(scope, receive, send)
+
+        async with serving(app) as url:
+            command = ["-m", "haltline.streams", "mcp-proxy", "--bootstrap", embedded.bootstrap, "--session", "s1"]
+            proxy = await asyncio.create_subprocess_exec(
+                sys.executable, *command, "--url", url, "--port", "0",
+                "--header-file", str(tmp_path / "headers"),
+                stdout=asyncio.subprocess.PIPE, env=ENVIRONMENT,
+            )  # fmt: skip
+            assert proxy.stdout is not None
+            address = (await proxy.stdout.readline()).decode().strip()
+            said = []
+            async with Client(address) as client:
+                for name, path in (("delete_x", "a"), ("delete_x", "a"), ("delete_x", "a"), ("read_file", "a")):
+                    result = await client.call_tool(name, {"path": path})
+                    text = "".join(block.text for block in result.content if block.type == "text")
+                    said.append((bool(result.is_error), text.split(":")[0]))
+            proxy.send_signal(signal.SIGTERM)
+            assert await proxy.wait() == 0
+            return said
+
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+        said = asyncio.run(run())
+        assert [error for error, _ in said] == [True] * 4  # there is no such tool, but it was asked about
+        assert [text for _, text in said[2:]] == ["session_killed_loop_guard"] * 2
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the proxy")
+        assert worker.outcomes("s1") == [Outcome.ERROR, Outcome.ERROR, Outcome.REFUSED, Outcome.REFUSED]
+    assert reached == []
+    assert set(seen) == {"Bearer secret"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ([], "wanted the command of a server after --, or --url; came none"),
+        (["--url", "http://a/mcp", "--", "server"], "or --url; came both"),
+        (["--url", "ftp://a/mcp"], "--url: wanted http://HOST... or https://HOST..., came 'ftp://a/mcp'"),
+        (["--url", "nowhere"], "--url: wanted http://HOST... or https://HOST..., came 'nowhere'"),
+        (["--url", "http://a/", "--header-file", "/no/such"], "No such file"),
+        (["--url", "http://a/", "--header-file", __file__], ":1: wanted `name: value`, came a line without"),
+    ],
+)
+def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -> None:
+    command = [sys.executable, "-m", "haltline.streams", "mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert wanted in done.stderr.replace("\n  ", " ")
+
+
+# What is not the SDK's: a server that repeats what came, and bodies of any shape.
+
+
+def with_echo(
+    talk: Callable[[Http], Awaitable[Any]],
+    guards: Guards,
+    answer: Callable[[web.Request], Awaitable[Any]] | None = None,
+) -> tuple[Any, list[bytes]]:
+    """What a client says to a proxy before a server that answers each request with its own body."""
+    came: list[bytes] = []
+
+    async def echo(request: web.Request) -> web.StreamResponse:
+        came.append(await request.read())
+        if answer is not None:
+            response: web.StreamResponse = await answer(request)
+            return response
+        return web.Response(body=came[-1], content_type="application/json")
+
+    async def run() -> Any:
+        app = web.Application()
+        app.router.add_route("*", "/mcp", echo)
+        async with (
+            TestServer(app) as server,
+            behind(str(server.make_url("/mcp")), guards) as address,
+            Http(URL(address).origin()) as http,
+        ):
+            return await talk(http)
+
+    return asyncio.run(run()), came
+
+
+def posted(body: bytes, guards: Guards, **headers: str) -> tuple[tuple[int, bytes], list[bytes]]:
+    async def talk(http: Http) -> tuple[int, bytes]:
+        async with http.post("/mcp", data=body, headers={"Content-Type": "application/json", **headers}) as response:
+            return response.status, await response.read()
+
+    said, came = with_echo(talk, guards)
+    return said, came
+
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm", "arguments": {}}}
+ALL_BLOCKED: Callable[[ActionEvent], Level] = lambda _: Level.BLOCK  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(orjson.dumps(CALL), id="a call"),
+        pytest.param(orjson.dumps([CALL, CALL | {"id": 2}]), id="a batch of calls"),
+        pytest.param(orjson.dumps(CALL).replace(b"{}", b'{"x": NaN}'), id="a number that only some read"),
+        pytest.param(orjson.dumps(CALL).replace(b"{}", b'{"x": "\\ud800"}'), id="half a pair of surrogates"),
+        pytest.param(orjson.dumps(CALL).replace(b"tools", b"\\u0074ools"), id="an escaped name"),
+        pytest.param(orjson.dumps(CALL).replace(b'{"jsonrpc"', b'{"method":"ping","jsonrpc"'), id="two methods"),
+        pytest.param(orjson.dumps({n: v for n, v in CALL.items() if n != "id"}), id="a call without an id"),
+        pytest.param(orjson.dumps(CALL).replace(b"{}", b"[" * 5000 + b"]" * 5000), id="nested without end"),
+    ],
+)
+def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
+    guards = Guards(ALL_BLOCKED)
+    (status, said), came = posted(body, guards)
+    assert came == []
+    assert (status, said[:1] in {b"{", b"[", b""}) in {(200, True), (202, True), (400, True)}, said
+
+
+def test_of_a_batch_what_is_allowed_goes_on_and_the_rest_is_answered() -> None:
+    guards = Guards(lambda event: Level.BLOCK if event.action.endswith("rm") else Level.ALLOW)
+    ls = CALL | {"id": 2, "params": {"name": "ls"}}
+    (status, said), came = posted(orjson.dumps([CALL, ls, {"id": 3, "method": "ping"}]), guards)
+    assert (status, [m["id"] for m in orjson.loads(came[0])]) == (200, [2, 3])
+    assert {m["id"]: "result" in m for m in orjson.loads(said)} == {1: True, 2: False, 3: False}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://127.0.0.1:5173"}, 200),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://[::"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "localhost:1"}, 200),
+    ],
+)
+def test_pages_in_a_browser_are_not_heard(headers: dict[str, str], status: int) -> None:
+    (came, _), reached = posted(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Guards(), **headers)
+    assert (came, len(reached)) == (status, int(status == 200))
+
+
+def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
+    async def away(_: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"Location": "http://elsewhere.example/mcp"})
+
+    async def talk(http: Http) -> tuple[int, Any, bool]:
+        async with http.post("/mcp", json=CALL, allow_redirects=False) as response:
+            return response.status, await response.json(), "Location" in response.headers
+
+    guards = Guards(lambda _: Level.ALLOW)
+    (status, said, location), _ = with_echo(talk, guards, away)
+    assert (status, location) == (502, False)
+    assert "http://elsewhere.example/mcp" in said["error"]["message"]
+    assert guards.ends() == [("rm", Outcome.UNKNOWN)]
+
+
+@pytest.mark.parametrize("session", [{}, {"Mcp-Session-Id": "abc"}])
+def test_a_call_whose_server_does_not_answer_has_ended(session: dict[str, str]) -> None:
+    guards = Guards(lambda _: Level.ALLOW)
+
+    async def run() -> tuple[int, Any]:
+        async with (
+            behind("http://127.0.0.1:9/mcp", guards) as address,
+            Http() as http,
+            http.post(address, json=CALL, headers=session) as response,
+        ):
+            return response.status, await response.json()
+
+    status, said = asyncio.run(run())
+    assert (status, said["error"]["code"]) == (502, -32603)
+    assert guards.ends() == [("rm", Outcome.ERROR)]
+
+
+LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(("tools/call", "tools/list", "rm", "2.0", ""))
+NAMES = st.sampled_from(
+    ("jsonrpc", "id", "method", "params", "name", "arguments", "_meta", "result", "error", "content")
+)
+VALUES = st.recursive(LEAF, lambda v: st.lists(v, max_size=3) | st.dictionaries(NAMES, v, max_size=4), max_leaves=10)
+ANY_BODY = st.binary(max_size=30) | VALUES.map(orjson.dumps)
+
+
+def test_any_body_and_any_answer_is_taken() -> None:
+    """One proxy for all examples: a body of any shape, answered with a body or a stream of any shape."""
+    guards = Guards(lambda _: Level.ALLOW)
+    answers: list[tuple[bytes, str]] = []
+
+    async def answer(_: web.Request) -> web.Response:
+        body, kind = answers[-1]
+        return web.Response(body=body, content_type=kind)
+
+    async def talk(http: Http) -> int:
+        done = 0
+        loop = asyncio.get_running_loop()
+
+        async def ask(body: bytes, session: dict[str, str]) -> tuple[int, bytes]:
+            async with http.post("/mcp", data=body, headers={"Content-Type": "application/json"} | session) as response:
+                return response.status, await response.read()
+
+        @given(ANY_BODY, ANY_BODY, st.booleans(), st.sampled_from(({}, {"Mcp-Session-Id": "a"})))
+        @at_most(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        def any_body(body: bytes, said: bytes, is_stream: bool, session: dict[str, str]) -> None:
+            nonlocal done
+            stream = b"event: message\ndata: " + said.replace(b"\n", b"") + b"\r\n\r\n"
+            answers.append((stream, "text/event-stream") if is_stream else (said, "application/json"))
+            status, came = asyncio.run_coroutine_threadsafe(ask(body, session), loop).result(20)
+            assert status in {200, 202, 400}, came
+            done += 1
+
+        await asyncio.to_thread(any_body)
+        return done
+
+    done, _ = with_echo(talk, guards, answer)
+    assert done >= 30
+    proposed = [e for e in guards.events if e.kind is Kind.PROPOSED]
+    assert len(guards.ends()) == len(proposed)
