@@ -38,9 +38,14 @@ class Living:
         self._held: OrderedDict[bytes, Held] = OrderedDict()  # the longest untouched first
         self.changed: dict[bytes, int] = {}
         """By key: the partition of a state that is to be written."""
+        self.touched: bytes | None = None
+        """The key that a record touched last."""
 
     def __len__(self) -> int:
         return len(self._held)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._held
 
     def __getitem__(self, key: bytes) -> Held:
         return self._held[key]
@@ -91,13 +96,16 @@ class Living:
             return held.state
         return state_codec.decode_scope(encoded) if key.startswith(SCOPE_KEY) else state_codec.decode(encoded)
 
+    def longest_untouched(self, beyond: int) -> list[bytes]:
+        """The keys of what is held beyond so many, the longest untouched first."""
+        return list(islice(self._held, max(0, len(self._held) - beyond)))
+
     def take_changed(self) -> dict[bytes, int]:
         """What changed since the last call, by key. Of the others the longest untouched go, where there are too many.
 
         Their bytes are in the table since the last checkpoint.
         """
-        excess = len(self._held) - self._most
-        for key in list(islice(self._held, max(0, excess))):
+        for key in self.longest_untouched(self._most):
             if key not in self.changed:
                 del self._held[key]
         changed, self.changed = self.changed, {}
@@ -117,6 +125,7 @@ class Living:
             detail = f"{record_key!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
         self.changed[key] = wanted
+        self.touched = key
         if held is None:
             return None
         self._held.move_to_end(key)  # touched last

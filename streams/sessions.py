@@ -85,6 +85,7 @@ class SessionPipeline:
     def process(self, records: Sequence[RawRecord]) -> None:
         """One micro-batch of one topic partition, in the order of its offsets."""
         self._renew()
+        self._states.touched = None
         handle = self._handle[records[0].topic]
         for record in records:
             try:
@@ -187,6 +188,33 @@ class SessionPipeline:
     def live(self) -> int:
         """Sessions that are held as objects."""
         return len(self._states)
+
+    @property
+    def touched(self) -> bytes | None:
+        """The key of the state that the last record of the last `process` was taken into; None: into none."""
+        return self._states.touched
+
+    def put_away(self, beyond: int) -> Iterable[tuple[int, bytes, bytes]]:
+        """The longest untouched states beyond so many, as `changed` gives them out, and not held any more.
+
+        For who has no checkpoints: only what goes is encoded.
+        """
+        for key in self._states.longest_untouched(beyond):
+            partition = self._states[key].partition
+            yield partition, key, self.let_go(key) or b""
+
+    def let_go(self, key: bytes) -> bytes | None:
+        """One state, encoded, that is not held any more; None: it was not held. As `put_away`."""
+        if key not in self._states:
+            return None
+        encoded = self._encoded(self._states.let_go(key, b""))
+        self._states.changed.pop(key, None)
+        return encoded
+
+    def pass_time(self, record: RawRecord) -> None:
+        """Takes from a record its time, and nothing else of it."""
+        if record.topic == self._topics.actions:
+            self._follow_time((record,))
 
     def _encoded(self, state: State) -> bytes:
         """The state as it is kept; one that cannot be, or is too large, begins anew."""

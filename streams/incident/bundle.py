@@ -9,13 +9,15 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
+from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
-from haltline.streams.replay.records import LogRecord, Span, in_order
+from haltline.streams.replay.records import LogRecord, Span, in_order, passing
 from haltline.streams.replay.table_range import record_of
 
 Json = dict[str, Any]
@@ -86,7 +88,7 @@ class Bundle:
     def spans(self) -> Sequence[Span]:
         """Of the topics that a worker reads: from the session's first record to its last."""
         offsets: dict[tuple[str, int], list[int]] = {}
-        for record in self.inputs():
+        for record in chain.from_iterable(self._own()):
             offsets.setdefault((record.topic, record.partition), []).append(record.offset)
         return [Span(*place, min(found), max(found) + 1) for place, found in offsets.items()]
 
@@ -95,9 +97,17 @@ class Bundle:
         return True
 
     def inputs(self) -> Iterator[LogRecord]:
-        """What the session's worker read of it, in order; signals are about it, and another worker's."""
+        """What the session's worker read of it, in order; signals are about it, and another worker's.
+
+        Between them, where it was idle for long, is the time of other sessions' records: they have no key.
+        """
+        partition = partition_of(self.session_id, self.partitions)
+        passed = [passing(self.topics, partition, int(ms)) for ms in self.manifest.get("passed", ())]
+        yield from in_order([*self._own(), passed], self.topics)
+
+    def _own(self) -> list[list[LogRecord]]:
         kinds = ("actions", "commands", "feedback")
-        yield from in_order([[r for _, r in self._of(kind) if r.key == self._key] for kind in kinds], self.topics)
+        return [[r for _, r in self._of(kind) if r.key == self._key] for kind in kinds]
 
     def decided(self) -> Iterator[LogRecord]:
         """What was decided on it."""

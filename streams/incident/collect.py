@@ -1,8 +1,9 @@
 """Makes a bundle of one session from the audit table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import pairwise
 from typing import Any, Final
 
 import orjson
@@ -11,6 +12,7 @@ from haltline.detectors.plugins import NO_PLUGINS, Plugins
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
+from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy
 from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, STATEMENT
 from haltline.streams.audit.incident import stop_of
@@ -19,7 +21,7 @@ from haltline.streams.incident.bundle import KINDS, lines_of
 from haltline.streams.incident.proof import LINK
 from haltline.streams.incident.report import report_html
 from haltline.streams.replay.policies import one, published
-from haltline.streams.replay.records import LogRecord, in_order
+from haltline.streams.replay.records import LogRecord, in_order, passing
 from haltline.streams.replay.run import InForce, Replay
 from haltline.streams.replay.table_range import TableRange, record_of
 
@@ -30,6 +32,8 @@ STATE: Final = "state.json"
 PROOF: Final = "proof.jsonl"
 CHECKPOINTS_FILE: Final = "checkpoints.jsonl"
 REPORT: Final = "report.html"
+
+_HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,9 @@ def collect(
     policies = list(table.policies())
     in_force = one(policy, plugins) if policy is not None else published(policies, name, plugins)
     _require_known(in_force, decisions)
-    at_stop, state = _state(table, session_id, rows, in_force, stop)
+    inputs = list(in_order(_inputs(session_id, rows), table.topics))
+    passed = _passed(table, inputs, session_id, min(int(one.core.policy.session_ttl_h * _HOUR_MS) for one in in_force))
+    at_stop, state = _state(table, session_id, [*inputs, *passed], in_force, stop)
     links, checkpoints, unsigned = _proof(table, rows)
     files = {f"{kind}.jsonl": lines_of(rows[topic]) for topic, kind in KINDS.items()}
     files[POLICY] = _dump(at_stop.model_dump(mode="json", exclude_unset=True))
@@ -82,6 +88,7 @@ def collect(
         "policy_from": "file" if policy is not None else "topic",
         "policy_name": name,
         "stopped_by": stop.decision_id if stop is not None else None,
+        "passed": [record.timestamp for record in passed],
     }
     files[REPORT] = report_html(
         manifest, events, decisions, stop, _others(rows), links=len(links), signed=len(checkpoints)
@@ -103,19 +110,51 @@ def _rows(table: TableRange, session_id: str) -> dict[str, list[Json]]:
     return found
 
 
-def _state(
-    table: TableRange, session_id: str, rows: dict[str, list[Json]], in_force: Sequence[InForce], stop: Decision | None
-) -> tuple[Policy, Json | None]:
-    """The policy that stopped the session, and what was remembered of it then; without a stop, at its end."""
+def _inputs(session_id: str, rows: Mapping[str, Sequence[Json]]) -> list[list[LogRecord]]:
+    """What the session's worker read of it, by topic."""
     key = session_id.encode()
-    streams = [
+    return [
         [r for row in rows[kind] if (r := record_of(row, row["topic"], row["partition"])).key == key]
         for kind in ("actions", "commands", "feedback")
     ]
+
+
+def _passed(table: TableRange, inputs: Sequence[LogRecord], session_id: str, ttl_ms: int) -> list[LogRecord]:
+    """Where the session was idle for so long that its worker may have forgotten it: the time of others' records.
+
+    It has, where another record of its partition of actions came meanwhile; of each gap, the last one.
+    """
+    partition = partition_of(session_id, table.partitions)
+    found: list[LogRecord] = []
+    for before, after in pairwise(record.timestamp for record in inputs):
+        if after - before <= ttl_ms:
+            continue
+        (row,) = table.rows(
+            f'SELECT max("timestamp_ms") AS "last" FROM audit WHERE "sink" = {literal(table.sink)} '
+            f'AND "topic" = {literal(table.topics.actions)} AND "partition" = {partition:d} '
+            f'AND "timestamp_ms" > {before + ttl_ms:d} AND "timestamp_ms" < {after:d}'
+        )
+        if row["last"] is not None:
+            found.append(passing(table.topics, partition, int(row["last"])))
+    return found
+
+
+def _state(
+    table: TableRange,
+    session_id: str,
+    records: Sequence[LogRecord],
+    in_force: Sequence[InForce],
+    stop: Decision | None,
+) -> tuple[Policy, Json | None]:
+    """The policy that stopped the session, and what was remembered of it then; without a stop, at its end."""
     replay = Replay(in_force, topics=table.topics, partitions=table.partitions)
     last: LogRecord | None = None
-    for last in in_order(streams, table.topics):
-        said = replay.record(last).decisions
+    for record in in_order([[record] for record in records], table.topics):
+        if record.key is None:
+            replay.pass_time(record)
+            continue
+        last = record
+        said = replay.record(record).decisions
         if stop is not None and any(one["decision_id"] == stop.decision_id for one in said):
             break
     now_ms = 0 if last is None else last.timestamp

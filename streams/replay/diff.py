@@ -71,6 +71,7 @@ def replay_and_compare(
     for record in source.inputs():
         step()
         if keys and (record.key not in keys or record.topic == topics.signals):
+            replay.pass_time(record)
             continue
         result.records[record.topic] += 1
         if asks:

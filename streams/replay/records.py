@@ -39,6 +39,11 @@ class LogRecord(NamedTuple):
         )
 
 
+def passing(topics: Topics, partition: int, timestamp: int) -> LogRecord:
+    """Stands for a record of actions of another session, of which only the time is known."""
+    return LogRecord(topics.actions, partition, -1, timestamp, None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A part of one partition, frozen before it is read: from `start`, up to and without `end`."""

@@ -12,13 +12,19 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Finding
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
+from haltline.streams.changelog import Slice
 from haltline.streams.core import Core
 from haltline.streams.policies import News
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.sessions import SessionPipeline
 
 MOST_LIVE: Final = 20_000
-"""Sessions that are held as objects; the rest is held as the worker would write it."""
+"""States that are held as objects; the rest is held as the worker would write it."""
+
+_LIVE: Final = b""
+"""Stands for a state that is held as an object."""
+_PUT_AWAY_AT_A_TIME: Final = 500
+_IDLE_AT_A_TIME: Final = 1_000
 
 Json = dict[str, Any]
 
@@ -48,7 +54,9 @@ class Replay:
     taken in at once instead, for a source that has none, such as a file of events.
 
     Nothing is done by the clock: what a worker does because time has passed (a kill sent again, an approval that
-    nobody answered) is done only when a command comes, as the worker does before a command.
+    nobody answered) is done only when a command comes, as the worker does before a command. What was idle for longer
+    than the policy's `session_ttl_h` is dropped as a worker drops it, by the time of the records of its partition: so
+    memory is bounded by what was active within that time.
     """
 
     def __init__(self, in_force: Sequence[InForce], *, topics: Topics, partitions: int, follow: bool = False) -> None:
@@ -58,14 +66,15 @@ class Replay:
         self._now_ms = 0
         self._made = 0
         self._later = deque(in_force[1:])
-        self._stored: dict[bytes, bytes] = {}
+        self._slices: dict[int, Slice] = {}
+        self._here = Slice(0)
         self._out = _Out(topics)
         self.meter = ReplayMeter()
         self._pipeline = SessionPipeline(
             in_force[0].core,
             topics=topics,
             partitions=partitions,
-            load=self._stored.get,
+            load=self._load,
             outbox=self._out,
             metrics=self.meter,
             policies=self._news,
@@ -82,23 +91,54 @@ class Replay:
             partition = partition_of(key.decode(), self._partitions)
             self._take(LogRecord(topic, partition, self._made, record.timestamp, key, value))
         self._out.inputs.clear()
-        if self._pipeline.live > MOST_LIVE:
-            self._store()
         return said
+
+    def pass_time(self, record: LogRecord) -> None:
+        """Time passes in the partition of a record that is not taken in."""
+        self._now_ms = record.timestamp
+        self._pipeline.pass_time(record)
+        self._drop_idle(record.partition)
 
     def state(self, session_id: str) -> Json | None:
         """What is remembered of a session now, as a worker writes it; None: nothing."""
-        self._store()
-        found = self._stored.get(session_id.encode())
-        return None if found is None else orjson.loads(found)
+        key = session_id.encode()
+        here = self._slice(partition_of(session_id, self._partitions))
+        live = self._pipeline.let_go(key)
+        if live is not None:
+            here.values[key] = live
+        found = here.values.get(key)
+        return orjson.loads(found) if found else None
 
     def _take(self, record: LogRecord) -> None:
         self._now_ms = record.timestamp
+        self._here = self._slice(record.partition)
         self._pipeline.process((record,))
+        key = self._pipeline.touched
+        if key is not None:
+            self._here.put(key, _LIVE, record.timestamp)
+        self._drop_idle(record.partition)
+        if self._pipeline.live > MOST_LIVE + _PUT_AWAY_AT_A_TIME:
+            for partition, away, state in self._pipeline.put_away(MOST_LIVE):
+                self._slice(partition).values[away] = state
 
-    def _store(self) -> None:
-        for _, key, state in self._pipeline.changed():
-            self._stored[key] = state or b""
+    def _drop_idle(self, partition: int) -> None:
+        """As a checkpoint does, after each record: the worker's checkpoints are about a second apart."""
+        here = self._slice(partition)
+        for key in here.take_idle(self._pipeline.idle_before_ms(partition), _IDLE_AT_A_TIME):
+            encoded = self._pipeline.let_go(key) or here.values[key]
+            if self._pipeline.outlives(key, encoded):
+                here.values[key] = encoded
+            else:
+                here.put(key, None, 0)
+
+    def _slice(self, partition: int) -> Slice:
+        found = self._slices.get(partition)
+        if found is None:
+            found = self._slices[partition] = Slice(partition)
+        return found
+
+    def _load(self, key: bytes) -> bytes | None:
+        return self._here.values.get(key) or None
 
     def _news(self) -> Sequence[News]:
         found: list[News] = []

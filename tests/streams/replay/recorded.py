@@ -13,6 +13,7 @@ from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.signing import Signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
+from haltline.streams.changelog import Slice
 from haltline.streams.core import Core
 from haltline.streams.policies import News
 from haltline.streams.replay.records import LogRecord, Span, in_order
@@ -35,13 +36,16 @@ class LiveLog:
             (topic, number): [] for topic in TOPICS.all for number in range(PARTITIONS)
         }
         self.now_ms = 0
+        self.dropped: list[bytes] = []
+        """Keys of states that the worker dropped because they were idle."""
         self._news: deque[News] = deque()
         self._waiting: deque[LogRecord] = deque()
+        self._slices = [Slice(number) for number in range(PARTITIONS)]
         self._worker = SessionPipeline(
             Core(policy),
             topics=TOPICS,
             partitions=PARTITIONS,
-            load=lambda key: None,  # noqa: ARG005  # nothing is ever put away
+            load=lambda key: next((part.values[key] for part in self._slices if key in part.values), None),
             outbox=self,
             metrics=ReplayMeter(),
             policies=lambda: [self._news.popleft() for _ in range(len(self._news))],
@@ -94,6 +98,17 @@ class LiveLog:
     def _work(self) -> None:
         while self._waiting:
             self._worker.process((self._waiting.popleft(),))
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """As `Checkpointer` does, about once a second."""
+        for partition, key, state in self._worker.changed():
+            self._slices[partition].put(key, state, self.now_ms)
+        for part in self._slices:
+            for key in part.take_idle(self._worker.idle_before_ms(part.partition), 1_000):
+                if not self._worker.outlives(key, part.values[key]):
+                    part.put(key, None, self.now_ms)
+                    self.dropped.append(key)
 
     # As a source of a replay.
 
