@@ -8,12 +8,12 @@ transactions isolate nothing. Use a real Kafka for work that matters.
 """
 
 import logging
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from confluent_kafka import Producer
 
 from haltline.schemas.topics import Topics
+from haltline.streams.closing import Closing
 from haltline.streams.topics import DEFAULT_CHANGELOG
 
 PARTITIONS: Final = 4
@@ -32,7 +32,7 @@ _ANSWER_WITHIN_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(Closing):
     """A broker on a free port of loopback that lives until `close`, or the `with` block ends.
 
     `bootstrap` is its address, "127.0.0.1:port". Raises RuntimeError when librdkafka
@@ -82,14 +82,3 @@ class EmbeddedBroker:
         if self._host is not None:
             self._host.close()
             self._host = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Final, Self
+from types import FrameType
+from typing import Final
+
+from haltline.streams.closing import Closing
 
 STOP_WITHIN_S: Final = 25.0
 """How long a process has to end in order; a worker may take 20 s for its last checkpoint."""
@@ -81,7 +83,7 @@ class Child:
             return self._process.wait()
 
 
-class Children:
+class Children(Closing):
     """The processes of one command: in the end of the `with` block none of them runs, the youngest ended first."""
 
     def __init__(self, logs: Path, *, stop_within_s: float = STOP_WITHIN_S) -> None:
@@ -134,17 +136,6 @@ class Children:
         with _undisturbed():
             while self._children:
                 self._children.pop().stop(within_s=self._stop_within_s)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import Final
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
-from haltline.streams.operator import NotAllowed, NotFound, Operator, make_command
+from haltline.streams.commands import NotAllowed, make_command
+from haltline.streams.operator import NotFound, Operator
 
 LONGEST_S: Final = 86_400
 """No request lives longer: older decisions need not be read."""

@@ -3,8 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -15,6 +14,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from haltline.streams.closing import Closing
 from haltline.streams.settings import ClientSetting
 
 ANSWER_WITHIN_S: Final = 5.0
@@ -114,7 +114,7 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
     return found
 
 
-class LogReader:
+class LogReader(Closing):
     """Every partition of some topics, from the beginning or from now on. Use it in a `with` block.
 
     `since_ms` leaves out what is older, by the records' own times; the embedded broker cannot, and gives all.
@@ -199,17 +199,6 @@ class LogReader:
     def close(self) -> None:
         """Ends the reading."""
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_ms: int) -> dict[tuple[str, int], int]:

@@ -5,11 +5,9 @@ stays there, and so is carried out later when no worker runs now.
 """
 
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 from pydantic import ValidationError
@@ -23,18 +21,10 @@ from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
+from haltline.streams.commands import LABELS, MISSED, NotAllowed, make_command
 from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.produce import produce_confirmed
 from haltline.streams.settings import ClientSetting
-
-LABELS: Final = ("confirmed", "false_alarm")
-"""What an operator can say of a decision."""
-
-MISSED: Final = "missed"
-"""What an operator can say of a session: a rule should have found something."""
-
-FLEET: Final = "*"
-"""The id of the one fleet."""
 
 _POLL_S = 0.1
 
@@ -65,10 +55,6 @@ class PartitionLag:
     """The next offset to be read; None: nothing was committed yet."""
     end: int
     lag_records: int
-
-
-class NotAllowed(ValueError):
-    """A command that may not be given: what was wanted and what came."""
 
 
 class NotFound(LookupError):
@@ -338,36 +324,6 @@ class Operator:
             value=command.to_json(),
             client=self._client,
         )
-
-
-def make_command(
-    kind: CommandKind,
-    scope: ScopeKind,
-    scope_id: str,
-    *,
-    by: str,
-    reason: str,
-    **said: Any,
-) -> Command:
-    """A command of an operator, now. Raises NotAllowed for one that may not be given, such as one without a reason."""
-    for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
-        if not text.strip():
-            raise NotAllowed(f"{kind} of {scope} {scope_id!r}: {name}: wanted a text that says it, came {text!r}")
-    if (scope is ScopeKind.FLEET) != (scope_id == FLEET):
-        raise NotAllowed(f"{kind}: wanted the id {FLEET} with the scope fleet and only there, came {scope} {scope_id}")
-    try:
-        return Command(
-            command_id=uuid.uuid4().hex,
-            kind=kind,
-            scope=scope,
-            id=scope_id,
-            by=by.strip(),
-            reason=reason.strip(),
-            time=_now_ms(),
-            **said,
-        )
-    except ValidationError as error:
-        raise NotAllowed(f"{kind}: {problem_of(error)}") from error
 
 
 def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:

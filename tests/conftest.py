@@ -22,9 +22,10 @@ PARTITIONS = 4
 ENDED_WITHIN_S = 60.0
 
 # A desk looks for new examples with every run; CI tells whether a change broke the known ones, the same each time.
-hypothesis.settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI") == "true":
-    hypothesis.settings.load_profile("ci")
+# A busy machine decides nothing: an example has no deadline.
+hypothesis.settings.register_profile("desk", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("desk"), derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "desk")
 
 # A runner started in the background of a shell ignores Ctrl-C, and what it starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -18,7 +18,8 @@ from haltline.streams.cli.common import (
     say,
     say_error,
 )
-from haltline.streams.operator import FLEET, Answer, Operator
+from haltline.streams.commands import FLEET
+from haltline.streams.operator import Answer, Operator
 
 
 def operator_of(bootstrap: str, prefix: str, client: Client, timeout_s: float, group: str = DEFAULT_GROUP) -> Operator:

@@ -28,9 +28,9 @@ from haltline.streams.cli.common import (
     duration,
 )
 from haltline.streams.cli.impact import show_impact, show_stopped
+from haltline.streams.commands import LABELS
 from haltline.streams.impact import preview as find_impact
 from haltline.streams.impact import wait_for_stops
-from haltline.streams.operator import LABELS
 
 Scope = Annotated[ScopeKind, typer.Option(help="What ID is the id of.", case_sensitive=False)]
 ScopeId = Annotated[str, typer.Argument(help="The session's id, or the id within --scope.", metavar="ID")]

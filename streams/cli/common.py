@@ -18,8 +18,9 @@ from typer.core import TyperGroup
 from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord
+from haltline.streams.commands import NotAllowed
 from haltline.streams.log_reader import NoSuchTopic, Unreachable
-from haltline.streams.operator import NotAllowed, NotFound
+from haltline.streams.operator import NotFound
 
 
 class Exit(IntEnum):

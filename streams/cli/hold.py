@@ -1,12 +1,11 @@
 """`haltline freeze`, `contain`, `lift`: to hold without killing."""
 
-from typing import Annotated
-
 import typer
 
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.streams.cli.answers import conclude, id_within, named, operator_of, story
+from haltline.streams.cli.command import Scope, ScopeId
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -22,9 +21,6 @@ from haltline.streams.cli.common import (
     Timeout,
 )
 from haltline.streams.operator import Operator
-
-Scope = Annotated[ScopeKind, typer.Option(help="What ID is the id of.", case_sensitive=False)]
-ScopeId = Annotated[str, typer.Argument(help="The session's id, or the id within --scope.", metavar="ID")]
 
 
 def freeze(

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from haltline.schemas.topics import Topics
+from haltline.streams.cli.answers import operator_of
 from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.streams.cli.command import Session
 from haltline.streams.cli.common import (
@@ -27,11 +27,9 @@ from haltline.streams.cli.common import (
     Timeout,
     console,
     fail,
-    group_of,
     print_json,
     say,
 )
-from haltline.streams.operator import Operator
 
 
 def missed(
@@ -53,13 +51,7 @@ def missed(
 
     Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was told'
     """
-    operator = Operator(
-        bootstrap,
-        topics=Topics(prefix),
-        group=group or group_of(prefix),
-        answer_within_s=timeout,
-        client=client_config,
-    )
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
     answer = operator.missed(session, rule, by=by, reason=reason)
     if as_json:
         print_json({"command": answer.command, "answered": answer.answered})

@@ -13,7 +13,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.streams.cli.common import Exit, fail, print_json, say
 from haltline.streams.cli.sources import Where, opened, progress
-from haltline.streams.operator import FLEET, make_command
+from haltline.streams.commands import FLEET, make_command
 from haltline.streams.produce import produce_confirmed
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ import threading
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
+
+from haltline.streams.closing import Closing
 
 STUCK: Final = "fact_sales"
 """The asset that is never gone: something else makes it again at once."""
@@ -28,7 +29,7 @@ class Request:
     answer: str
 
 
-class Catalogue:
+class Catalogue(Closing):
     """Serves GET /assets, GET /assets/ID and DELETE /assets/ID on loopback, in threads, until `close`."""
 
     def __init__(self) -> None:
@@ -76,17 +77,6 @@ class Catalogue:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _get(self, asset_id: str) -> tuple[HTTPStatus, str]:
         with self._lock:

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.schemas.topics import Topics
+from haltline.streams.closing import Closing
 from haltline.streams.log_reader import ANSWER_WITHIN_S, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.replay.moments import OPEN, BadMoment, Moment
 from haltline.streams.replay.records import LogRecord, Span, in_order
@@ -28,7 +28,7 @@ _End = int | None
 """A time at which a partition is cut; None: as far as there is something."""
 
 
-class KafkaRange:
+class KafkaRange(Closing):
     """Topics between two ends. Use it in a `with` block.
 
     Both ends are offsets before the first record is read. A time is the first offset whose record is not older, as the
@@ -106,17 +106,6 @@ class KafkaRange:
         """Ends the reading."""
         self._consumer.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _moments(self, start: Moment, end: Moment) -> tuple[dict[int, _End], dict[int, _End]]:
         """By partition: the time, or None for as far as there is something, at which other topics are cut."""
         named = start.offsets.keys() | end.offsets.keys()
@@ -172,7 +161,7 @@ class _Stream:
     paused: bool = False
 
 
-class _Streams:
+class _Streams(Closing):
     """Several partitions of one consumer, each of which can be asked for its next record. Memory is bounded."""
 
     def __init__(self, consumer: Consumer, spans: Sequence[Span]) -> None:
@@ -234,15 +223,8 @@ class _Streams:
             self._consumer.pause([TopicPartition(*place)])
             stream.paused = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Leaves the broker."""
         self._consumer.close()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -30,7 +30,7 @@ MAX_STATE_BYTES = 64 * 1024
 HERE = Path(__file__).parent
 
 every_detector = pytest.mark.parametrize("detector", [pytest.param(detector(), id=detector.id) for detector in ALL])
-thorough = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=30)
 
 
 def found(watched: Watched, events: list[ActionEvent]) -> list[Finding]:

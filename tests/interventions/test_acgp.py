@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.acgp import trust
@@ -21,8 +21,6 @@ from haltline.streams.core import Core
 from haltline.streams.policy_file import BadPolicy, parse_policy
 from tests.builders import T0_MS, call
 from tests.interventions.cases import Story, found, proposed
-
-unhurried = settings(deadline=None)  # other processes share the machine
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 HOUR_S = 3600
@@ -101,7 +99,6 @@ def test_what_is_no_condition_is_refused(condition: str) -> None:
         compiled(condition)
 
 
-@unhurried
 @given(st.text(max_size=80))
 def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
     try:
@@ -143,7 +140,6 @@ def test_ctq_of_equal_scores(score: float, quality: float, expected: str) -> Non
     assert (value, by_risk(round(1 - value, 9), TIERS[2])) == (quality, expected)
 
 
-@unhurried
 @given(st.floats(0, 1))
 def test_a_higher_tier_is_never_more_lenient_and_none_halts(risk: float) -> None:
     by_tier = [by_risk(risk, TIERS[tier]) for tier in range(6)]
@@ -200,7 +196,6 @@ def test_debt_of_2_is_1_1975_after_ten_hours() -> None:
     assert round(debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
 
 
-@unhurried
 @given(st.lists(st.integers(0, 50), max_size=60))
 def test_sums_of_tenths_reach_the_thresholds_exactly(gaps: list[int]) -> None:
     state = Trust(at_ms=T0_MS)
@@ -374,7 +369,6 @@ def test_findings_of_shadow_rules_count_for_nothing() -> None:
     assert (said.level, said.governance.ctq, said.governance.trust_debt) == (Level.ALLOW, 1.0, 0.0)
 
 
-@unhurried
 @given(
     st.lists(
         st.tuples(

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -15,8 +15,6 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy, Rule
 from tests.interventions.cases import Story, found
-
-unhurried = settings(deadline=None)  # other processes share the machine
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 
@@ -181,7 +179,6 @@ FINDINGS = st.builds(
 STRATEGIES = st.sampled_from(["by_rule", "scored", "progressive", "pattern_specific"])
 
 
-@unhurried
 @given(
     STRATEGIES,
     st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.lists(FINDINGS, max_size=3)), max_size=40),
@@ -205,7 +202,6 @@ def test_any_session_is_bounded_deterministic_and_survives_a_restart(
         assert all(len(times) <= MAX_ISSUES for times in history.issues.values())
 
 
-@unhurried
 @given(STRATEGIES, st.lists(FINDINGS, min_size=2, max_size=4, unique_by=lambda f: f.detector))
 def test_a_harder_decision_beats_every_softer_one_of_the_same_batch(strategy: str, findings: list[Any]) -> None:
     alone = [story(strategy=strategy).tell(0, finding) for finding in findings]

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions import rollback
@@ -21,8 +21,6 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.streams.core import Core, Position, SessionState
 from tests.builders import call, event
 from tests.interventions.cases import Loss, Session, Story, found, proposed
-
-unhurried = settings(deadline=None)  # other processes share the machine
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 TASK = Task(goal="Fix the login test", expected_paths=["src/login/**"], limits={"tokens": 9000})
@@ -76,7 +74,6 @@ def test_a_second_throttling_goes_on_from_the_first() -> None:
     assert [one and one["max_file_operations"] for one in limits] == [50, 25]
 
 
-@unhurried
 @given(st.integers(1, 500), st.sampled_from(Severity))
 def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, severity: Severity) -> None:
     history = History()

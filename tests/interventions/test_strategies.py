@@ -1,7 +1,7 @@
 """The strategies by themselves: numbers of the published system, and where they were repaired."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.strategies import (
@@ -21,8 +21,6 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from tests.interventions.cases import found
-
-unhurried = settings(deadline=None)  # other processes share the machine
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 
@@ -49,7 +47,6 @@ def test_the_published_scores(
     assert (combined, level_of(combined)) == (score, level)
 
 
-@unhurried
 @given(
     st.sampled_from(Severity), st.sampled_from(Severity), st.floats(0, 1), st.sampled_from(Effect), st.integers(0, 9)
 )

@@ -71,7 +71,7 @@ def test_a_bare_install_is_told_what_to_install() -> None:
     [
         pytest.param(("status",), id="status"),
         pytest.param(("kill", "s1", *BY_ADA), id="kill"),
-        pytest.param(("worker",), id="worker"),
+        pytest.param(("worker", "--metrics-port", "0"), id="worker"),
     ],
 )
 def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -> None:

@@ -14,8 +14,9 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams.cli.app import app
 from haltline.streams.cli.common import Exit
+from haltline.streams.commands import NotAllowed
 from haltline.streams.impact import impact_of
-from haltline.streams.operator import NotAllowed, Operator
+from haltline.streams.operator import Operator
 from tests.streams.running import running_system
 from tests.waiting import wait_until
 

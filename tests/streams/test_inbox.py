@@ -13,8 +13,9 @@ from haltline.schemas.control import CommandKind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
+from haltline.streams.commands import NotAllowed
 from haltline.streams.inbox import Inbox, Request
-from haltline.streams.operator import NotAllowed, NotFound
+from haltline.streams.operator import NotFound
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 

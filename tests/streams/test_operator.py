@@ -10,8 +10,9 @@ from haltline.schemas.control import CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.commands import NotAllowed
 from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable
-from haltline.streams.operator import NotAllowed, NotFound, Operator
+from haltline.streams.operator import NotFound, Operator
 from tests.streams.running import running_system, running_worker
 from tests.waiting import wait_until
 

@@ -26,7 +26,7 @@ print(blake2b("".join(texts).encode()).hexdigest())
 """
 
 cases = st.builds(Family.case, st.sampled_from(FAMILIES), st.integers(0, 10_000))
-some = settings(max_examples=40, deadline=None)
+some = settings(max_examples=40)
 
 
 def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
@@ -90,7 +90,7 @@ def test_events_survive_the_wire() -> None:
 
 @pytest.mark.parametrize("name", DISTURBANCES)
 @given(case=cases)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_a_disturbance_changes_how_events_come_and_not_what_they_say(name: str, case: Case) -> None:
 
     changed = disturbed(case, name)

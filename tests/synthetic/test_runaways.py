@@ -79,7 +79,7 @@ def test_a_known_false_alarm_is_one_still(name: str) -> None:
 
 
 @given(st.sampled_from(FAMILIES), st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_events_that_come_twice_change_nothing(family: Family, seed: int) -> None:
     case = family.case(seed)
     assert watch(CORE, disturbed(case, "repeated")) == watch(CORE, case)

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -35,7 +35,7 @@ SET = {AgentBudget: {"limits": LIMITS}, MissionBudget: {"limits": LIMITS}}
 every_pattern = pytest.mark.parametrize(
     "pattern", [pytest.param(p(**SET.get(p, {})), id=p.id) for p in ACROSS]
 )  # fmt: skip
-thorough = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=50)
 
 
 @st.composite

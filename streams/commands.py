@@ -1,0 +1,58 @@
+"""The orders that an operator can give: made, and refused where they may not be given, before anything is sent."""
+
+import time
+import uuid
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.problems import problem_of
+
+LABELS: Final = ("confirmed", "false_alarm")
+"""What an operator can say of a decision."""
+
+MISSED: Final = "missed"
+"""What an operator can say of a session: a rule should have found something."""
+
+FLEET: Final = "*"
+"""The id of the one fleet."""
+
+
+class NotAllowed(ValueError):
+    """A command that may not be given: what was wanted and what came."""
+
+
+def make_command(
+    kind: CommandKind,
+    scope: ScopeKind,
+    scope_id: str,
+    *,
+    by: str,
+    reason: str,
+    **said: Any,
+) -> Command:
+    """A command of an operator, now. Raises NotAllowed for one that may not be given, such as one without a reason."""
+    for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
+        if not text.strip():
+            raise NotAllowed(f"{kind} of {scope} {scope_id!r}: {name}: wanted a text that says it, came {text!r}")
+    if (scope is ScopeKind.FLEET) != (scope_id == FLEET):
+        raise NotAllowed(f"{kind}: wanted the id {FLEET} with the scope fleet and only there, came {scope} {scope_id}")
+    try:
+        return Command(
+            command_id=uuid.uuid4().hex,
+            kind=kind,
+            scope=scope,
+            id=scope_id,
+            by=by.strip(),
+            reason=reason.strip(),
+            time=_now_ms(),
+            **said,
+        )
+    except ValidationError as error:
+        raise NotAllowed(f"{kind}: {problem_of(error)}") from error
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
