@@ -271,17 +271,19 @@ class Operator:
                 answered = self._is_passed(place, sent_at)
                 waited_s = time.monotonic() - sent_at
                 return Answer(command=command, answered=answered, before=before, after=before, waited_s=waited_s)
-            passed = False
             while time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
-                if message is None and two:
-                    if passed:  # and still nothing stands
+                if message is not None and message.key() == key:
+                    after = _record(message.value())
+                elif message is None and two and self._is_passed(place, sent_at):
+                    # What the command brought about was written before it was passed: read it to the end.
+                    with self._reader(self._topics.control) as again:
+                        after = _standing(again).get(key)
+                    if not done(after):
                         waited_s = time.monotonic() - sent_at
                         return Answer(command=command, answered=True, second_wanted=True, waited_s=waited_s)
-                    passed = self._is_passed(place, sent_at)
-                if message is None or message.key() != key:
+                else:
                     continue
-                after = _record(message.value())
                 if done(after):
                     return Answer(
                         command=command,
