@@ -9,9 +9,9 @@ Canonical JSON: keys sorted, no spaces, UTF-8, null for what is not there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -24,8 +24,7 @@ CHECKPOINTS: Final = "/checkpoints"
 """Stands behind a topic's name in rows that are signed statements of its chain, and no records of Kafka."""
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Where a partition's chain ends: the hash of its last row, and the last offset that it stands for."""
 
     offset: int
@@ -39,36 +38,41 @@ def canonical(value: Mapping[str, Any]) -> bytes:
 
 def record_digest(row: Mapping[str, Any]) -> str:
     """The digest of what came from Kafka, as 64 hex digits."""
-    key, raw = row.get("key_bytes"), row.get("raw")
-    if key is None and row.get("key") is not None:
-        key = row["key"].encode()
-    said = {
-        "headers": row.get("headers"),
-        "key": None if key is None else key.hex(),
-        "offset": row["offset"],
-        "partition": row["partition"],
-        "sink": row["sink"],
-        "timestamp_ms": row.get("timestamp_ms"),
-        "topic": row["topic"],
-        "value": None if raw is None else sha256(raw).hexdigest(),
-    }
-    if row.get("kind") == LOST:
-        said["lost"] = row["summary"]  # it says up to where
-    return sha256(canonical(said)).hexdigest()
+    get = row.get
+    key, raw, headers, time_ms = get("key_bytes"), get("raw"), get("headers"), get("timestamp_ms")
+    if key is None and (text := get("key")) is not None:
+        key = text.encode()
+    # Canonical JSON, written down: it is made for every row, and so it takes half the time.
+    in_hex = "null" if key is None else f'"{key.hex()}"'
+    value = "null" if raw is None else f'"{sha256(raw).hexdigest()}"'
+    lost = f'"lost":{_json(row["summary"])},' if get("kind") == LOST else ""  # it says up to where
+    partition, sink, topic = _place(row["sink"], row["topic"], row["partition"])
+    said = (
+        f'{{"headers":{"null" if headers is None else _json(headers)},"key":{in_hex},{lost}"offset":{row["offset"]},'
+        f'{partition},{sink},"timestamp_ms":{"null" if time_ms is None else time_ms},{topic},"value":{value}}}'
+    )
+    return sha256(said.encode()).hexdigest()
 
 
 def chain_hash(row: Mapping[str, Any], digest: str, prev: Head | None) -> str:
     """The hash of a row behind another one, as 64 hex digits; of the first row of a chain, behind none."""
-    said = {
-        "offset": row["offset"],
-        "partition": row["partition"],
-        "prev": None if prev is None else prev.hash,
-        "prev_offset": None if prev is None else prev.offset,
-        "record": digest,
-        "sink": row["sink"],
-        "topic": row["topic"],
-    }
-    return sha256(canonical(said)).hexdigest()
+    partition, sink, topic = _place(row["sink"], row["topic"], row["partition"])
+    end, last = ("null", "null") if prev is None else (_json(prev.hash), prev.offset)
+    said = (
+        f'{{"offset":{row["offset"]},{partition},"prev":{end},"prev_offset":{last},"record":{_json(digest)},'
+        f"{sink},{topic}}}"
+    )
+    return sha256(said.encode()).hexdigest()
+
+
+def _json(text: str | None) -> str:
+    return orjson.dumps(text).decode()
+
+
+@lru_cache(maxsize=1024)
+def _place(sink: str, topic: str, partition: int) -> tuple[str, str, str]:
+    """`"partition":0`, `"sink":"audit"` and `"topic":"haltline.actions"`."""
+    return f'"partition":{partition}', f'"sink":{_json(sink)}', f'"topic":{_json(topic)}'
 
 
 def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) -> Head:
