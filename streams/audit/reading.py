@@ -17,6 +17,7 @@ from haltline.schemas.signals import Signal
 from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.columns import Row
+from haltline.streams.audit.quick import event_columns
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -89,6 +90,9 @@ class Reader:
             "timestamp_ms": time_ms,
             "event_date": day,
             "ingested_at": now_ms,
+            "key": None,
+            "key_bytes": None,
+            "headers": None,
             "raw": record.value,
         }
         if record.key is not None:
@@ -130,6 +134,8 @@ def _cleared(kind: str, key: str) -> dict[str, Any]:
 
 
 def _of_event(record: KafkaRecord) -> dict[str, Any]:
+    if (ordinary := event_columns(record.value, record.headers)) is not None:
+        return ordinary
     event = wire.decode_event(record.value, _present(record.headers))
     usage = event.usage
     return {

@@ -8,6 +8,7 @@ from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
 
+_PROPOSED, _COMPLETED, _STARTED = Kind.PROPOSED.value, Kind.COMPLETED.value, Kind.SESSION_STARTED.value
 _SHOWN_TARGETS = 3
 _SHOWN_ERROR_CHARS = 200
 
@@ -25,15 +26,21 @@ _DONE = {
 
 def of_event(event: ActionEvent) -> str:
     """`proposed delete_asset asset_id=fact_sales`, `completed delete_asset asset_id=fact_sales: error, still there`."""
-    if event.kind is Kind.PROPOSED:
-        return " ".join(("proposed", event.action, *_few(event.targets)))
-    if event.kind is Kind.COMPLETED:
-        words = " ".join(("completed", event.action, *_few(event.targets)))
-        ending = ", ".join(filter(None, (event.outcome, (event.error or "")[:_SHOWN_ERROR_CHARS])))
+    goal = "" if event.task is None else event.task.goal
+    return of_action(event.kind.value, event.action, event.targets, event.outcome, event.error, goal=goal)
+
+
+def of_action(
+    kind: str, action: str, targets: list[str], outcome: str | None, error: str | None, *, goal: str = ""
+) -> str:
+    """As `of_event`, of the fields that it looks at; `kind` is the value of a `Kind`."""
+    if kind == _PROPOSED:
+        return " ".join(("proposed", action, *_few(targets)))
+    if kind == _COMPLETED:
+        words = " ".join(("completed", action, *_few(targets)))
+        ending = ", ".join(filter(None, (outcome, (error or "")[:_SHOWN_ERROR_CHARS])))
         return f"{words}: {ending}" if ending else words
-    if event.kind is Kind.SESSION_STARTED and event.task is not None and event.task.goal:
-        return f"session.started: {event.task.goal}"
-    return event.kind.value
+    return f"session.started: {goal}" if goal and kind == _STARTED else kind
 
 
 def of_detection(detection: Detection) -> str:
