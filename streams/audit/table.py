@@ -1,9 +1,10 @@
 """Where rows are kept: what the sink asks of a table, and the Delta table that is one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
+from arro3.core import RecordBatch, RecordBatchReader
 from deltalake import (
     ColumnProperties,
     CommitProperties,
@@ -15,7 +16,8 @@ from deltalake import (
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Row, to_arrow
+from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Row, batches
+from haltline.streams.audit.query import literal
 
 
 class TableConflict(Exception):
@@ -150,7 +152,7 @@ class OpenDeltaTable:
         """The last row of each partition. What is before the least of the known ends is passed over, file by file."""
         least = min(offsets.values())
         rows = QueryBuilder().register("audit", self._handle)
-        where = f"sink = {_quoted(sink)} AND topic = {_quoted(topic)}"
+        where = f"sink = {literal(sink)} AND topic = {literal(topic)}"
         # The row of an end may stand for more than its own offset, and then begins before it.
         ends: dict[tuple[str, int], str] = {}
         for near in (f'{where} AND "offset" >= {least:d}', where):
@@ -170,16 +172,19 @@ class OpenDeltaTable:
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions, in one commit. The handle is spent afterwards.
 
+        The rows are asked for while those before them are being written, in another thread.
+
         Raises:
             TableConflict: a version or the table has changed since it was opened.
             OSError, DeltaError: it cannot be written. Whether the commit was made is not known then.
 
         """
         there = [field.name for field in self._handle.schema().fields]
+        failed: list[Exception] = []
         try:
             write_deltalake(
                 self._handle,
-                to_arrow(rows),
+                RecordBatchReader.from_batches(SCHEMA, _watched(batches(rows), failed)),
                 mode="append",
                 schema_mode=None if there == SCHEMA.names else "merge",  # an older or newer table
                 writer_properties=_WRITER,
@@ -189,7 +194,15 @@ class OpenDeltaTable:
             )
         except CommitFailedError as error:
             raise TableConflict(str(error)) from error
+        except DeltaError:
+            if failed:  # the table's library says it in words only
+                raise failed[0] from None
+            raise
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _watched(some: Iterator[RecordBatch], failed: list[Exception]) -> Iterator[RecordBatch]:
+    try:
+        yield from some
+    except Exception as error:
+        failed.append(error)
+        raise

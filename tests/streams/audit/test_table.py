@@ -1,7 +1,7 @@
 """What the sink asks of a table holds for each one that we ship."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ from arro3.core import Array, DataType, Field, Schema
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from haltline.streams.audit.columns import COLUMNS, SCHEMA, to_arrow
+from haltline.streams.audit.columns import COLUMNS, SCHEMA, Row, to_arrow
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable, TableConflict
@@ -61,6 +61,19 @@ def test_versions_of_others_do_not_matter(table: AuditTable, positions: Position
     theirs.append([row(0)], {"a": 0})
     ours.append([row(0, TOPICS.control)], {"b": 0})
     assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.control, 0, 0)]
+
+
+def test_of_rows_that_break_off_none_is_written_and_what_broke_them_off_is_raised(
+    table: AuditTable, positions: Positions
+) -> None:
+    def rows() -> Iterator[Row]:
+        yield from (row(number) for number in range(5000))  # more than are taken at a time
+        raise ZeroDivisionError("of a row")
+
+    with pytest.raises(ZeroDivisionError, match="of a row"):
+        table.open().append(rows(), {"a": 1})
+    assert positions(table) == []
+    assert table.open().version("a") is None
 
 
 def test_what_was_opened_does_not_change(table: AuditTable) -> None:
