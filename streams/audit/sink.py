@@ -23,6 +23,7 @@ from haltline.streams.settings import ClientSetting
 _log = logging.getLogger(__name__)
 
 _STOP_SEEN_WITHIN_S: Final = 0.2
+_AT_ONCE: Final = 500
 
 # librdkafka goes on by itself after these; every other error ends the sink.
 # The names that begin with a line are the client's own errors, and as public as the others.
@@ -116,6 +117,9 @@ class AuditSink:
                 self.last_turn_s = time.monotonic()
                 if message is not None:
                     self._take(consumer, message)
+                    # What is here already, without waiting: librdkafka's queue bounds it.
+                    for more in consumer.consume(_AT_ONCE, timeout=0):
+                        self._take(consumer, more)
                 if self._newcomers or self._unplaced:
                     self._place(consumer)
                 if self._is_due():
@@ -130,11 +134,11 @@ class AuditSink:
             self._judge(consumer, message, error)
             return
         record = _record(message)
-        place = Place(record.topic, record.partition)
-        if record.offset < self._next.get(place, record.offset + 1) or not self._writer.add(record):
+        place, offset = Place(record.topic, record.partition), record.offset
+        if offset < self._next.get(place, offset + 1) or not self._writer.add(record):
             self._observer.on_skipped(record.topic, 1)
             return
-        self._next[place] = record.offset + 1
+        self._next[place] = offset + 1
         if self._waiting_since_s is None:
             self._waiting_since_s = time.monotonic()
 
@@ -329,9 +333,9 @@ def _log_commit(error: KafkaError | None, partitions: list[TopicPartition]) -> N
 def _record(message: Message) -> KafkaRecord:
     kind, timestamp_ms = message.timestamp()
     return KafkaRecord(
-        str(message.topic()),
-        int(message.partition() or 0),
-        int(message.offset() or 0),
+        message.topic(),  # type: ignore[arg-type]  # a record has a topic, a partition and an offset
+        message.partition(),  # type: ignore[arg-type]
+        message.offset(),  # type: ignore[arg-type]
         timestamp_ms if kind else None,
         message.key(),
         message.value(),

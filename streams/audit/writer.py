@@ -125,7 +125,7 @@ class AuditWriter:
 
     def add(self, record: KafkaRecord) -> bool:
         """Buffer a record. False when its partition is not held, or the record is in already."""
-        partition = self._partitions.get(Place(record.topic, record.partition))
+        partition = self._partitions.get(record[:2])  # type: ignore[call-overload]  # a Place is such a tuple
         if partition is None or (partition.last is not None and record.offset <= partition.last):
             return False
         partition.records.append(record)
@@ -172,9 +172,9 @@ class AuditWriter:
             counts, unreadable = Counter[str](), Counter[str]()
             versions = {self._app_id(place): _last(place, p) for place, p in written.items() if p.records or p.lost}
             chains = {place: _Chain(p.head, p.unsigned) for place, p in written.items()}
-            rows = self._rows(written, chains, now_ms, closing=closing)
+            rows = self._rows(written, chains, now_ms, counts, unreadable, closing=closing)
             try:
-                table.append(_counted(rows, counts, unreadable), versions | marks)
+                table.append(rows, versions | marks)
                 break
             except TableConflict:
                 if attempt == _ATTEMPTS:
@@ -210,9 +210,19 @@ class AuditWriter:
             self._partitions[place] = _Partition(last, last, head=head)
 
     def _rows(
-        self, partitions: Mapping[Place, _Partition], chains: Mapping[Place, "_Chain"], now_ms: int, *, closing: bool
+        self,
+        partitions: Mapping[Place, _Partition],
+        chains: Mapping[Place, "_Chain"],
+        now_ms: int,
+        counts: Counter[str],
+        unreadable: Counter[str],
+        *,
+        closing: bool,
     ) -> Iterator[Row]:
-        """The rows one by one, each chained: as Python objects they need ten times the records' memory."""
+        """The rows one by one, each chained: as Python objects they need ten times the records' memory.
+
+        Counted by topic as far as they were taken.
+        """
         for place, partition in sorted(partitions.items()):
             chain = chains[place]
             for first, last in partition.lost:
@@ -221,12 +231,17 @@ class AuditWriter:
                 yield row
             for record in partition.records:
                 row = self._reader.row(record, now_ms)
+                if "decode_error" in row:
+                    unreadable[place.topic] += 1
                 chain.add(row)
                 yield row
+            counts[place.topic] += len(partition.lost) + len(partition.records)
             due = chain.unsigned >= (1 if closing else self._sign_every)
             if self._signer is not None and chain.head is not None and due:
                 chain.unsigned = 0
-                yield checkpoint(self._signer, self._sink, place, chain.head, now_ms)
+                row = checkpoint(self._signer, self._sink, place, chain.head, now_ms)
+                counts[row["topic"]] += 1
+                yield row
 
     def _new_marks(self, table: OpenTable) -> dict[str, int]:
         there = {app_id: table.version(app_id) for app_id in self._marks}
@@ -266,15 +281,6 @@ class _Chain:
         self.unsigned += 1
 
 
-def _counted(rows: Iterable[Row], counts: Counter[str], unreadable: Counter[str]) -> Iterator[Row]:
-    """The same rows, counted by topic."""
-    for row in rows:
-        counts[row["topic"]] += 1
-        if "decode_error" in row:
-            unreadable[row["topic"]] += 1
-        yield row
-
-
 def _last(place: Place, partition: _Partition) -> int:
     if partition.last is None:
         raise RuntimeError(f"audit writer: {place}: wanted a last offset of what is buffered, came none")
@@ -283,6 +289,8 @@ def _last(place: Place, partition: _Partition) -> int:
 
 def _size_bytes(record: KafkaRecord) -> int:
     size_bytes = _RECORD_OVERHEAD_BYTES + len(record.value or b"") + len(record.key or b"")
+    if not record.headers:
+        return size_bytes
     for name, value in record.headers:
         size_bytes += len(name) + len(value or b"")
     return size_bytes
