@@ -1,0 +1,175 @@
+"""Checkpoints of a folder, as copies in another one; of bounded size, without what is excluded.
+
+Excluded files are neither kept nor touched. Links are kept as links. Modes are kept, owners and times are not. Going
+back first
+keeps what is there as one more copy; when there is no room for it, nothing is changed.
+"""
+
+import os
+import shutil
+import stat
+import tempfile
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from haltline.interventions.agent.checkpoints.base import CannotKeep, CannotRestore, Restored
+
+EXCLUDED: Final = (".git", "node_modules", ".venv", "__pycache__", ".cache")
+_PIECE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One file or link."""
+
+    mode: int
+    digest: bytes
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    folder: Path
+    entries: dict[str, _Entry]
+
+
+class FolderCheckpoints:
+    """Of the files below `folder`.
+
+    `exclude`: globs of names or of paths below it, `build/*.o`. `max_bytes`: of one copy. `max_kept` copies are kept,
+    the oldest is removed. `store`: where they are; a folder of its own under the system's temporary ones if left out.
+    A ValueError says that there is no such folder, or that the store lies in it.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        store: str | os.PathLike[str] | None = None,
+        exclude: tuple[str, ...] = EXCLUDED,
+        max_bytes: int = 256 * 1024 * 1024,
+        max_kept: int = 8,
+    ) -> None:
+        self._root = Path(folder).resolve()
+        if not self._root.is_dir():
+            raise ValueError(f"{folder}: wanted a folder")
+        if store is not None and Path(store).resolve().is_relative_to(self._root):
+            raise ValueError(f"store {store}: wanted a folder outside of {folder}")
+        self._store = Path(store).resolve() if store is not None else Path(tempfile.mkdtemp(prefix="haltline-"))
+        self._store.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._exclude = exclude
+        self._max_bytes = max_bytes
+        self._max_kept = max(2, max_kept)
+        self._kept: OrderedDict[str, _Copy] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, checkpoint_id: str) -> None:
+        """Copies what is there. Raises CannotKeep when it is too much, or cannot be read."""
+        try:
+            with self._lock:
+                self._copy(checkpoint_id)
+        except OSError as error:
+            raise CannotKeep(f"checkpoint {checkpoint_id}: {error}") from error
+
+    def restore(self, checkpoint_id: str) -> Restored:
+        """Makes the files as they were. Raises CannotRestore, which says whether anything was changed."""
+        with self._lock:
+            wanted = self._kept.get(checkpoint_id)
+            if wanted is None:
+                raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed")
+            self._kept.move_to_end(checkpoint_id)  # what is kept of now does not push it out
+            try:
+                before = self._copy(f"before going back to {checkpoint_id}")
+            except (OSError, CannotKeep) as error:
+                raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
+            try:
+                put_back, removed = self._make(wanted, before)
+                came = self._entries()
+            except OSError as error:
+                raise CannotRestore(
+                    f"not all was put back; what was there is kept in {before.folder}: {error}"
+                ) from error
+            if came != wanted.entries:
+                differ = [name for name in {*came, *wanted.entries} if came.get(name) != wanted.entries.get(name)]
+                raise CannotRestore(
+                    f"{len(differ)} files are not as they were, {min(differ)} for one; see {before.folder}"
+                )
+            proof = f"{len(came)} files have the content that was kept"
+            return Restored(checkpoint_id, put_back, removed, proof, str(before.folder))
+
+    def _copy(self, checkpoint_id: str) -> _Copy:
+        entries = self._entries()
+        size = sum(entry.size_bytes for entry in entries.values())
+        if size > self._max_bytes:
+            raise CannotKeep(
+                f"checkpoint {checkpoint_id}: {self._root}: wanted at most {self._max_bytes} bytes, came {size}"
+            )
+        folder = Path(tempfile.mkdtemp(prefix="kept-", dir=self._store))
+        for name, entry in entries.items():
+            _put(self._root / name, folder / name, entry)
+        copied = self._kept[checkpoint_id] = _Copy(folder, entries)
+        self._kept.move_to_end(checkpoint_id)
+        while len(self._kept) > self._max_kept:
+            shutil.rmtree(self._kept.popitem(last=False)[1].folder, ignore_errors=True)
+        return copied
+
+    def _make(self, wanted: _Copy, now: _Copy) -> tuple[int, int]:
+        gone = [name for name in now.entries if name not in wanted.entries]
+        back = [name for name, entry in wanted.entries.items() if now.entries.get(name) != entry]
+        for name in gone:
+            (self._root / name).unlink(missing_ok=True)
+            for folder in list(PurePosixPath(name).parents)[:-1]:
+                with suppress(OSError):  # not empty
+                    (self._root / folder).rmdir()
+        for name in back:
+            _put(wanted.folder / name, self._root / name, wanted.entries[name])
+        return len(back), len(gone)
+
+    def _entries(self) -> dict[str, _Entry]:
+        """Every file and link that is not excluded, by its path below the folder."""
+        return dict(sorted(self._walk(self._root, PurePosixPath())))
+
+    def _walk(self, folder: Path, below: PurePosixPath) -> Iterator[tuple[str, _Entry]]:
+        with os.scandir(folder) as found:
+            for item in found:
+                name = below / item.name
+                if any(fnmatchcase(item.name, glob) or fnmatchcase(str(name), glob) for glob in self._exclude):
+                    continue
+                if item.is_symlink():
+                    target = os.fsencode(os.readlink(item.path))
+                    yield str(name), _Entry(stat.S_IFLNK, target, len(target))
+                elif item.is_dir():
+                    yield from self._walk(Path(item.path), name)
+                elif item.is_file():
+                    status = item.stat()
+                    yield str(name), _Entry(stat.S_IMODE(status.st_mode), _digest(item.path), status.st_size)
+
+
+def _put(source: Path, target: Path, entry: _Entry) -> None:
+    """A file or link in place of whatever is there; appears whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f"{target.name[:100]}.haltline-{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    if entry.mode == stat.S_IFLNK:
+        fresh.symlink_to(os.fsdecode(entry.digest))
+    else:
+        shutil.copyfile(source, fresh, follow_symlinks=False)
+        fresh.chmod(entry.mode)
+    if target.is_dir() and not target.is_symlink():
+        target.rmdir()  # what is left in it is excluded, and not ours to remove: then this fails
+    fresh.replace(target)
+
+
+def _digest(path: str) -> bytes:
+    read = blake2b(digest_size=16)
+    with open(path, "rb") as file:
+        while piece := file.read(_PIECE_BYTES):
+            read.update(piece)
+    return read.digest()

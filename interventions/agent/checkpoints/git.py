@@ -1,0 +1,179 @@
+"""Checkpoints of a git work tree, as commits under refs of our own.
+
+As `git stash create --include-untracked` makes them, but through an index of our own: neither HEAD nor the user's
+index, branches and
+stash are touched, no hook runs, and ignored files are neither kept nor removed. Going back first keeps what is there
+in the
+same way, so that uncommitted and untracked work is not lost; then it makes the files as they were and compares the
+trees.
+"""
+
+import contextlib
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from haltline.interventions.agent.checkpoints.base import CannotKeep, CannotRestore, Restored
+
+_REFS: Final = "refs/haltline"
+_IDENTITY: Final = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "haltline"), ("EMAIL", "haltline@localhost"))
+}
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class _Failed(Exception):
+    """A git command failed."""
+
+
+class GitCheckpoints:
+    """Of the work tree in which `folder` lies.
+
+    `max_file_bytes`: larger files that git does not know yet are left alone. Raises ValueError when there is no work
+    tree, or no git.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str] = ".", *, max_file_bytes: int = 50 * 1024 * 1024, timeout_s: float = 60.0
+    ) -> None:
+        self._timeout_s = timeout_s
+        self._max_file_bytes = max_file_bytes
+        self._lock = threading.Lock()
+        self._root = Path(folder)
+        try:
+            self._root = Path(self._git("rev-parse", "--show-toplevel").rstrip("\n"))
+        except (_Failed, OSError) as error:
+            raise ValueError(f"{folder}: wanted a folder in a git work tree: {error}") from error
+
+    def keep(self, checkpoint_id: str) -> None:
+        """Keeps tracked and untracked files as they are now. Raises CannotKeep."""
+        try:
+            with self._lock:
+                self._commit(_ref(checkpoint_id), f"checkpoint {checkpoint_id}")
+        except (_Failed, OSError) as error:
+            raise CannotKeep(f"checkpoint {checkpoint_id}: {error}") from error
+
+    def restore(self, checkpoint_id: str) -> Restored:
+        """Makes the files as they were. Raises CannotRestore, which says whether anything was changed."""
+        with self._lock:
+            try:
+                wanted = self._git("rev-parse", "--verify", "--quiet", f"{_ref(checkpoint_id)}^{{tree}}").strip()
+            except (_Failed, OSError) as error:
+                raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed") from error
+            before = f"{_ref(checkpoint_id)}-before-going-back"
+            try:
+                # A ref for each time: the second going back does not overwrite what the first one kept.
+                number = len(self._git("for-each-ref", "--format=%(refname)", f"{before}-*").splitlines()) + 1
+                before = f"{before}-{number}"
+                now = self._commit(before, f"before going back to checkpoint {checkpoint_id}")
+            except (_Failed, OSError) as error:
+                raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
+            try:
+                put_back, removed = self._make(wanted, now)
+                came = self._tree()
+            except (_Failed, OSError) as error:
+                raise CannotRestore(f"not all was put back; what was there is kept as {before}: {error}") from error
+            if came != wanted:
+                raise CannotRestore(f"the files are not as they were (tree {came}, wanted {wanted}); see {before}")
+            return Restored(checkpoint_id, put_back, removed, f"the files are tree {came[:12]}, as kept", before)
+
+    def _commit(self, ref: str, message: str) -> str:
+        """Makes a commit of what is there; its tree."""
+        tree = self._tree()
+        with contextlib.suppress(_Failed):
+            head = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+            commit = self._git("commit-tree", tree, "-p", head, "-m", message, env=_IDENTITY).strip()
+            self._git("update-ref", ref, commit)
+            return tree
+        commit = self._git("commit-tree", tree, "-m", message, env=_IDENTITY).strip()  # nothing was committed yet
+        self._git("update-ref", ref, commit)
+        return tree
+
+    def _tree(self) -> str:
+        """The tree of what is there: tracked and untracked, without what is ignored or too large."""
+        with self._index() as env:
+            with contextlib.suppress(_Failed):  # no commit yet
+                self._git("read-tree", "HEAD", env=env)
+            self._git("add", "--update", ".", env=env)
+            others = self._git("ls-files", "--others", "--exclude-standard", "-z", env=env).split("\0")
+            small = [name for name in others if name and self._is_small(name)]
+            if small:
+                self._git("update-index", "--add", "-z", "--stdin", env=env, said="\0".join(small) + "\0")
+            return self._git("write-tree", env=env).strip()
+
+    def _make(self, wanted: str, now: str) -> tuple[int, int]:
+        """Makes the files of a tree out of those of another."""
+        changed = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", now, wanted).split("\0")
+        pairs = list(zip(changed[0::2], changed[1::2], strict=False))
+        gone = [name for status, name in pairs if status == "D"]
+        back = [name for status, name in pairs if status != "D"]
+        for name in gone:  # first, for a file may stand where a folder was
+            self._remove(name)
+        if back:
+            with self._index() as env:
+                self._git("read-tree", wanted, env=env)
+                self._git("checkout-index", "--force", "-z", "--stdin", env=env, said="\0".join(back) + "\0")
+        return len(back), len(gone)
+
+    def _remove(self, name: str) -> None:
+        path = self._root / name
+        if path.parent.resolve() != self._root.resolve() / Path(name).parent:
+            return  # a folder above it became a link: what lies behind it is not of this work tree
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        for folder in Path(name).parents:
+            try:
+                (self._root / folder).rmdir()
+            except OSError:  # not empty
+                break
+
+    def _is_small(self, name: str) -> bool:
+        try:
+            stat = os.lstat(self._root / name)
+        except OSError:
+            return False
+        return not name.endswith("/") and stat.st_size <= self._max_file_bytes
+
+    @contextlib.contextmanager
+    def _index(self) -> Iterator[dict[str, str]]:
+        with tempfile.TemporaryDirectory(prefix="haltline-") as folder:
+            yield {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+
+    def _git(self, *args: str, env: Mapping[str, str] | None = None, said: str | None = None) -> str:
+        """What a git command prints; it knows no other repository, index or hook than this one's."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        clean |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **(env or {})}
+        command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.safecrlf=false", *args]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self._root,
+                env=clean,
+                input=said if said is None else said.encode(errors="surrogateescape"),
+                stdin=subprocess.DEVNULL if said is None else None,
+                capture_output=True,
+                timeout=self._timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise _Failed(f"git {args[0]}: took longer than {self._timeout_s:g}s") from error
+        if done.returncode:
+            raise _Failed(f"git {args[0]}: {done.stderr.decode(errors='replace').strip()[:500] or done.returncode}")
+        return done.stdout.decode(errors="surrogateescape")
+
+
+def _ref(checkpoint_id: str) -> str:
+    """A ref for any id: what a ref cannot hold is replaced, and a digest tells such ids apart."""
+    plain = _UNSAFE.sub("-", checkpoint_id)[:80].strip(".-").replace("..", "-") or "checkpoint"
+    told = "" if plain == checkpoint_id and not plain.endswith(".lock") else "-" + blake2b(
+        checkpoint_id.encode(errors="replace"), digest_size=6
+    ).hexdigest()  # fmt: skip
+    return f"{_REFS}/{plain}{told}"

@@ -1,0 +1,232 @@
+"""What is kept is what comes back, and nothing that was there is lost."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from haltline.interventions.agent.checkpoints import (
+    CallbackCheckpoints,
+    CannotKeep,
+    CannotRestore,
+    Checkpoints,
+    FolderCheckpoints,
+    GitCheckpoints,
+)
+
+
+def git(folder: Path, *args: str) -> str:
+    identity = ["-c", "user.name=ada", "-c", "user.email=ada@example.org"]
+    return subprocess.run(["git", *identity, *args], cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if ".git" not in path.relative_to(folder).parts and (path.is_symlink() or path.is_file())
+    }
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A work tree with something committed, staged, changed, untracked and ignored."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / ".gitignore").write_text("*.log\n")
+    (folder / "committed.txt").write_text("1\n")
+    (folder / "gone.txt").write_text("1\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "first")
+    (folder / "committed.txt").write_text("changed by the user\n")
+    (folder / "staged.txt").write_text("staged by the user\n")
+    git(folder, "add", "staged.txt")
+    (folder / "src").mkdir()
+    (folder / "src" / "untracked ä.txt").write_text("not known to git\n")
+    (folder / "debug.log").write_text("ignored\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "link").symlink_to("committed.txt")
+    return folder
+
+
+def rampage(folder: Path) -> None:
+    """What an agent does that has lost its way."""
+    (folder / "committed.txt").write_text("destroyed\n")
+    (folder / "staged.txt").unlink()
+    (folder / "src" / "untracked ä.txt").unlink()
+    (folder / "src").rmdir()
+    (folder / "src").write_text("a file where a folder was\n")
+    (folder / "run.sh").chmod(0o644)
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "new" / "deep").mkdir(parents=True)
+    (folder / "new" / "deep" / "file.txt").write_text("new\n")
+
+
+def kept_git(folder: Path) -> GitCheckpoints:
+    return GitCheckpoints(folder)
+
+
+def kept_folder(folder: Path) -> FolderCheckpoints:
+    return FolderCheckpoints(folder, store=folder.parent / "store", exclude=(".git", "*.log"))
+
+
+@pytest.mark.parametrize("make", [kept_git, kept_folder], ids=["git", "a folder"])
+def test_the_files_are_as_they_were(tree: Path, make: Callable[[Path], Checkpoints]) -> None:
+    checkpoints = make(tree)
+    before = files(tree)
+    checkpoints.keep("c1")
+    rampage(tree)
+    assert files(tree) != before
+    restored = checkpoints.restore("c1")
+    assert files(tree) == before
+    assert os.access(tree / "run.sh", os.X_OK)
+    assert not (tree / "new").exists()
+    assert (restored.put_back, restored.removed) == (5, 2)
+    assert restored.proof
+    assert checkpoints.restore("c1").put_back == 0, "and going back again changes nothing"
+
+
+@pytest.mark.parametrize("make", [kept_git, kept_folder], ids=["git", "a folder"])
+def test_what_was_there_before_going_back_is_kept(tree: Path, make: Callable[[Path], Checkpoints]) -> None:
+    checkpoints = make(tree)
+    checkpoints.keep("c1")
+    (tree / "users.txt").write_text("written by the user meanwhile, committed nowhere\n")
+    kept_as = checkpoints.restore("c1").kept_as
+    assert not (tree / "users.txt").exists()
+    if isinstance(checkpoints, GitCheckpoints):
+        assert git(tree, "show", f"{kept_as}:users.txt").startswith("written by the user")
+    else:
+        assert (Path(kept_as) / "users.txt").read_text().startswith("written by the user")
+
+
+def test_git_neither_head_nor_index_nor_branches_nor_stash_nor_ignored_files_are_touched(tree: Path) -> None:
+    (tree / ".git" / "hooks" / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (tree / ".git" / "hooks" / "pre-commit").chmod(0o755)
+
+    def state() -> list[str]:
+        asked = [("rev-parse", "HEAD"), ("branch", "-a"), ("stash", "list"), ("ls-files", "--stage"), ("status", "-s")]
+        return [git(tree, *args) for args in asked]
+
+    before = state()
+    checkpoints = GitCheckpoints(tree)
+    checkpoints.keep("c1")
+    assert state() == before
+    (tree / "committed.txt").write_text("destroyed\n")
+    (tree / "debug.log").write_text("goes on\n")
+    checkpoints.restore("c1")
+    assert state() == before
+    assert (tree / "debug.log").read_text() == "goes on\n"
+
+
+def test_git_commits_of_the_agent_are_not_lost(tree: Path) -> None:
+    checkpoints = GitCheckpoints(tree)
+    before = files(tree)
+    checkpoints.keep("c1")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-q", "-m", "by the agent")
+    head = git(tree, "rev-parse", "HEAD")
+    (tree / "committed.txt").unlink()
+    checkpoints.restore("c1")
+    assert files(tree) == before
+    assert git(tree, "rev-parse", "HEAD") == head
+
+
+def test_git_before_the_first_commit_and_from_a_folder_below(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.txt").write_text("1")
+    checkpoints = GitCheckpoints(tmp_path / "below")
+    checkpoints.keep("../../etc: a name that is no name of a ref~^.lock")
+    (tmp_path / "a.txt").write_text("2")
+    checkpoints.restore("../../etc: a name that is no name of a ref~^.lock")
+    assert (tmp_path / "a.txt").read_text() == "1"
+
+
+def test_git_what_is_too_large_and_unknown_to_git_is_left_alone(tree: Path) -> None:
+    checkpoints = GitCheckpoints(tree, max_file_bytes=1000)
+    (tree / "large.bin").write_bytes(b"0" * 2000)
+    checkpoints.keep("c1")
+    (tree / "large.bin").write_bytes(b"1" * 2000)
+    checkpoints.restore("c1")
+    assert (tree / "large.bin").read_bytes() == b"1" * 2000
+
+
+def test_git_a_folder_that_became_a_link_leads_nowhere(tree: Path, tmp_path: Path) -> None:
+    checkpoints = GitCheckpoints(tree)
+    checkpoints.keep("c1")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "untracked ä.txt").write_text("somebody else's\n")
+    (tree / "src" / "untracked ä.txt").unlink()
+    (tree / "src").rmdir()
+    (tree / "src").symlink_to(outside)
+    checkpoints.restore("c1")
+    assert not (tree / "src").is_symlink()
+    assert (tree / "src" / "untracked ä.txt").read_text() == "not known to git\n"
+    assert (outside / "untracked ä.txt").read_text() == "somebody else's\n"
+
+
+@pytest.mark.parametrize("make", [kept_git, kept_folder], ids=["git", "a folder"])
+def test_a_checkpoint_that_is_not_known_changes_nothing(tree: Path, make: Callable[[Path], Checkpoints]) -> None:
+    before = files(tree)
+    with pytest.raises(CannotRestore, match="c9 is not known here; nothing was changed"):
+        make(tree).restore("c9")
+    assert files(tree) == before
+
+
+def test_where_there_is_no_work_tree_it_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="git work tree"):
+        GitCheckpoints(tmp_path)
+    with pytest.raises(ValueError, match="wanted a folder"):
+        FolderCheckpoints(tmp_path / "none")
+    with pytest.raises(ValueError, match="outside"):
+        FolderCheckpoints(tmp_path, store=tmp_path / "below")
+
+
+def test_a_folder_that_is_too_large_is_not_kept_and_when_it_became_so_not_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.txt").write_text("1")
+    checkpoints = FolderCheckpoints(folder, store=tmp_path / "store", max_bytes=100)
+    checkpoints.keep("c1")
+    (folder / "b.txt").write_text("2" * 200)
+    with pytest.raises(CannotKeep, match="at most 100 bytes, came 201"):
+        checkpoints.keep("c2")
+    with pytest.raises(CannotRestore, match="nothing was changed"):
+        checkpoints.restore("c1")
+    assert (folder / "b.txt").exists()
+
+
+def test_a_folder_keeps_so_many_copies_and_not_the_oldest(tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    checkpoints = FolderCheckpoints(folder, store=tmp_path / "store", max_kept=3)
+    for number in range(5):
+        (folder / "a.txt").write_text(str(number))
+        checkpoints.keep(f"c{number}")
+    assert len(list((tmp_path / "store").iterdir())) == 3
+    with pytest.raises(CannotRestore):
+        checkpoints.restore("c1")
+    checkpoints.restore("c2")
+    assert (folder / "a.txt").read_text() == "2"
+
+
+def test_a_callback_says_what_it_did_and_its_exception_is_that_it_did_not() -> None:
+    kept: list[str] = []
+    checkpoints = CallbackCheckpoints(keep=kept.append, restore=lambda checkpoint: f"restored snapshot {checkpoint}")
+    checkpoints.keep("c1")
+    assert kept == ["c1"]
+    assert checkpoints.restore("c1").proof == "restored snapshot c1"
+
+    def fails(checkpoint: str) -> None:
+        raise OSError("no space")
+
+    with pytest.raises(CannotKeep, match="c1: OSError: no space"):
+        CallbackCheckpoints(keep=fails, restore=fails).keep("c1")
+    with pytest.raises(CannotRestore, match="c1: OSError: no space"):
+        CallbackCheckpoints(keep=fails, restore=fails).restore("c1")
