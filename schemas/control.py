@@ -138,6 +138,8 @@ class Stage(StrEnum):
     """For a kill: nothing runs any more, every further call is refused."""
     REFUSED = "refused"
     """A call was refused because of it."""
+    FAILED = "failed"
+    """It could not be carried out: the detail says why."""
     CHILDREN = "children"
     """The descendants that were stopped with it."""
 

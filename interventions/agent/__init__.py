@@ -14,6 +14,7 @@ from haltline.interventions.agent.action import Action
 from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import CallMode, GuardSettings
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import Effect, Task, Usage
@@ -22,6 +23,7 @@ __all__ = [
     "Action",
     "Advice",
     "CallMode",
+    "ClientRules",
     "Decision",
     "Effect",
     "Guard",

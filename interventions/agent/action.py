@@ -36,6 +36,9 @@ class Action:
         """What the agent should hear or heed; known when the block is entered."""
         self.value: Any = None
         self.has_value = False
+        self.cost_usd: float | None = None
+        self.replayed = False
+        """An earlier call with the same key has given `value`: nothing is to be done."""
         self.began_s = 0.0
         """On the clock of `time.perf_counter`."""
 
@@ -52,6 +55,14 @@ class Action:
     def result(self, value: Any) -> None:
         """Tell what came back: its digest, size and beginning are published."""
         self.value, self.has_value = value, True
+
+    def cost(self, usd: float) -> None:
+        """Tell what it has cost, where that is not its price."""
+        self.cost_usd = usd
+
+    def replay(self, value: Any, *, has_value: bool) -> None:
+        """For the guard: the result of an earlier call stands for this one."""
+        self.replayed, self.value, self.has_value = True, value, has_value
 
     def __enter__(self) -> Self:
         steps = self._desk.steps(self)
@@ -76,12 +87,14 @@ class Action:
     def __exit__(
         self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._desk.end(self, error)
+        if not self.replayed:
+            self._desk.end(self, error)
 
     async def __aexit__(
         self, exception_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._desk.end(self, error)
+        if not self.replayed:
+            self._desk.end(self, error)
 
 
 def wait(future: "Future[Any]", timeout_s: float) -> None:

@@ -10,6 +10,7 @@ import orjson
 
 from haltline.interventions.agent.effects import known_effect
 from haltline.interventions.agent.plain import Plain, plain, plain_text
+from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.settings import CallMode, GuardSettings
 from haltline.schemas.events import Effect, Outcome
 from haltline.schemas.record import JsonObject
@@ -36,6 +37,10 @@ class Call:
     hint: Effect | None
     mode: CallMode
     call_id: str
+    cost_usd: float | None = None
+    key: str | None = None
+    """Of calls that are made once."""
+    ticket: Ticket | None = field(default=None, init=False)
     described: Plain | None = field(default=None, init=False)
     known_targets: list[str] | None = field(default=None, init=False)
     said_targets: list[str] = field(default_factory=list, init=False)
@@ -175,3 +180,11 @@ def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) ->
         values = value if isinstance(value, list | tuple | set | frozenset) else [value]
         found.extend(f"{name}={item}" for item in values if item is not None)
     return found
+
+
+def key_of(action: str, once: Targets, args: Mapping[str, Any]) -> str | None:
+    """What makes two calls of a tool the same one; None, so that each is made, when the function for it raises."""
+    if callable(once):
+        said = targets_of(action, once, args)
+        return "\x1f".join(said) if said else None
+    return plain({name: args.get(name) for name in once}, max_bytes=0).digest

@@ -1,6 +1,6 @@
 """Why calls are refused, and what an agent should hear: from decisions and entries of the control topic."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from haltline.interventions.agent.pending import APPROVAL_PENDING
 from haltline.interventions.agent.refused import Refused
@@ -9,6 +9,7 @@ from haltline.schemas.decisions import Decision, Level, ScopeKind
 
 _STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
 _NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
+_BACK = "This was going wrong. It was not done."
 _ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
 ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, and ends no session
 
@@ -28,6 +29,10 @@ class Cause:
         """As an exception."""
         return Refused(self.code, self.message, self.decision)
 
+    def saying(self, more: str) -> "Cause":
+        """The same, with one more sentence for the model."""
+        return replace(self, message=f"{self.message} {more}".strip())
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -46,7 +51,8 @@ class Advice:
 def cause_of(decision: Decision) -> Cause:
     """As a decision says it."""
     stops = decision.level is Level.KILL and decision.scope not in ONE_THING
-    message = decision.message or (_STOPPED if stops else _NOT_NOW)
+    rest = _BACK if decision.level is Level.ROLLBACK else _NOT_NOW
+    message = decision.message or (_STOPPED if stops else rest)
     return Cause(decision.decision_id, decision.code, message, decision.decided_at, decision)
 
 

@@ -61,6 +61,17 @@ class _Asked:
     """The call was refused without a verdict: a late refusal is nothing new."""
 
 
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The last word on a call."""
+
+    cause: Cause | None = None
+    """Why it is refused; None: it runs."""
+    advice: Sequence[Advice] = ()
+    rollbacks: Sequence[Decision] = ()
+    """Still to be carried out, and acknowledged only then."""
+
+
 class Enforcer:
     """Takes in control entries and decisions from one side, and admits or refuses calls on the other."""
 
@@ -264,29 +275,29 @@ class Enforcer:
                 asked.not_done = refused
             return None
 
-    def admit(
-        self, call: Call, verdict: Decision | None, parameters: str | None = None
-    ) -> tuple[Cause | None, list[Advice]]:
+    def admit(self, call: Call, verdict: Decision | None, parameters: str | None = None) -> Admitted:
         """The last word before a call runs: why it is refused, or that it runs now, with what to heed."""
         with self._lock:
             call_id = call.call_id
             cause = self.against(call.action, call.match_targets, call.effect)
             if cause is not None:
-                return cause, []
+                return Admitted(cause)
             decisions = [d for d in self._late if not self._is_stale(d)]
             self._late.clear()
             waits = self._pending.against(parameters, self._now_ms())
             if verdict is None and waits is not None:
-                return cause_of_waiting(waits), []
+                return Admitted(cause_of_waiting(waits))
             if verdict is not None and verdict.level is not Level.ALLOW:
                 decisions.append(verdict)
+            rollbacks = [d for d in decisions if d.level is Level.ROLLBACK]
             for decision in decisions:
-                self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
+                if decision.level is not Level.ROLLBACK:
+                    self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
             advice = [advice_of(d) for d in decisions if d.level < Level.PAUSE]
             refusing = max((d for d in decisions if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
             if refusing is None:
                 self._running[call_id] = call.action
-            return None if refusing is None else cause_of(refusing), advice
+            return Admitted(None if refusing is None else cause_of(refusing), advice, rollbacks)
 
     def done(self, call_id: str) -> None:
         """A call that was admitted has ended."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
+from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.schemas.events import Effect, Task
 from haltline.schemas.record import Id
 
@@ -27,7 +28,7 @@ _FROM_ENV = {
     for name in (
         "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
         "budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s", "fail_closed_from",
-        "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms",
+        "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
     )
 } | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
 
@@ -51,6 +52,9 @@ class GuardOptions(TypedDict, total=False):
     approval_wait_s: float
     max_decision_age_s: float
     fail_closed_from: Effect | None
+    rules: ClientRules | None
+    throttle_s: float
+    rollback_budget_s: float
     max_args_bytes: int
     max_output_chars: int
     digest_key: str
@@ -93,6 +97,13 @@ class GuardSettings:
     fail_closed_from: Effect | None = Effect.DESTRUCTIVE
     """Without a verdict, calls of this effect or a worse one are refused, others go on; None: all go on."""
 
+    rules: ClientRules | None = None
+    """The agent's author's own: budgets, rates, lists, arguments, evidence, loops."""
+    throttle_s: Positive = 300.0
+    """How long the limits of a THROTTLE hold, unless it says so itself."""
+    rollback_budget_s: Seconds = 60.0
+    """How long a call waits until the files are put back."""
+
     max_args_bytes: Annotated[int, Field(ge=0, le=256 * 1024)] = 8192
     """Longer arguments are cut before they are published; the digest is of the whole."""
     max_output_chars: Annotated[int, Field(ge=0, le=65_536)] = 512
@@ -117,13 +128,17 @@ class GuardSettings:
         """The settings of `HALTLINE_BOOTSTRAP`, `HALTLINE_SESSION_ID`, ...: one variable for each simple field.
 
         `HALTLINE_PREFIX` is `topic_prefix`, and `HALTLINE_CLIENT_CONFIG` names a file of librdkafka
-        settings (`security.protocol=...`), one `name=value` a line, for `kafka`. `changes` win over
+        settings (`security.protocol=...`), one `name=value` a line, for `kafka`; `HALTLINE_RULES` files of `rules`.
+        `changes` win over
         variables. Raises ValueError for a value that cannot work, and OSError when the file cannot be read.
         """
         variables = os.environ if environ is None else environ
         said: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
         if _CLIENT_CONFIG in variables:
             said["kafka"] = _client_config(Path(variables[_CLIENT_CONFIG]))
+        rules = ClientRules.from_env(variables)
+        if rules is not None:
+            said["rules"] = rules
         return cls(**(said | changes))
 
     def changed(self, **changes: Unpack["GuardOptions"]) -> "GuardSettings":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, Unpack
 
 from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.checkpoints import Checkpoints
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.link import Receiver
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
@@ -56,6 +57,7 @@ class ScriptedGuard(Guard):
         settings: GuardSettings | None = None,
         on_advice: Callable[[Advice], object] | None = None,
         standing: tuple[ControlRecord, ...] = (),
+        checkpoints: Checkpoints | None = None,
         **options: Unpack[GuardOptions],
     ) -> None:
         if settings is None:
@@ -64,7 +66,7 @@ class ScriptedGuard(Guard):
         else:
             settings = settings.changed(**options)
         self.script = _Script(deque(verdicts), Topics(settings.topic_prefix), standing)
-        super().__init__(settings, on_advice=on_advice, link=self.script)
+        super().__init__(settings, on_advice=on_advice, checkpoints=checkpoints, link=self.script)
 
     @property
     def events(self) -> list[ActionEvent]:

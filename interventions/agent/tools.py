@@ -32,6 +32,8 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
         @functools.wraps(function)
         async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
             async with enter(signature.arguments(args, kwargs)) as action:
+                if action.replayed:
+                    return action.value
                 if action.changes:
                     bound = applied(signature.plain, args, kwargs, action.changes)
                     value = await function(*bound.args, **bound.kwargs)
@@ -45,6 +47,8 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with enter(signature.arguments(args, kwargs)) as action:
+            if action.replayed:
+                return cast("R", action.value)
             if action.changes:
                 bound = applied(signature.plain, args, kwargs, action.changes)
                 value = function(*bound.args, **bound.kwargs)

@@ -1,0 +1,337 @@
+"""The way of one call: what stands, the author's rules, the proposal, the verdict, what is obeyed, the end.
+
+`Guard` is this with a face. The main path is `_admission`.
+"""
+
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Any, Final
+
+from haltline.interventions.agent.action import Action, Steps
+from haltline.interventions.agent.allowance import Allowance
+from haltline.interventions.agent.calls import Call, describe_error, describe_output
+from haltline.interventions.agent.causes import Advice, Cause, advice_of, cause_of
+from haltline.interventions.agent.checkpoints import Checkpoints
+from haltline.interventions.agent.enforcer import Admitted, Enforcer
+from haltline.interventions.agent.link import Decider, Link
+from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PENDING, awaits_approval
+from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.agent.reporter import Reporter, now_ms
+from haltline.interventions.agent.rolling_back import BY_THE_AGENT, roll_back
+from haltline.interventions.agent.rules.book import RuleBook
+from haltline.interventions.agent.rules.objection import Objection
+from haltline.interventions.agent.rules.throttled import Throttled
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.parameters import parameters
+from haltline.schemas.control import Stage
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+
+log: Final = logging.getLogger("haltline.agent")
+
+REPLAYED: Final = "idempotent_replay"
+"""Why a call was not made again: it gives the earlier result."""
+_NOBODY: Final = Cause(
+    "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+)
+
+
+class Admission:
+    """Admits calls, and tells what came of them. Thread safe, once `_prepare` was called."""
+
+    settings: GuardSettings
+    _on_advice: Callable[[Advice], object] | None
+    _decider: Decider | None
+    _checkpoints: Checkpoints | None
+    _started_s: float | None
+    _link: Link
+    _reporter: Reporter
+    _enforcer: Enforcer
+
+    def _prepare(self, link: Link) -> None:
+        """Begin with nothing said, asked or counted."""
+        self._pid = os.getpid()
+        self._link = link
+        self._reporter = Reporter(self.settings, link)
+        self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
+        self._rules = RuleBook(self.settings.rules)
+        self._throttled = Throttled(self.settings.throttle_s)
+        self._refusals = Allowance(per_s=10, burst=20)
+        self._going_back: Future[str] | None = None
+        self._own_decisions = itertools.count()
+
+    def start(self) -> None:
+        """Begin to listen."""
+        raise NotImplementedError
+
+    @property
+    def degraded(self) -> str | None:
+        """Why decisions cannot be relied on now, in words; None when they can."""
+        return self._enforcer.degraded(link_up=self._link.up)
+
+    # For Action.
+
+    def steps(self, action: Action) -> Steps:
+        """The way to admission, with the promise that nothing but Refused comes out of it."""
+        try:
+            yield from self._admission(action)
+        except (Refused, GeneratorExit):
+            self._release(action.call)
+            raise
+        except Exception:
+            log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, action.call.action)
+            cause = self._enforcer.against(action.call.action, action.call.targets, action.call.effect)
+            if cause is not None or self._is_closed(action.call):
+                self._release(action.call)
+                raise (cause or _NOBODY).refusal() from None
+
+    def _admission(self, action: Action) -> Steps:
+        self.start()
+        call, enforcer = action.call, self._enforcer
+        if not enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
+            yield enforcer.when_loaded(), left_s
+        if self._going_back is not None and not self._going_back.done():  # files change under everybody's hands
+            yield self._going_back, self.settings.rollback_budget_s
+
+        # 1. What stands: after a kill nothing more is asked.
+        cause = enforcer.against(call.action, call.match_targets, call.effect)
+        if cause is not None:
+            held_back = self._refusals.take()
+            raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
+
+        # 2. The author's own rules, and the limits that the session was throttled to.
+        if self._by_rules(action):
+            return
+
+        # 3. Say what is about to be done.
+        closed = self._is_closed(call)
+        proposal = self._reporter.event(
+            Kind.PROPOSED, await_verdict=call.mode == "blocking", **call.describe(self.settings)
+        )
+        answer = enforcer.ask(proposal.event_id) if call.mode != "async" else None
+        self._reporter.publish(proposal)
+        self._decide(proposal)
+
+        # 4. Get the verdict: from this process, from the worker within the budget, or none.
+        verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
+
+        # 5. Obey.
+        if closed and not known:
+            raise self._refuse(call, enforcer.against(call.action, call.match_targets, call.effect) or _NOBODY)
+        yield from self._obey(action, enforcer.admit(call, verdict, parameters(proposal)))
+        self._throttled.note(call.effect)
+
+    def _verdict(
+        self, call: Call, proposal: ActionEvent, answer: "Future[Decision | None] | None", *, closed: bool
+    ) -> "Generator[tuple[Future[Any], float], None, tuple[Decision | None, bool]]":
+        """The verdict, if there is one, and whether what stands is known."""
+        enforcer = self._enforcer
+        if answer is None:
+            return None, self.degraded is None
+        known = enforcer.is_loaded
+        if call.mode == "local":
+            verdict = enforcer.taken(proposal.event_id, answer)
+        else:
+            if self._link.up and (closed or not enforcer.is_silent):
+                try:
+                    yield answer, self.settings.budget_s
+                except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+                    self._say_refused(call, "interrupted before it began")
+                    raise
+            verdict = enforcer.give_up(proposal.event_id, answer, refused=closed)
+            known = known and verdict is not None
+        if verdict is not None and awaits_approval(verdict) is not None:
+            verdict = yield from self._approval(call, proposal, verdict)
+        return verdict, known
+
+    def _obey(self, action: Action, admitted: Admitted) -> Steps:
+        """Heeds advice, goes back where that was decided, and refuses."""
+        action.advice = (*action.advice, *admitted.advice)
+        for one in admitted.advice:
+            self._throttled.take(one.limits, now_ms(), one.decision.expires)
+            self._advise(one)
+        cause = admitted.cause
+        for decision in admitted.rollbacks:
+            done = yield from self._roll_back(decision)
+            if cause is not None and cause.decision is decision:
+                cause = cause.saying(done)
+        if cause is not None:
+            raise self._refuse(action.call, cause)
+
+    def _by_rules(self, action: Action) -> bool:
+        """Refuses by the author's rules; or True: an earlier result is given again, and nothing is to be done."""
+        call, now = action.call, now_ms()
+        ticket = call.ticket = self._rules.begin(call.action, call.args, now, cost_usd=call.cost_usd, key=call.key)
+        objection = self._throttled.against(call.effect, now)
+        if ticket is not None:
+            if ticket.replayed is not None:
+                action.replay(ticket.replayed.value, has_value=ticket.replayed.has_value)
+                self._say_refused(call, REPLAYED)
+                return True
+            objection = ticket.refused or objection
+            for said in ticket.said:
+                self._advise_of(action, said)
+        if objection is None:
+            return False
+        cause = cause_of(self._own_decision(call, objection))
+        held_back = self._refusals.take()
+        raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
+
+    def _approval(
+        self, call: Call, proposal: ActionEvent, paused: Decision
+    ) -> "Generator[tuple[Future[Any], float], None, Decision]":
+        """What a person says, in time; else the request itself, which refuses."""
+        answer = self._enforcer.person(proposal.event_id)
+        until_ms = paused.expires or 0
+        wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
+        try:
+            if wait_s > 0 and self.settings.bootstrap is not None:
+                yield answer, wait_s
+        except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+            self._say_refused(call, "interrupted while it waited for approval")
+            raise
+        said = self._enforcer.taken(proposal.event_id, answer)
+        if said is not None:
+            return said
+        return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
+
+    def _roll_back(self, decision: Decision) -> "Generator[tuple[Future[Any], float], None, str]":
+        """Goes back in a thread of its own, so that an event loop goes on; tells what was done, also to the worker."""
+        if self._checkpoints is None:  # the agent's own code goes back: the refusal names the checkpoint
+            self._acknowledge_rollback(decision, Stage.APPLIED, BY_THE_AGENT)
+            return ""
+        done = self._going_back = roll_back(self._checkpoints, decision, self._acknowledge_rollback)
+        yield done, self.settings.rollback_budget_s
+        if done.done():
+            return done.result()
+        return "The files are still being put back. Do not touch them before that is done."
+
+    def _acknowledge_rollback(self, decision: Decision, stage: Stage, detail: str) -> None:
+        self._reporter.acknowledge(
+            stage, decision.decision_id, decision.decided_at, call_id=decision.call_id, detail=detail
+        )
+
+    def end(self, action: Action, error: BaseException | None) -> None:
+        """Tell what came of an admitted call. Raises nothing."""
+        call = action.call
+        try:
+            fields: dict[str, Any] = {"outcome": Outcome.OK} if error is None else describe_error(error)
+            cost_usd = self._settle(action, ok=error is None)
+            if cost_usd:
+                fields["usage"] = Usage(cost_usd=cost_usd)
+            if action.has_value:
+                fields |= describe_output(action.value, self.settings)
+            fields["duration_ms"] = round((time.perf_counter() - action.began_s) * 1000, 3)
+            event = self._reporter.event(Kind.COMPLETED, **call.describe(self.settings), **fields)
+            self._reporter.publish(event)
+            self._decide(event)
+        except Exception:
+            log.exception(
+                "haltline: session %s: the end of %s could not be told", self.settings.session_id, call.action
+            )
+        finally:
+            self._enforcer.done(call.call_id)
+
+    # Inside.
+
+    def _settle(self, action: Action, *, ok: bool) -> float | None:
+        """What the call cost, counted against the budgets."""
+        call = action.call
+        if call.ticket is None:
+            return action.cost_usd if action.cost_usd is not None else call.cost_usd
+        return self._rules.end(
+            call.ticket, now_ms(), ok=ok, cost_usd=action.cost_usd, value=action.value, has_value=action.has_value
+        )
+
+    def _release(self, call: Call) -> None:
+        if call.ticket is not None:
+            self._rules.release(call.ticket)
+
+    def _own_decision(self, call: Call, objection: Objection) -> Decision:
+        """What a rule of the agent's author says, in the form of every other decision; it stays in this process."""
+        now = now_ms()
+        return Decision(
+            decision_id=f"{call.call_id}-own-{next(self._own_decisions)}",
+            session_id=self.settings.session_id,
+            agent_id=self.settings.agent_id,
+            event_id=call.call_id,
+            call_id=call.call_id,
+            time=now,
+            decided_at=now,
+            level=Level.BLOCK if objection.blocks else Level.NUDGE,
+            code=objection.code,
+            reason=objection.detail,
+            message=objection.message,
+            detector=OWN_RULES,
+            values=objection.values,
+            thresholds=objection.thresholds,
+            action=call.action[:512],
+            remediation=objection.remediation,
+        )
+
+    def _advise_of(self, action: Action, said: Objection) -> None:
+        advice = advice_of(self._own_decision(action.call, said))
+        action.advice = (*action.advice, advice)
+        self._advise(advice)
+
+    def _refuse(self, call: Call, cause: Cause, held_back: int = 0) -> Refused:
+        self._say_refused(call, cause.code)
+        if cause.decision_id and not (cause.decision is not None and cause.decision.detector == OWN_RULES):
+            self._reporter.acknowledge(
+                Stage.REFUSED,
+                cause.decision_id,
+                cause.decided_at_ms,
+                call_id=call.call_id,
+                action=call.action,
+                detail=f"{held_back} more since the last were not told" if held_back else "",
+            )
+        return cause.refusal()
+
+    def _say_refused(self, call: Call, why: str) -> None:
+        """One event is enough: the detectors take a refused end without a proposal as an attempt that was none."""
+        try:
+            fields = call.describe(self.settings)
+        except Exception:  # the refusal holds, whatever cannot be told of it
+            log.exception("haltline: session %s: %s could not be described", self.settings.session_id, call.action)
+            fields = {"call_id": call.call_id}
+        self._tell(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
+
+    def _is_closed(self, call: Call) -> bool:
+        """Whether the call is refused when there is no verdict."""
+        closed_from = self.settings.fail_closed_from
+        return closed_from is not None and call.effect >= closed_from
+
+    def _advise(self, advice: Advice) -> None:
+        if self._on_advice is None:
+            return
+        try:
+            self._on_advice(advice)
+        except Exception:
+            log.exception("haltline: on_advice raised")
+
+    def _decide(self, event: ActionEvent) -> None:
+        """Decides in this process, if that is the mode."""
+        decision = self._decider.decide(event) if self._decider is not None else None
+        if decision is not None:
+            self._enforcer.decision(decision)
+
+    def _tell(self, kind: Kind, **fields: Any) -> None:
+        try:
+            event = self._reporter.event(kind, **fields)
+            self._reporter.publish(event)
+            self._decide(event)
+        except Exception:
+            log.exception("haltline: session %s: %s could not be told", self.settings.session_id, kind)
+
+    def _start_left_s(self) -> float:
+        if self._started_s is None:
+            return 0.0
+        return max(0.0, self._started_s + self.settings.start_budget_s - time.monotonic())
+
+
+OWN_RULES: Final = "own_rules"
+"""The `detector` of decisions that the agent's own rules make; the worker never hears of these."""

@@ -1,0 +1,225 @@
+"""All the rules of one session, put together. Thread safe; the clock is an argument; no I/O.
+
+The order: a result that is given again, lists, arguments, evidence, loops, rates, budgets. Whatever refuses first is
+said. Only what is let pass counts for rates and is held against budgets; attempts count for the loop rule.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from haltline.interventions.agent.rules import constraints
+from haltline.interventions.agent.rules.budgets import Budget
+from haltline.interventions.agent.rules.evidence import Evidence
+from haltline.interventions.agent.rules.objection import DENIED, NOT_ALLOWED, Objection
+from haltline.interventions.agent.rules.replays import Kept, Replays
+from haltline.interventions.agent.rules.settings import Arguments, ClientRules
+from haltline.interventions.agent.rules.windows import Loop, Rate
+
+_MAX_ACTIONS = 1024
+NO_RULES = ClientRules()
+
+
+@dataclass(slots=True)
+class _Applying:
+    """What holds for one action."""
+
+    listed: Objection | None
+    arguments: Sequence[Arguments]
+    evidence: Sequence[tuple[Sequence[str], float | None]]
+    loops: Sequence[Loop]
+    rates: Sequence[Rate]
+    budgets: Sequence[Budget]
+    price_usd: float
+
+
+@dataclass(slots=True)
+class Ticket:
+    """A call that the rules know of; to be given back in `end` or `release`."""
+
+    action: str
+    cost_usd: float = 0.0
+    key: str | None = None
+    replayed: Kept | None = None
+    refused: Objection | None = None
+    said: list[Objection] = field(default_factory=list)
+    """What the agent should hear before the call."""
+    held: Sequence[Budget] = ()
+    open: bool = True
+
+
+class RuleBook:
+    """The state of one session under its rules."""
+
+    def __init__(self, rules: ClientRules | None = None) -> None:
+        self.rules = rules = rules or NO_RULES
+        warn_at = rules.budget_warning_thresholds
+        self._session = None if rules.session_budget is None else Budget("session", rules.session_budget, warn_at)
+        self._run = None if rules.run_budget is None else Budget("run", rules.run_budget, warn_at)
+        self._action_budgets = [
+            (glob, Budget(f"action {glob}", usd, warn_at)) for glob, usd in rules.action_budgets.items()
+        ]
+        self._rates = [(glob, Rate(glob, limit)) for glob, limits in rules.rate_limits.items() for limit in limits]
+        self._loops = [(rule.action, Loop(rule)) for rule in rules.loop_rules]
+        self._evidence = Evidence([g for wanted in rules.evidence_requirements.values() for g in wanted])
+        self._replays = Replays(rules.idempotency_ttl_seconds)
+        self._lists = [*rules.also_allowed, *([] if rules.allowed_actions is None else [rules.allowed_actions])]
+        self._applying: dict[str, _Applying] = {}
+        self._empty = rules == NO_RULES
+        self._lock = threading.Lock()
+
+    @property
+    def spent_usd(self) -> float:
+        """By the session, as far as a budget counts it."""
+        return 0.0 if self._session is None else self._session.spent_usd
+
+    def begin(
+        self,
+        action: str,
+        args: Mapping[str, Any],
+        now_ms: int,
+        *,
+        cost_usd: float | None = None,
+        key: str | None = None,
+    ) -> Ticket | None:
+        """What the rules say to a call; None: they have nothing to do with it."""
+        if self._empty and key is None:
+            return None
+        with self._lock:
+            applying = self._of(action)
+            ticket = Ticket(action, applying.price_usd if cost_usd is None else cost_usd, key)
+            if key is not None:
+                earlier = self._replays.begin(action, key, now_ms)
+                if isinstance(earlier, Kept):
+                    ticket.replayed, ticket.open = earlier, False
+                    return ticket
+                if earlier is not None:
+                    ticket.refused, ticket.open = earlier, False
+                    return ticket
+            for objection in self._against(applying, ticket, args, now_ms):
+                if not self.rules.strict_mode:
+                    ticket.said.append(replace(objection, blocks=False))
+                elif ticket.refused is None:
+                    ticket.refused = objection
+            if ticket.refused is not None:
+                self._close(ticket, None)
+                return ticket
+            for rate in applying.rates:
+                rate.note(now_ms)
+            ticket.held = applying.budgets
+            for budget in ticket.held:
+                budget.hold(ticket.cost_usd)
+                warning = budget.warning()
+                if warning is not None:
+                    ticket.said.append(warning)
+            return ticket
+
+    def end(
+        self,
+        ticket: Ticket,
+        now_ms: int,
+        *,
+        ok: bool,
+        cost_usd: float | None = None,
+        value: Any = None,
+        has_value: bool = False,
+    ) -> float:
+        """The call has run; what it cost, which is its price unless said. Also a call that failed is paid for."""
+        with self._lock:
+            cost = ticket.cost_usd if cost_usd is None else cost_usd
+            if ticket.open:
+                for budget in ticket.held:
+                    budget.spend(cost)
+                if ok:
+                    self._evidence.note(ticket.action, now_ms)
+                self._close(ticket, Kept(value, has_value, now_ms) if ok else None)
+            return cost
+
+    def release(self, ticket: Ticket) -> None:
+        """The call is not made after all: somebody else refused it."""
+        with self._lock:
+            if ticket.open:
+                self._close(ticket, None)
+
+    def spend(self, usd: float) -> None:
+        """Spent by something that is no call of a tool: a turn of the model."""
+        with self._lock:
+            for budget in (self._session, self._run):
+                if budget is not None:
+                    budget.spend(usd)
+
+    def begin_run(self) -> None:
+        """The next run: nothing of its budget is spent, and it has seen no evidence."""
+        with self._lock:
+            if self._run is not None:
+                self._run.begin_anew()
+            self._evidence.begin_anew()
+
+    # With the lock held.
+
+    def _against(
+        self, applying: _Applying, ticket: Ticket, args: Mapping[str, Any], now_ms: int
+    ) -> Iterator[Objection]:
+        action = ticket.action
+        looping = [found for loop in applying.loops if (found := loop.against(action, args, now_ms)) is not None]
+        if applying.listed is not None:
+            yield applying.listed
+        for wanted in applying.arguments:
+            if (wrong := constraints.against(action, wanted, args)) is not None:
+                yield wrong
+        for required, max_age_s in applying.evidence:
+            if (lacking := self._evidence.against(action, required, max_age_s, now_ms)) is not None:
+                yield lacking
+        yield from looping
+        for rate in applying.rates:
+            if (many := rate.against(now_ms)) is not None:
+                yield many
+        for budget in applying.budgets:
+            if (over := budget.against(ticket.cost_usd)) is not None:
+                yield over
+
+    def _close(self, ticket: Ticket, kept: Kept | None) -> None:
+        ticket.open = False
+        for budget in ticket.held:
+            budget.release(ticket.cost_usd)
+        if ticket.key is not None:
+            self._replays.end(ticket.action, ticket.key, kept)
+
+    def _of(self, action: str) -> _Applying:
+        known = self._applying.get(action)
+        if known is None:
+            if len(self._applying) >= _MAX_ACTIONS:  # only what was worked out is forgotten, no count
+                self._applying.clear()
+            known = self._applying[action] = self._work_out(action)
+        return known
+
+    def _work_out(self, action: str) -> _Applying:
+        rules = self.rules
+
+        def matching(pairs: Any) -> list[Any]:
+            return [what for glob, what in pairs if fnmatchcase(action, glob)]
+
+        ages = rules.evidence_max_age_seconds
+        return _Applying(
+            listed=self._listed(action),
+            arguments=[one for several in matching(rules.argument_constraints.items()) for one in several],
+            evidence=[
+                (wanted, ages.get(glob))
+                for glob, wanted in rules.evidence_requirements.items()
+                if fnmatchcase(action, glob)
+            ],
+            loops=matching(self._loops),
+            rates=matching(self._rates),
+            budgets=[b for b in (self._session, self._run) if b is not None] + matching(self._action_budgets),
+            price_usd=max(matching(rules.prices.items()), default=0.0),
+        )
+
+    def _listed(self, action: str) -> Objection | None:
+        denied = next((glob for glob in self.rules.denied_actions if fnmatchcase(action, glob)), None)
+        if denied is not None:
+            return Objection(DENIED, f"{action} is denied by {denied}")
+        if all(any(fnmatchcase(action, glob) for glob in allowed) for allowed in self._lists):
+            return None
+        return Objection(NOT_ALLOWED, f"{action} is not on the list of allowed actions")

@@ -1,0 +1,50 @@
+"""What must have been looked up before. Only what succeeded in this run is evidence."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from haltline.interventions.agent.rules.objection import MISSING, STALE, Objection
+
+_MAX_KEPT = 1024
+
+
+class Evidence:
+    """When each action last succeeded. Not thread safe."""
+
+    def __init__(self, wanted: Sequence[str]) -> None:
+        self._wanted = tuple(dict.fromkeys(wanted))
+        self._at_ms: dict[str, int] = {}
+
+    def note(self, action: str, now_ms: int) -> None:
+        """The action has succeeded."""
+        if any(fnmatchcase(action, glob) for glob in self._wanted):
+            self._at_ms.pop(action, None)
+            self._at_ms[action] = now_ms
+            if len(self._at_ms) > _MAX_KEPT:
+                del self._at_ms[next(iter(self._at_ms))]
+
+    def begin_anew(self) -> None:
+        """A new run has seen nothing."""
+        self._at_ms.clear()
+
+    def against(self, action: str, required: Sequence[str], max_age_s: float | None, now_ms: int) -> Objection | None:
+        """What is missing, or too old; evidence exactly as old as is allowed is good."""
+        missing, stale = [], []
+        for glob in required:
+            latest = max((at for name, at in self._at_ms.items() if fnmatchcase(name, glob)), default=None)
+            if latest is None:
+                missing.append(glob)
+            elif max_age_s is not None and now_ms - latest > max_age_s * 1000:
+                stale.append(glob)
+        if missing:
+            return Objection(
+                MISSING, f"{action} wants {', '.join(missing)} first", required_prior_actions=tuple(missing)
+            )
+        if stale:
+            return Objection(
+                STALE,
+                f"{action} wants {', '.join(stale)} no longer ago than {max_age_s:g}s",
+                stale_evidence=tuple(stale),
+                thresholds={"max_age_s": max_age_s or 0},
+            )
+        return None

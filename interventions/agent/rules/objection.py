@@ -1,0 +1,71 @@
+"""What a rule says against a call, and in which words.
+
+`TEXTS` are for the model: what to do next, and no threshold, as with every refusal. The values and limits are in
+`detail`, for the agent's author.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from haltline.schemas.payloads import Remediation
+
+DENIED: Final = "denied_action"
+NOT_ALLOWED: Final = "not_in_allowlist"
+ARGUMENTS: Final = "argument_constraint_violated"
+MISSING: Final = "missing_evidence"
+STALE: Final = "stale_evidence"
+LOOP: Final = "loop_detected"
+RATE: Final = "rate_limited"
+BUDGET: Final = "budget_exceeded"
+BUDGET_WARNING: Final = "budget_warning"
+IN_FLIGHT: Final = "idempotency_in_flight"
+THROTTLED: Final = "throttled"
+
+TEXTS: Final = {
+    DENIED: "This tool must not be used here. Use another way that is allowed, or report what you wanted and why.",
+    NOT_ALLOWED: "This tool is not among those that you may use. Use one of those, or report what you wanted and why.",
+    ARGUMENTS: "This call is not allowed with these arguments. Correct them, and do not repeat it as it is.",
+    MISSING: "Something has to be looked up before this call. Do that first.",
+    STALE: "What this call rests on was looked up too long ago. Look it up again first.",
+    LOOP: "You have made this same call again and again. Do not repeat it: use what it gave, or try something else.",
+    RATE: "This tool is called too often. Wait, or go on with something else.",
+    BUDGET: "The budget for this is used up. Report what is done and what is left.",
+    BUDGET_WARNING: "Most of the budget is used. Finish what matters most.",
+    THROTTLED: "You were told to slow down, and this goes beyond it. Look at what was done, and go on with less.",
+    IN_FLIGHT: "This same call is being made right now. Wait for its result, and do not make it again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """Against one call; or only a word before it, when `blocks` is False."""
+
+    code: str
+    detail: str
+    """For the agent's author: what was measured, and against what."""
+    blocks: bool = True
+    values: dict[str, float | int | str] = field(default_factory=dict)
+    thresholds: dict[str, float | int | str] = field(default_factory=dict)
+    required_prior_actions: tuple[str, ...] = ()
+    stale_evidence: tuple[str, ...] = ()
+    argument_violations: tuple[str, ...] = ()
+    retry_after_s: int | None = None
+
+    @property
+    def message(self) -> str:
+        """For the model."""
+        said = [*self.argument_violations, *self.stale_evidence, *self.required_prior_actions]
+        return f"{TEXTS[self.code]} ({'; '.join(said)})"[:2000] if said else TEXTS[self.code]
+
+    @property
+    def remediation(self) -> Remediation:
+        """For machines: what may be done about it."""
+        return Remediation(
+            reason_code=self.code.upper(),
+            missing_requirements=self.required_prior_actions if self.code == MISSING else (),
+            required_prior_actions=self.required_prior_actions,
+            retry_guidance=TEXTS[self.code],
+            stale_evidence=self.stale_evidence,
+            argument_violations=self.argument_violations,
+            retry_after_seconds=self.retry_after_s,
+        )

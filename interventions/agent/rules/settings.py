@@ -1,0 +1,173 @@
+"""What an agent's author may limit. The names are those of Agent Sentinel's policy."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from haltline.interventions.agent.rules.patterns import Pattern
+
+RULES_VARIABLE: Final = "HALTLINE_RULES"
+"""Names a file of rules, JSON or TOML."""
+
+Glob = Annotated[str, Field(min_length=1, max_length=512)]
+Usd = Annotated[float, Field(ge=0, le=1e12)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+Percent = Annotated[float, Field(gt=0, lt=100)]
+
+
+def _one_or_many(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: said if isinstance(said, list | tuple) else (said,) for name, said in value.items()}
+    return value
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class RateLimit(_Part):
+    """At most so many calls in any window of this length."""
+
+    max_count: Annotated[int, Field(ge=0, le=10_000)]
+    window_seconds: Seconds
+
+
+class Constraint(_Part):
+    """What one argument must be."""
+
+    type: Literal["string", "number", "integer", "boolean", "array", "object", "null"] | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    enum: tuple[Any, ...] | None = None
+    pattern: Pattern | None = None
+    """A regular expression that is found somewhere in the text."""
+    max_length: Annotated[int, Field(ge=0)] | None = None
+    """Of a text or a list."""
+
+
+class Arguments(_Part):
+    """What the arguments of a tool must be."""
+
+    required: tuple[str, ...] = ()
+    properties: Annotated[dict[str, Constraint], Field(max_length=256)] = Field(default_factory=dict)
+
+
+class LoopRule(_Part):
+    """The same call so often in so short a time is a loop; refused attempts count as well."""
+
+    action: Glob = "*"
+    threshold: Annotated[int, Field(ge=2, le=1000)] = 5
+    window_seconds: Seconds = 10.0
+    arg_exclude: tuple[str, ...] = ()
+    """Arguments that vary by themselves."""
+
+
+Rates: TypeAlias = Annotated[dict[Glob, tuple[RateLimit, ...]], BeforeValidator(_one_or_many), Field(max_length=1024)]
+Constraints: TypeAlias = Annotated[
+    dict[Glob, tuple[Arguments, ...]], BeforeValidator(_one_or_many), Field(max_length=1024)
+]
+Prices: TypeAlias = Annotated[dict[Glob, Usd], Field(max_length=1024)]
+
+
+class ClientRules(_Part):
+    """All of it. Names of actions are globs; amounts are US dollars.
+
+    Raises ValueError (pydantic's) for what cannot be.
+    """
+
+    session_budget: Usd | None = None
+    """What the whole session may cost."""
+    run_budget: Usd | None = None
+    """What one run may cost; `Guard.begin_run` begins the next."""
+    action_budgets: Prices = Field(default_factory=dict)
+    """What all calls that match may cost together, in the session."""
+    budget_warning_thresholds: tuple[Percent, ...] = (80.0,)
+    """Percent of a budget at which the agent is told, once each."""
+    prices: Prices = Field(default_factory=dict)
+    """What a call costs, where the call does not say it."""
+    denied_actions: tuple[Glob, ...] = ()
+    allowed_actions: tuple[Glob, ...] | None = None
+    """None: all."""
+    also_allowed: tuple[tuple[Glob, ...], ...] = ()
+    """Further lists, on each of which an action has to be: what merging makes of several."""
+    rate_limits: Rates = Field(default_factory=dict)
+    argument_constraints: Constraints = Field(default_factory=dict)
+    evidence_requirements: Annotated[dict[Glob, tuple[Glob, ...]], Field(max_length=1024)] = Field(default_factory=dict)
+    """Actions that must have succeeded in this run before."""
+    evidence_max_age_seconds: Annotated[dict[Glob, Seconds], Field(max_length=1024)] = Field(default_factory=dict)
+    """By the action that needs it."""
+    loop_rules: Annotated[tuple[LoopRule, ...], Field(max_length=256)] = ()
+    idempotency_ttl_seconds: Seconds = 3600.0
+    """How long a result is given again for the same key."""
+    strict_mode: bool = True
+    """False: what would be refused is only told to the agent."""
+
+    @model_validator(mode="after")
+    def _ages_of_something(self) -> "ClientRules":
+        for action in self.evidence_max_age_seconds:
+            if action not in self.evidence_requirements:
+                raise ValueError(
+                    f"evidence_max_age_seconds: {action}: wanted one of evidence_requirements, came another"
+                )
+        return self
+
+    def merged(self, other: "ClientRules") -> "ClientRules":
+        """The stricter of both in everything: least budgets, all denials, only what both allow, highest prices."""
+        lists = [*self.also_allowed, *other.also_allowed]
+        lists += [rules.allowed_actions for rules in (self, other) if rules.allowed_actions is not None]
+        return ClientRules(
+            session_budget=_least(self.session_budget, other.session_budget),
+            run_budget=_least(self.run_budget, other.run_budget),
+            action_budgets=_by_key(self.action_budgets, other.action_budgets, min),
+            budget_warning_thresholds=tuple(
+                sorted({*self.budget_warning_thresholds, *other.budget_warning_thresholds})
+            ),
+            prices=_by_key(self.prices, other.prices, max),
+            denied_actions=tuple(dict.fromkeys((*self.denied_actions, *other.denied_actions))),
+            allowed_actions=lists[0] if lists else None,
+            also_allowed=tuple(lists[1:]),
+            rate_limits=_by_key(self.rate_limits, other.rate_limits, lambda a, b: (*a, *b)),
+            argument_constraints=_by_key(self.argument_constraints, other.argument_constraints, lambda a, b: (*a, *b)),
+            evidence_requirements=_by_key(
+                self.evidence_requirements, other.evidence_requirements, lambda a, b: tuple(dict.fromkeys((*a, *b)))
+            ),
+            evidence_max_age_seconds=_by_key(self.evidence_max_age_seconds, other.evidence_max_age_seconds, min),
+            loop_rules=tuple(dict.fromkeys((*self.loop_rules, *other.loop_rules))),
+            idempotency_ttl_seconds=min(self.idempotency_ttl_seconds, other.idempotency_ttl_seconds),
+            strict_mode=self.strict_mode or other.strict_mode,
+        )
+
+    @classmethod
+    def from_file(cls, file: str | os.PathLike[str]) -> "ClientRules":
+        """The rules of a JSON file, or of a TOML file (`*.toml`).
+
+        Raises ValueError that names the file for what cannot be, and OSError when it cannot be read.
+        """
+        path = Path(file)
+        data = path.read_bytes()
+        try:
+            said = tomllib.loads(data.decode()) if path.suffix == ".toml" else orjson.loads(data)
+            return cls.model_validate(said)
+        except ValueError as error:
+            raise ValueError(f"{path}: wanted rules as JSON or TOML: {error}") from error
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> "ClientRules | None":
+        """The rules of the files that `HALTLINE_RULES` names, merged; None when it names none."""
+        files = (os.environ if environ is None else environ).get(RULES_VARIABLE, "")
+        rules = [cls.from_file(file) for file in files.split(os.pathsep) if file]
+        return reduce(cls.merged, rules) if rules else None
+
+
+def _least(one: float | None, other: float | None) -> float | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def _by_key(one: Mapping[str, Any], other: Mapping[str, Any], both: Any) -> dict[str, Any]:
+    return {**one, **other, **{key: both(one[key], other[key]) for key in one.keys() & other.keys()}}

@@ -1,0 +1,187 @@
+"""The author's rules and the limits of a throttling, as an agent meets them; the harder of both sides holds."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from haltline.interventions.agent import ClientRules, Guard, GuardSettings, Level, Refused, Usage
+from haltline.interventions.agent.rules.settings import Arguments, Constraint, LoopRule, RateLimit
+from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.findings import Severity
+
+
+def code_of(call: Callable[[], object]) -> str | None:
+    try:
+        call()
+    except Refused as refused:
+        return refused.code
+    return None
+
+
+def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_what_to_do() -> None:
+    rules = ClientRules(argument_constraints={"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)})
+    guard = ScriptedGuard(rules=rules)
+
+    @guard.tool
+    def pay(usd: int) -> str:
+        raise AssertionError("must not run")
+
+    with pytest.raises(Refused) as refused:
+        pay(900)
+    decided = refused.value.decision
+    assert refused.value.code == "argument_constraint_violated"
+    assert refused.value.reason == (
+        "This call is not allowed with these arguments. Correct them, and do not repeat it as it is."
+        " (usd must be at most 500)"
+    )
+    assert decided is not None
+    assert decided.remediation is not None
+    assert decided.remediation.reason_code == "ARGUMENT_CONSTRAINT_VIOLATED"
+    assert decided.remediation.argument_violations == ("usd must be at most 500",)
+    # The worker sees the attempt, and is not asked; the decision is none of its own.
+    completed = [event for event in guard.events if event.kind is Kind.COMPLETED]
+    assert [(event.outcome, event.error) for event in completed] == [(Outcome.REFUSED, decided.code)]
+    assert not [event for event in guard.events if event.kind is Kind.PROPOSED]
+    assert guard.feedback == []
+
+
+def test_a_budget_counts_calls_and_turns_of_the_model_and_is_told_to_the_worker() -> None:
+    heard: list[str] = []
+    guard = ScriptedGuard(
+        rules=ClientRules(session_budget=1.0, prices={"search": 0.3}),
+        on_advice=lambda advice: heard.append(advice.code),
+    )
+    search = guard.tool(name="search")(lambda q: q)
+    search("a")
+    guard.model_turn(usage=Usage(cost_usd=0.4))
+    search("b")
+    assert code_of(lambda: search("c")) == "budget_exceeded"
+    assert guard.spent_usd == 1.0
+    assert heard == []
+    spent = [event.usage.cost_usd for event in guard.events if event.usage is not None]
+    assert spent == [0.3, 0.4, 0.3]
+    with guard.action("free"):
+        pass
+    assert heard == ["budget_warning"]
+
+
+def test_what_a_call_really_cost_counts() -> None:
+    guard = ScriptedGuard(rules=ClientRules(run_budget=1.0))
+
+    def ask() -> None:
+        with guard.action("ask", cost_usd=0.1) as action:
+            action.cost(0.9)
+
+    ask()
+    assert code_of(ask) is None
+    assert code_of(ask) == "budget_exceeded"
+    guard.begin_run()
+    assert code_of(ask) is None
+
+
+def test_a_call_that_the_worker_refuses_costs_nothing_and_counts_for_no_rate() -> None:
+    rules = ClientRules(session_budget=1.0, rate_limits={"pay": (RateLimit(max_count=1, window_seconds=60),)})
+    guard = ScriptedGuard(Level.BLOCK, rules=rules)
+    pay = guard.tool(name="get_paid", cost_usd=1.0)(lambda: "paid")
+    assert code_of(pay) == "block"
+    assert guard.spent_usd == 0
+    assert pay() == "paid"
+    assert code_of(pay) == "budget_exceeded"
+
+
+def test_the_harder_of_both_holds() -> None:
+    guard = ScriptedGuard(Level.KILL, rules=ClientRules(denied_actions=("drop_*",), strict_mode=False))
+    drop = guard.tool(name="drop_table")(lambda: None)
+    assert code_of(drop) == "session_killed_loop_guard", "the author's rules only warn, and the worker kills"
+    guard = ScriptedGuard(rules=ClientRules(denied_actions=("drop_*",)))
+    drop = guard.tool(name="drop_table")(lambda: None)
+    assert code_of(drop) == "denied_action", "the worker allows it, and the author's rules do not"
+    guard.kill()
+    assert code_of(drop) == "session_killed_by_operator"
+
+
+def test_a_call_that_is_made_once_gives_its_result_again() -> None:
+    made: list[str] = []
+    guard = ScriptedGuard()
+
+    @guard.tool(once=["order"])
+    def refund(order: str, note: str = "") -> str:
+        made.append(order)
+        if order == "bad":
+            raise RuntimeError("no such order")
+        return f"refunded {order}"
+
+    assert [refund("a"), refund("a", note="again"), refund("b")] == ["refunded a", "refunded a", "refunded b"]
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            refund("bad")
+    assert made == ["a", "b", "bad", "bad"], "what failed is made again"
+    ends = [(event.outcome, event.error) for event in guard.events if event.kind is Kind.COMPLETED]
+    assert ends[1] == (Outcome.REFUSED, "idempotent_replay")
+    guard.kill()
+    assert code_of(lambda: refund("a")) == "session_killed_by_operator", "a stopped session is given nothing"
+
+
+def test_of_two_at_the_same_time_one_is_made() -> None:
+    guard = ScriptedGuard()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @guard.tool(once=lambda args: [args["order"]])
+    async def refund(order: str) -> str:
+        begun.set()
+        await go_on.wait()
+        return order
+
+    async def both() -> tuple[str, str]:
+        first = asyncio.create_task(refund("a"))
+        await begun.wait()
+        with pytest.raises(Refused) as refused:
+            await refund("a")
+        go_on.set()
+        assert refused.value.code == "idempotency_in_flight"
+        return await first, await refund("a")
+
+    assert asyncio.run(both()) == ("a", "a")
+
+
+def test_rules_come_from_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "rules.json"
+    file.write_text('{"loop_rules": [{"threshold": 2, "window_seconds": 3600}]}')
+    settings = GuardSettings.from_env({"HALTLINE_RULES": str(file), "HALTLINE_MODE": "local"})
+    assert settings.rules == ClientRules(loop_rules=(LoopRule(threshold=2, window_seconds=3600),))
+    get = Guard(settings).tool(name="get_asset")(lambda: None)
+    assert [code_of(get), code_of(get)] == [None, "loop_detected"]
+
+
+def test_a_throttled_session_keeps_within_the_limits() -> None:
+    guard = ScriptedGuard(
+        lambda event: decision(Level.THROTTLE, event, limits={"max_file_operations": 2.0, "batch_size": 4.0})
+    )
+    write = guard.tool(name="write_file", effect="write")(lambda: None)
+    read = guard.tool(name="read_file")(lambda: None)
+    assert guard.limits == {}
+    assert [code_of(write) for _ in range(3)] == [None, None, "throttled"]
+    assert code_of(read) is None
+    assert guard.limits == {"max_file_operations": 2.0, "batch_size": 4.0}
+
+
+def test_a_subagent_has_counts_of_its_own_and_knows_what_is_above_it() -> None:
+    guard = Guard(mode="local", session_id="above", rules=ClientRules(session_budget=1.0))
+    with guard, guard.subagent(agent_id="helper", session_id="below") as below:
+        assert below.settings.lineage == ("below", "above")
+        assert (below.settings.agent_id, below.settings.rules) == ("helper", guard.settings.rules)
+        pay = below.tool(name="get_paid", cost_usd=0.8)(lambda: None)
+        pay()
+        assert (below.spent_usd, guard.spent_usd) == (0.8, 0.0)
+        assert code_of(pay) == "budget_exceeded"
+
+
+def test_severity_of_the_authors_own_decisions_is_left_out() -> None:
+    guard = ScriptedGuard(rules=ClientRules(denied_actions=("x",)))
+    with pytest.raises(Refused) as refused, guard.action("x"):
+        pass
+    assert refused.value.decision is not None
+    assert refused.value.decision.severity not in set(Severity)

@@ -1,0 +1,403 @@
+"""The rules of an agent's author, one table for each kind of them; and the book that puts them together."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.rules import constraints
+from haltline.interventions.agent.rules.book import RuleBook, Ticket
+from haltline.interventions.agent.rules.budgets import Budget
+from haltline.interventions.agent.rules.evidence import Evidence
+from haltline.interventions.agent.rules.objection import TEXTS, Objection
+from haltline.interventions.agent.rules.replays import Kept, Replays
+from haltline.interventions.agent.rules.settings import Arguments, ClientRules, Constraint, LoopRule, RateLimit
+from haltline.interventions.agent.rules.throttled import MIB, Throttled
+from haltline.interventions.agent.rules.windows import Loop, Rate
+from haltline.schemas.events import Effect, Usage
+
+S = 1000  # ms
+
+
+@pytest.mark.parametrize(
+    ("limit", "prices", "passes"),
+    [
+        pytest.param(1.0, [0.4, 0.4, 0.4], [True, True, False], id="what would go beyond the limit is refused"),
+        pytest.param(1.0, [0.5, 0.5, 0.01], [True, True, False], id="exactly the limit may be spent"),
+        pytest.param(1.0, [0.1] * 11, [True] * 10 + [False], id="ten times 0.1 is 1, though not in binary"),
+        pytest.param(1.0, [2.0, 0.5], [False, True], id="what is refused costs nothing"),
+        pytest.param(0.0, [0.0, 0.01], [True, False], id="without a budget what is free may be done"),
+    ],
+)
+def test_a_budget(limit: float, prices: Sequence[float], passes: Sequence[bool]) -> None:
+    budget = Budget("session", limit)
+    came = []
+    for usd in prices:
+        came.append(budget.against(usd) is None)
+        if came[-1]:
+            budget.spend(usd)
+    assert came == passes
+
+
+@pytest.mark.parametrize(
+    ("spent", "told"),
+    [
+        pytest.param([0.7], [None], id="not before the threshold"),
+        pytest.param([0.8], [80.0], id="at the threshold"),
+        pytest.param([0.8, 0.05], [80.0, None], id="once"),
+        pytest.param([0.8, 0.15], [80.0, 95.0], id="again at the next one"),
+        pytest.param([0.99, 0.0], [95.0, None], id="only the highest of those that were passed at once"),
+        pytest.param([0.1] * 8, [None] * 7 + [80.0], id="eight times 0.1 of 1 is 80 percent"),
+    ],
+)
+def test_a_budget_is_warned_of(spent: Sequence[float], told: Sequence[float | None]) -> None:
+    budget = Budget("session", 1.0, warn_at=(95.0, 80.0))
+    came = []
+    for usd in spent:
+        budget.spend(usd)
+        warning = budget.warning()
+        came.append(None if warning is None else warning.thresholds["warn_at_percent"])
+    assert came == told
+
+
+@given(
+    limit=st.integers(0, 50),
+    calls=st.lists(
+        st.tuples(st.integers(0, 9), st.sampled_from(["end", "fail", "release", "leave open"])), max_size=30
+    ),
+)
+def test_a_budget_is_never_overdrawn_by_calls_that_cost_what_they_said(
+    limit: int, calls: list[tuple[int, str]]
+) -> None:
+    book = RuleBook(ClientRules(session_budget=float(limit)))
+    held = spent = 0
+    for cost, how in calls:
+        ticket = book.begin("act", {}, 0, cost_usd=float(cost))
+        assert ticket is not None
+        assert (ticket.refused is None) is (held + spent + cost <= limit)
+        if ticket.refused is not None or how == "release":
+            book.release(ticket)
+        elif how == "leave open":
+            held += cost
+        else:
+            book.end(ticket, 0, ok=how == "end")
+            spent += cost
+        assert book.spent_usd == spent <= limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "times_s", "passes"),
+    [
+        pytest.param((3, 60), [0, 1, 2, 3], [True, True, True, False], id="one more than the count is refused"),
+        pytest.param(
+            (3, 60), [0, 1, 2, 61], [True, True, True, True], id="when the first has left the window it goes on"
+        ),
+        pytest.param(
+            (1, 60), [0, 60, 60.001], [True, False, True], id="a call exactly as old as the window still counts"
+        ),
+        pytest.param((2, 10), [0, 9, 9.5, 10.5], [True, True, False, True], id="what was refused does not count"),
+        pytest.param((0, 10), [0, 100], [False, False], id="a count of none lets nothing pass"),
+        pytest.param((40, 60), [0] * 41, [True] * 40 + [False], id="a count above 32 is reached"),
+    ],
+)
+def test_a_rate_limit(limit: tuple[int, float], times_s: Sequence[float], passes: Sequence[bool]) -> None:
+    rate = Rate("send_mail", RateLimit(max_count=limit[0], window_seconds=limit[1]))
+    came = []
+    for at in times_s:
+        came.append(rate.against(round(at * S)) is None)
+        if came[-1]:
+            rate.note(round(at * S))
+    assert came == passes
+
+
+@given(count=st.integers(1, 5), gaps_ms=st.lists(st.integers(0, 4000), max_size=40))
+def test_no_window_ever_holds_more_than_the_limit(count: int, gaps_ms: list[int]) -> None:
+    rate, now = Rate("a", RateLimit(max_count=count, window_seconds=5)), 0
+    passed: list[int] = []
+    for gap in gaps_ms:
+        now += gap
+        objection = rate.against(now)
+        within = [at for at in passed if now - at <= 5 * S]
+        assert (objection is None) is (len(within) < count)
+        if objection is None:
+            rate.note(now)
+            passed.append(now)
+        else:
+            assert rate.against(now + (objection.retry_after_s or 0) * S) is None, "what it says to wait is enough"
+
+
+def call(**args: Any) -> dict[str, Any]:
+    return args
+
+
+@pytest.mark.parametrize(
+    ("rule", "calls", "loops"),
+    [
+        pytest.param({}, [(0, call(a=1))] * 5, [4], id="the fifth equal call within ten seconds"),
+        pytest.param({}, [(i * 2.5, call(a=1)) for i in range(5)], [4], id="the first exactly ten seconds old counts"),
+        pytest.param({}, [(i * 2.75, call(a=1)) for i in range(5)], [], id="five over eleven seconds are none"),
+        pytest.param({}, [(0, call(a=i)) for i in range(9)], [], id="other arguments are other calls"),
+        pytest.param({}, [(0, call(a=1))] * 7, [4, 5, 6], id="refused attempts keep counting"),
+        pytest.param(
+            {"arg_exclude": ("id",)},
+            [(0, call(a=1, id=i)) for i in range(5)],
+            [4],
+            id="what varies by itself is left out",
+        ),
+        pytest.param({"threshold": 40}, [(0, call(a=1))] * 40, [39], id="a threshold above 32 is reached"),
+        pytest.param(
+            {}, [(0, call(a=1, b=2)), (0, call(b=2, a=1))] * 3, [4, 5], id="the order of arguments says nothing"
+        ),
+        pytest.param({}, [(0, call(a=2**80))] * 5, [4], id="arguments that JSON does not know are compared too"),
+    ],
+)
+def test_a_loop_rule(rule: dict[str, Any], calls: Sequence[tuple[float, dict[str, Any]]], loops: Sequence[int]) -> None:
+    loop = Loop(LoopRule(**rule))
+    found = [loop.against("search", args, round(at * S)) for at, args in calls]
+    assert [number for number, objection in enumerate(found) if objection is not None] == loops
+
+
+def test_two_sessions_do_not_trip_each_other() -> None:
+    rules = ClientRules(loop_rules=(LoopRule(threshold=2),))
+    books = RuleBook(rules), RuleBook(rules)
+    assert all((book.begin("search", {"q": 1}, 0) or Ticket("")).refused is None for book in books)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value", "wrong"),
+    [
+        pytest.param({"type": "string"}, "a", "", id="a text is a string"),
+        pytest.param({"type": "string"}, 1, "must be of type string", id="a number is not"),
+        pytest.param({"type": "integer"}, 2.0, "", id="a whole number is an integer"),
+        pytest.param({"type": "integer"}, 2.5, "must be of type integer", id="another is not"),
+        pytest.param({"type": "integer"}, True, "must be of type integer", id="true is no integer"),
+        pytest.param({"type": "number"}, False, "must be of type number", id="false is no number"),
+        pytest.param({"type": "boolean"}, True, "", id="true is a boolean"),
+        pytest.param({"type": "array"}, (1,), "", id="a tuple is an array"),
+        pytest.param({"type": "object"}, [], "must be of type object", id="a list is no object"),
+        pytest.param({"type": "null"}, None, "", id="None is null"),
+        pytest.param({"minimum": 1}, 1, "", id="the minimum is allowed"),
+        pytest.param({"minimum": 1}, 0, "must be at least 1", id="less is not"),
+        pytest.param({"maximum": 500}, 500, "", id="the maximum is allowed"),
+        pytest.param({"maximum": 500}, 500.01, "must be at most 500", id="more is not"),
+        pytest.param({"maximum": 500}, float("nan"), "must be at most 500", id="what is no number is no way around"),
+        pytest.param({"maximum": 500}, "900", "", id="a text has no maximum"),
+        pytest.param({"enum": ["EUR", "USD"]}, "EUR", "", id="one of those that are named"),
+        pytest.param({"enum": ["EUR", "USD"]}, "GBP", "must be one of EUR, USD", id="none of them"),
+        pytest.param({"enum": [1]}, True, "must be one of 1", id="true is not 1"),
+        pytest.param({"pattern": "^[a-z]+$"}, "abc", "", id="a text that matches"),
+        pytest.param({"pattern": "^[a-z]+$"}, "a1", "must match ^[a-z]+$", id="one that does not"),
+        pytest.param({"pattern": "b"}, "abc", "", id="a pattern is found anywhere, as in JSON Schema"),
+        pytest.param({"max_length": 3}, "abcd", "must not be longer than 3", id="too long a text"),
+    ],
+)
+def test_an_argument(wanted: dict[str, Any], value: object, wrong: str) -> None:
+    arguments = Arguments(properties={"x": Constraint(**wanted)})
+    objection = constraints.against("act", arguments, {"x": value})
+    assert (objection.argument_violations if objection else ()) == ((f"x {wrong}",) if wrong else ())
+
+
+def test_required_arguments_and_all_that_is_wrong_are_told_at_once() -> None:
+    wanted = Arguments(required=("to", "amount"), properties={"note": Constraint(type="string")})
+    objection = constraints.against("pay", wanted, {"to": None, "note": 3})
+    assert objection is not None
+    assert objection.argument_violations == ("to is required", "amount is required", "note must be of type string")
+    assert constraints.against("pay", wanted, {"to": "a", "amount": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "now_s", "code"),
+    [
+        pytest.param([], 0, "missing_evidence", id="nothing was looked up"),
+        pytest.param([("lookup_order", 0)], 10, None, id="it was"),
+        pytest.param([("lookup_order", 0)], 60, None, id="as long ago as is allowed"),
+        pytest.param([("lookup_order", 0)], 60.001, "stale_evidence", id="longer ago"),
+        pytest.param([("lookup_order", 0), ("lookup_order", 50)], 100, None, id="and again since"),
+        pytest.param([("lookup_user", 0)], 1, "missing_evidence", id="something else was looked up"),
+    ],
+)
+def test_evidence(seen: Sequence[tuple[str, float]], now_s: float, code: str | None) -> None:
+    evidence = Evidence(["lookup_order"])
+    for action, at in seen:
+        evidence.note(action, round(at * S))
+    objection = evidence.against("issue_refund", ["lookup_order"], 60.0, round(now_s * S))
+    assert (objection.code if objection else None) == code
+
+
+def test_a_failed_look_is_no_evidence_and_a_new_run_has_seen_nothing() -> None:
+    book = RuleBook(ClientRules(evidence_requirements={"refund": ("lookup_*",)}))
+
+    def refund() -> str | None:
+        ticket = book.begin("refund", {}, 0)
+        assert ticket is not None
+        return ticket.refused.code if ticket.refused else None
+
+    def look(*, ok: bool) -> None:
+        ticket = book.begin("lookup_order", {}, 0)
+        assert ticket is not None
+        book.end(ticket, 0, ok=ok)
+
+    look(ok=False)
+    assert refund() == "missing_evidence"
+    look(ok=True)
+    assert refund() is None
+    book.begin_run()
+    assert refund() == "missing_evidence"
+
+
+def test_a_result_is_given_again_until_it_is_too_old() -> None:
+    replays = Replays(ttl_s=3600)
+    assert replays.begin("pay", "k", 0) is None
+    waiting = replays.begin("pay", "k", 1)
+    assert isinstance(waiting, Objection)
+    assert waiting.code == "idempotency_in_flight"
+    replays.end("pay", "k", Kept("paid", True, 0))
+    assert replays.begin("pay", "k", 3600 * S) == Kept("paid", True, 0)
+    assert replays.begin("refund", "k", 3600 * S) is None, "of another tool it is another call"
+    assert replays.begin("pay", "k", 3600 * S + 1) is None, "too old: to be made anew"
+
+
+def test_what_failed_may_be_tried_again_and_what_is_kept_is_bounded() -> None:
+    replays = Replays(ttl_s=3600, max_kept=2)
+    assert replays.begin("pay", "k", 0) is None
+    replays.end("pay", "k", None)
+    assert replays.begin("pay", "k", 0) is None
+    for key in "abc":
+        assert replays.begin("pay", key, 0) is None
+        replays.end("pay", key, Kept(key, True, 0))
+    assert [replays.begin("pay", key, 0) is None for key in "abc"] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("action", "code"),
+    [
+        pytest.param("get_asset", None, id="on the list"),
+        pytest.param("delete_asset", "denied_action", id="denied, though it is on the list too"),
+        pytest.param("send_mail", "not_in_allowlist", id="on no list"),
+    ],
+)
+def test_lists(action: str, code: str | None) -> None:
+    book = RuleBook(ClientRules(allowed_actions=("*_asset",), denied_actions=("delete_*",)))
+    ticket = book.begin(action, {}, 0)
+    assert ticket is not None
+    assert (ticket.refused.code if ticket.refused else None) == code
+
+
+LIMITS = {"max_file_operations": 2.0, "max_tokens": 100.0, "max_memory_mb": 10.0, "batch_size": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("used", "effect", "name"),
+    [
+        pytest.param([], Effect.WRITE, None, id="within"),
+        pytest.param([Effect.WRITE, Effect.MUTATE], Effect.WRITE, "max_file_operations", id="too many writes"),
+        pytest.param([Effect.WRITE, Effect.MUTATE], Effect.READ, None, id="looking is never held back"),
+        pytest.param([Effect.READ] * 5, Effect.WRITE, None, id="and does not count"),
+        pytest.param([Usage(input_tokens=101)], Effect.EXEC, "max_tokens", id="too many tokens"),
+        pytest.param([Usage(memory_bytes=11 * MIB)], Effect.EXEC, "max_memory_mb", id="too much memory"),
+        pytest.param([Usage(memory_bytes=11 * MIB), Usage(memory_bytes=MIB)], Effect.EXEC, None, id="less again"),
+    ],
+)
+def test_limits_of_a_throttling(used: Sequence[Effect | Usage], effect: Effect, name: str | None) -> None:
+    throttled = Throttled(hold_s=300)
+    throttled.take(LIMITS, 0)
+    for one in used:
+        if isinstance(one, Usage):
+            throttled.used(one)
+        else:
+            throttled.note(one)
+    objection = throttled.against(effect, 1)
+    assert (next(iter(objection.thresholds)) if objection else None) == name
+    assert throttled.against(effect, 300 * S) is None, "over"
+
+
+def test_the_lower_of_two_throttlings_holds() -> None:
+    throttled = Throttled(hold_s=300)
+    throttled.take({"max_tokens": 50, "batch_size": 8}, 0)
+    throttled.take({"max_tokens": 80, "batch_size": 4}, 0)
+    assert throttled.limits(1) == {"max_tokens": 50, "batch_size": 4}
+
+
+def test_the_stricter_of_two_files_holds_in_everything() -> None:
+    one = ClientRules(
+        session_budget=5,
+        action_budgets={"a": 1, "b": 2},
+        denied_actions=("x",),
+        allowed_actions=("get_*", "put_*"),
+        rate_limits={"a": RateLimit(max_count=5, window_seconds=60)},
+        evidence_requirements={"r": ("l",)},
+        evidence_max_age_seconds={"r": 60},
+        strict_mode=False,
+    )
+    other = ClientRules(
+        session_budget=3,
+        run_budget=1,
+        action_budgets={"b": 1},
+        denied_actions=("y",),
+        allowed_actions=("put_*", "del_*"),
+        rate_limits={"a": RateLimit(max_count=1, window_seconds=1)},
+        evidence_requirements={"r": ("m",)},
+        evidence_max_age_seconds={"r": 30},
+        idempotency_ttl_seconds=60,
+    )
+    both = one.merged(other)
+    assert (both.session_budget, both.run_budget, both.action_budgets) == (3, 1, {"a": 1, "b": 1})
+    assert (both.idempotency_ttl_seconds, both.strict_mode, both.evidence_max_age_seconds) == (60, True, {"r": 30})
+    assert set(both.evidence_requirements["r"]) == {"l", "m"}
+    assert len(both.rate_limits["a"]) == 2, "neither is stricter than the other: both hold"
+    refused = {
+        name: (RuleBook(both).begin(name, {}, 0) or Ticket("")).refused
+        for name in ("get_a", "put_a", "del_a", "x", "y")
+    }
+    assert {name for name, objection in refused.items() if objection is None} == {"put_a"}
+
+
+def test_what_is_not_strict_is_only_told() -> None:
+    ticket = RuleBook(ClientRules(denied_actions=("x",), strict_mode=False)).begin("x", {}, 0)
+    assert ticket is not None
+    assert ticket.refused is None
+    assert [(said.code, said.blocks) for said in ticket.said] == [("denied_action", False)]
+
+
+def test_rules_are_read_from_files_and_merged(tmp_path: Any) -> None:
+    toml, json = tmp_path / "rules.toml", tmp_path / "rules.json"
+    toml.write_text(
+        'session_budget = 5.0\ndenied_actions = ["drop_*"]\n'
+        "[rate_limits.send_mail]\nmax_count = 3\nwindow_seconds = 60\n"
+        '[argument_constraints.pay]\nrequired = ["to"]\n[argument_constraints.pay.properties.amount]\nmaximum = 500\n'
+    )
+    json.write_text('{"session_budget": 3, "loop_rules": [{"threshold": 3}]}')
+    rules = ClientRules.from_env({"HALTLINE_RULES": f"{toml}:{json}"})
+    assert rules is not None
+    assert (rules.session_budget, rules.denied_actions) == (3, ("drop_*",))
+    assert rules.rate_limits == {"send_mail": (RateLimit(max_count=3, window_seconds=60),)}
+    assert rules.argument_constraints["pay"][0].properties["amount"].maximum == 500
+    assert ClientRules.from_env({}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param('{"session_budgit": 1}', "session_budgit", id="a name that is none"),
+        pytest.param('{"session_budget": -1}', "session_budget", id="an amount that cannot be"),
+        pytest.param(
+            '{"argument_constraints": {"a": {"properties": {"x": {"pattern": "("}}}}}',
+            "regular expression",
+            id="a pattern that is none",
+        ),
+        pytest.param('{"evidence_max_age_seconds": {"a": 1}}', "evidence_requirements", id="an age of nothing"),
+        pytest.param("{", "JSON or TOML", id="no JSON"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused_with_the_file_and_the_reason(tmp_path: Any, text: str, says: str) -> None:
+    file = tmp_path / "rules.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"rules\.json") as refused:
+        ClientRules.from_file(file)
+    assert says in str(refused.value)
+
+
+def test_no_text_for_the_model_names_a_number() -> None:
+    assert not [code for code, text in TEXTS.items() if any(letter.isdigit() or letter == "$" for letter in text)]
