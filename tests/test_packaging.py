@@ -78,7 +78,7 @@ def test_the_wheel_holds_every_file_of_every_package(tree: Path, wheel: Path) ->
     with zipfile.ZipFile(wheel) as archive:
         came = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert sorted(wanted - came) == [], "missing; see [tool.setuptools.package-data] in pyproject.toml"
-    assert sorted(came - wanted) == ["haltline/__init__.py", "haltline/py.typed"]
+    assert sorted(came - wanted) == ["haltline/__init__.py", "haltline/py.typed", "haltline/testing.py"]
 
 
 def test_an_installed_wheel_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:

@@ -4,8 +4,19 @@ from collections.abc import Awaitable, Callable
 from typing import assert_type
 
 from haltline import Guard, Refused
-from haltline.interventions.agent import Action, Advice, Decision, Effect, GuardSettings, Level, Task, Usage
-from haltline.interventions.agent.testing import ScriptedGuard
+from haltline.interventions.agent import (
+    Action,
+    Advice,
+    ClientRules,
+    Decision,
+    Effect,
+    GuardSettings,
+    Level,
+    Task,
+    Usage,
+)
+from haltline.interventions.agent.checkpoints import CallbackCheckpoints, FolderCheckpoints, GitCheckpoints
+from haltline.testing import ScriptedGuard
 
 guard = Guard(session_id="42", agent_id="cleaner", bootstrap="localhost:9092", mode="blocking", budget_s=0.5)
 from_env = Guard(GuardSettings.from_env(), task=Task(goal="tidy up"), on_advice=print)
@@ -30,6 +41,25 @@ def remove(path: str) -> None: ...
 
 
 guard.tool(mode="local")  # type: ignore[call-overload]  # the whole guard is local, or none of it
+guard.tool(cost="much")  # type: ignore[call-overload]  # no such option
+
+ruled = Guard(mode="local", rules=ClientRules(session_budget=1.0), checkpoints=GitCheckpoints("."))
+Guard(mode="local", rules={"session_budget": 1.0})  # type: ignore[arg-type]  # rules are checked when they are made
+Guard(mode="local", checkpoints=FolderCheckpoints("work", exclude=("*.log",)))
+Guard(mode="local", checkpoints=CallbackCheckpoints(keep=print, restore=lambda checkpoint: f"restored {checkpoint}"))
+Guard(mode="local", checkpoints="git")  # type: ignore[arg-type]  # an object that keeps and restores
+
+
+@ruled.tool(cost_usd=0.02, once=["order"])
+def refund(order: str) -> float:
+    return len(order) / 2
+
+
+assert_type(refund("a"), float)
+assert_type(ruled.keep("c1"), str | None)
+assert_type(ruled.limits, dict[str, float])
+assert_type(ruled.subagent(agent_id="helper"), Guard)
+ruled.subagent(agent="helper")  # type: ignore[call-arg]  # no such setting
 
 plain: Callable[[str], str] = delete_asset
 awaitable: Callable[[str], Awaitable[int]] = drop
