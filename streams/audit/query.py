@@ -6,13 +6,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError, TableNotFoundError
-
 from haltline.schemas.topics import LAYOUT
+from haltline.streams.audit.engine import TABLE, Answer, QueryFailed, answer, open_table
 
-TABLE: Final = "audit"
-"""What the table is called in SQL."""
+__all__ = ["TABLE", "AuditQuery", "QueryFailed", "audit_rows", "literal", "open_query", "session_story"]
 
 _ORDER: Final = tuple(layout.name for layout in LAYOUT)
 
@@ -20,10 +17,6 @@ _ORDER: Final = tuple(layout.name for layout in LAYOUT)
 # The engine knows statements that read and write files of the machine. It takes one statement at a time.
 _QUESTIONS: Final = ("SELECT", "WITH", "VALUES")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
-
-
-class QueryFailed(Exception):
-    """The question could not be answered: no table there, or SQL that does not hold."""
 
 
 class AuditQuery:
@@ -44,21 +37,15 @@ class AuditQuery:
 
     def iter_rows(self, sql: str) -> Iterator[dict[str, Any]]:
         """As `rows`, with a part of the answer in memory at a time."""
+        return self.answer(sql).rows
+
+    def answer(self, sql: str) -> Answer:
+        """As `iter_rows`, with the names of the columns, also where there is no row."""
         if (word := _first_word(sql)) not in _QUESTIONS:
             raise QueryFailed(
                 f"audit query {sql!r:.200}: wanted {' or '.join(_QUESTIONS)}, came {word or 'no statement'}"
             )
-        try:
-            table = DeltaTable(self.uri, storage_options=self._options)
-        except TableNotFoundError:
-            raise QueryFailed(f"audit table {self.uri}: wanted a Delta table, came none there") from None
-        try:
-            for batch in QueryBuilder().register(TABLE, table).execute(sql):
-                columns = [[batch_column[i].as_py() for i in range(batch.num_rows)] for batch_column in batch.columns]
-                for row in zip(*columns, strict=True):
-                    yield dict(zip(batch.schema.names, row, strict=True))
-        except (DeltaError, ValueError) as error:
-            raise QueryFailed(f"audit query {sql!r:.200}: {error}") from error
+        return answer(open_table(self.uri, self._options), sql)
 
 
 def open_query(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> AuditQuery:

@@ -3,14 +3,17 @@
 import csv
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Any
 
+import orjson
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from haltline.streams.cli.common import AsJson, Exit, console, fail, print_json, printable
+from haltline.streams.cli.common import AsJson, Exit, console, fail, printable, say, say_error
 
 AuditTable = Annotated[
     str,
@@ -23,12 +26,29 @@ StorageOption = Annotated[
     typer.Option(help="For a store, such as AWS_REGION=eu-north-1; may be repeated.", metavar="NAME=VALUE"),
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        help="The first so many rows; left out: 200 in a table for people, all as --json and --csv.",
+        min=1,
+        show_default=False,
+    ),
+]
 DEFAULT_TABLE = ".haltline/audit"
+
+_INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+_SHOWN = 200
+_STORY_SHOWN = 500
+_ABREAST = 14
+"""Columns of a table for people."""
+_CELL = 200
+"""Characters of a cell in a table for people."""
 
 
 def query(
     sql: Annotated[str, typer.Argument(help="A SELECT on the table `audit`.", metavar="SQL")],
     *,
+    limit: Limit = None,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     as_json: AsJson = False,
@@ -36,7 +56,8 @@ def query(
 ) -> None:
     """Ask the audit table in SQL; works while the sink writes.
 
-    "offset" is a word of SQL: it wants its quotes.
+    A table for people ends after 200 rows and says so; --json and --csv have every row, and hold a part of them in
+    memory at a time. "offset" is a word of SQL: it wants its quotes.
 
     Example: haltline audit query "SELECT session_id, summary FROM audit WHERE level = 'KILL'"
 
@@ -45,10 +66,10 @@ def query(
     from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
 
     try:
-        rows = open_query(table, options_of(storage_option)).rows(sql)
+        found = open_query(table, options_of(storage_option)).answer(sql)
+        _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
     except QueryFailed as error:
         fail(error, Exit.USAGE)
-    _show(rows, as_json=as_json, as_csv=as_csv)
 
 
 def ask(
@@ -82,7 +103,7 @@ def ask(
     named = [{"name": one, "tells": question.what} for one, question in QUESTIONS.items()]
     named.append({"name": "story", "tells": "what is known of one session, in its order (--session)"})
     if list_all:
-        _show(named, as_json=as_json, as_csv=as_csv)
+        _show(("name", "tells"), iter(named), as_json=as_json, as_csv=as_csv)
         return
     if name == "story":
         if session is None:
@@ -94,11 +115,11 @@ def ask(
     now_ms = time.time_ns() // 1_000_000
     try:
         start, end = (parse_moment(text, now_ms).time_ms for text in (since, until))
-        sql = sql_of(name, session_id=session, agent_id=agent, since_ms=start, until_ms=end, limit=limit)
-        rows = open_query(table, options_of(storage_option)).rows(sql)
+        sql = sql_of(name, session_id=session, agent_id=agent, since_ms=start, until_ms=end, limit=limit + 1)
+        found = open_query(table, options_of(storage_option)).answer(sql)
+        _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
     except (QueryFailed, BadMoment) as error:
         fail(error, Exit.USAGE)
-    _show(rows, as_json=as_json, as_csv=as_csv)
 
 
 def story(
@@ -123,7 +144,10 @@ def story(
         fail(f"audit table {table}: wanted records of session {session!r}, came none", Exit.NO)
     columns = ("timestamp", "topic", "kind", "action", "outcome", "level", "summary")
     shown = rows if as_json else [{name: row[name] for name in columns} for row in rows]
-    _show(shown, as_json=as_json, as_csv=as_csv)
+    if not as_json and not as_csv and len(shown) > _STORY_SHOWN:  # how it ended matters more than how it began
+        say(f"the last {_STORY_SHOWN} of {len(shown)} records; --json and --csv have all", "dim")
+        shown = shown[-_STORY_SHOWN:]
+    _show(tuple(shown[0]), iter(shown), as_json=as_json, as_csv=as_csv, limit=len(shown))
 
 
 def options_of(storage_option: Sequence[str] | None) -> dict[str, str]:
@@ -131,23 +155,72 @@ def options_of(storage_option: Sequence[str] | None) -> dict[str, str]:
     return dict(option.partition("=")[::2] for option in storage_option or [])
 
 
-def _show(rows: Sequence[Mapping[str, Any]], *, as_json: bool, as_csv: bool) -> None:
-    if as_csv:
-        written = csv.writer(sys.stdout, lineterminator="\n")
-        for number, row in enumerate(rows):
-            if number == 0:
-                written.writerow(row)
-            written.writerow("" if value is None else _plain(value) for value in row.values())
-        return
+def _show(
+    names: Sequence[str],
+    rows: Iterator[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None = None,
+) -> None:
+    """Prints the first rows, or all, and says on standard error when there are more. Raises as reading them does."""
+    if as_json and as_csv:
+        fail("wanted one of --json and --csv, came both", Exit.USAGE)
+    if limit is None and not (as_json or as_csv):
+        limit = _SHOWN
+    first = islice(rows, limit)
     if as_json:
-        print_json([{name: _plain(value) for name, value in row.items()} for row in rows])
-        return
-    if rows:
-        shown = Table(*rows[0])
-        for row in rows:
-            shown.add_row(*(printable(str(_plain(value))) if value is not None else "" for value in row.values()))
+        _json(first)
+    elif as_csv:
+        written = csv.writer(sys.stdout, lineterminator="\n")
+        written.writerow(names)
+        written.writerows([_cell(value) for value in row.values()] for row in first)
+    else:
+        count = _table(names, first) if len(names) <= _ABREAST else _one_by_one(first)
+        console().print(f"{count} row{'' if count == 1 else 's'}", style="dim")
+    if limit is not None and next(rows, None) is not None:
+        say_error(f"these are the first {limit} rows; there are more: --limit, or --json or --csv with all of a query")
+
+
+def _table(names: Sequence[str], rows: Iterator[Mapping[str, Any]]) -> int:
+    shown = Table(*names)
+    for row in rows:
+        shown.add_row(*(_cut(printable(_cell(value))) for value in row.values()))
+    if shown.row_count:
         console().print(shown)
-    console().print(f"{len(rows)} rows", style="dim")
+    return shown.row_count
+
+
+def _one_by_one(rows: Iterator[Mapping[str, Any]]) -> int:
+    """Too many columns to stand side by side: each row as lines, without what is empty."""
+    count = 0
+    for count, row in enumerate(rows, start=1):  # returned
+        console().rule(f"row {count}", align="left", style="dim")
+        for name, value in row.items():
+            if (cell := _cell(value)) != "":
+                console().print(Text(f"{name}: {_cut(printable(cell))}"))
+    return count
+
+
+def _json(rows: Iterator[Mapping[str, Any]]) -> None:
+    """A list of objects, as `print_json` prints it, of which one is in memory at a time."""
+    before = "["
+    for row in rows:
+        text = orjson.dumps({name: _plain(value) for name, value in row.items()}, default=str, option=_INDENTED)
+        sys.stdout.write(before + "\n  " + text.decode().replace("\n", "\n  "))
+        before = ","
+    sys.stdout.write("[]\n" if before == "[" else "\n]\n")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _cell(value: Any) -> str:
+    """A value as text; what has parts, as JSON."""
+    if isinstance(value, list | dict):
+        return orjson.dumps(value, default=str).decode()
+    return "" if value is None else str(_plain(value))
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """`haltline replay`: what was recorded, once more through the core."""
 
+import gc
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -156,6 +157,7 @@ def replay(
         replay_onto(source, where, said, as_json=as_json)
         return
     with opened(source, where) as found:
+        gc.set_threshold(10_000, 10, 5000)  # as the worker: states live long, and hold no cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
             result = replay_and_compare(

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from deltalake import DeltaTable, QueryBuilder
-from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.chain import ERASED, LOST
+from haltline.streams.audit.engine import QueryFailed, answer, open_table
 from haltline.streams.audit.export import Row
-from haltline.streams.audit.query import QueryFailed, literal
+from haltline.streams.audit.query import literal
 from haltline.streams.replay.moments import OPEN, Moment
 from haltline.streams.replay.records import LogRecord, Span, in_order
 
@@ -41,10 +40,7 @@ class TableRange:
     ) -> None:
         if start.offsets or end.offsets:
             raise QueryFailed("a range of the audit table: wanted times at its ends, came offsets")
-        try:
-            self._table = DeltaTable(str(uri), storage_options=dict(storage_options or {}))
-        except TableNotFoundError:
-            raise QueryFailed(f"audit table {uri}: wanted a Delta table, came none there") from None
+        self._table = open_table(uri, storage_options)
         self.name = f"audit table {uri} (version {self._table.version()})"
         self.topics = topics
         self._start_ms, self._end_ms = start.time_ms, end.time_ms
@@ -145,13 +141,7 @@ class TableRange:
 
     def rows(self, sql: str) -> Iterator[dict[str, Any]]:
         """The answer to a SELECT on this version of the table. Raises QueryFailed."""
-        try:
-            for batch in QueryBuilder().register("audit", self._table).execute(sql):
-                columns = [[column[i].as_py() for i in range(batch.num_rows)] for column in batch.columns]
-                for row in zip(*columns, strict=True):
-                    yield dict(zip(batch.schema.names, row, strict=True))
-        except (DeltaError, ValueError) as error:
-            raise QueryFailed(f"audit query {sql!r:.200}: {error}") from error
+        return answer(self._table, sql).rows
 
 
 def record_of(row: Row, topic: str, partition: int) -> LogRecord:

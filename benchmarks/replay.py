@@ -1,0 +1,183 @@
+"""`python -m benchmarks.replay`: what a worker decided, decided again from Kafka and from the audit table, and timed.
+
+A real worker and a real audit sink run over generated events on a real Kafka. Then `haltline replay --exact` is run
+over both. Exit 1 when a decision is not the same in every field but the worker's clock.
+
+Processor time says more than seconds on a machine that is shared.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import processes
+from benchmarks.cluster import Cluster, Group
+from benchmarks.load import Load, generate
+from haltline.schemas.topics import Topics
+from haltline.streams.children import Child, Children, interruptible
+from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, missing_tools
+
+TOPICS = Topics("replayed.")
+_GROUP = "replayed"
+_DONE_WITHIN_S = 3_600.0
+_WIDTH = 140
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What one process did with the events."""
+
+    what: str
+    events: int
+    """Of actions."""
+    seconds: float
+    cpu_s: float | None
+    peak_rss_bytes: int | None
+    compared: int | None = None
+    """Decisions; None: it made them."""
+    same: int | None = None
+    first_divergence: object = None
+
+    @property
+    def ok(self) -> bool:
+        """Every decision is the same."""
+        return self.first_divergence is None and self.compared == self.same
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 when every decision was made again."""
+    asked = _options().parse_args(arguments)
+    console = Console(stderr=True)
+    if missing := missing_tools():
+        console.print(f"benchmarks.replay: wanted {' and '.join(missing)}; came no such command on PATH")
+        return 1
+    with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-replay-") as scratch:
+        logs = Path(asked.logs or scratch, "logs")
+        audit = Path(scratch, "audit")
+        console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
+        with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
+            cluster = Cluster(kafka)
+            runs = [_live(asked, cluster, children, audit, console)]
+            for source, options in (("kafka", ["--bootstrap", kafka.bootstrap]), ("audit", ["--table", str(audit)])):
+                console.print(f"Replaying from {source} ...")
+                runs.append(_replay(source, options, asked.events))
+    _show(runs)
+    if asked.json is not None:
+        asked.json.write_bytes(orjson.dumps([asdict(run) for run in runs], option=orjson.OPT_INDENT_2))
+    return 0 if all(run.ok for run in runs) else 1
+
+
+def _live(asked: argparse.Namespace, cluster: Cluster, children: Children, audit: Path, console: Console) -> Run:
+    """A worker and a sink until both have committed everything."""
+    twelve_hours_ago_ms = time.time_ns() // 1_000_000 - 12 * 3_600_000
+    load = Load(events=asked.events, sessions=asked.sessions, start_ms=twelve_hours_ago_ms, seed=asked.seed)
+    cluster.make_topics(TOPICS, f"{_GROUP}-sessions-changelog")
+    console.print(f"Producing {asked.events:,} events of {asked.sessions:,} sessions ...")
+    cluster.fill(TOPICS.actions, generate(load))
+    console.print("A worker decides ...")
+    began = time.perf_counter()
+    worker = processes.start(
+        children, "worker", processes.WORKER, processes.worker_arguments(cluster.bootstrap, TOPICS.prefix, _GROUP)
+    )
+    _until_committed(cluster.bootstrap, _GROUP, TOPICS.session_sources, worker)
+    live = Run(
+        what="worker, with its start and its states",
+        events=asked.events,
+        seconds=time.perf_counter() - began,
+        cpu_s=processes.cpu_s(worker.pid),
+        peak_rss_bytes=processes.peak_rss_bytes(worker.pid),
+    )
+    processes.stop(worker)
+    console.print("The audit sink writes ...")
+    options = ["--bootstrap", cluster.bootstrap, "--prefix", TOPICS.prefix, "--table", str(audit)]
+    sink = processes.start(children, "audit", processes.WORKER, ["audit", *options, "--metrics-port", "0"])
+    _until_committed(cluster.bootstrap, f"{_GROUP}-audit", TOPICS.all, sink)
+    processes.stop(sink)
+    return live
+
+
+def _until_committed(bootstrap: str, group: str, topics: Sequence[str], child: Child) -> None:
+    watched = Group(bootstrap, group, topics)
+    try:
+        processes.wait_until(
+            child, lambda: watched.committed() >= watched.end(), "everything committed", within_s=_DONE_WITHIN_S
+        )
+    finally:
+        watched.close()
+
+
+def _replay(source: str, options: Sequence[str], events: int) -> Run:
+    """The command, as an operator runs it."""
+    command = [sys.executable, "-m", processes.WORKER, "replay", source, "--prefix", TOPICS.prefix, "--exact", "--json"]
+    with tempfile.TemporaryFile() as out:
+        began = time.perf_counter()
+        child = subprocess.Popen([*command, *options], stdout=out)
+        _, status, used = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - began
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        said = orjson.loads(out.read() or b"{}")
+    if child.returncode not in (0, 1) or said.get("records", {}).get(TOPICS.actions) != events:
+        raise RuntimeError(f"replay of {source}: wanted {events} events, came exit {child.returncode}: {said!r:.300}")
+    return Run(
+        what=f"replay from {source}",
+        events=events,
+        seconds=seconds,
+        cpu_s=used.ru_utime + used.ru_stime,
+        peak_rss_bytes=used.ru_maxrss * 1024,
+        compared=said["recorded"],
+        same=said["same"],
+        first_divergence=said["first_divergence"],
+    )
+
+
+def _show(runs: Sequence[Run]) -> None:
+    table = Table("", "events/s", "seconds", "CPU per event", "peak memory", "decisions compared", "the same")
+    for run in runs:
+        table.add_row(
+            run.what,
+            f"{run.events / run.seconds:,.0f}",
+            f"{run.seconds:,.1f}",
+            "-" if run.cpu_s is None else f"{run.cpu_s * 1e6 / run.events:.0f} us",
+            "-" if run.peak_rss_bytes is None else f"{run.peak_rss_bytes / 2**20:.0f} MiB",
+            *("" if count is None else f"{count:,}" for count in (run.compared, run.same)),
+        )
+    Console(width=_WIDTH).print(table)
+    for run in runs:
+        if run.first_divergence is not None:
+            print(f"{run.what}: first divergence: {run.first_divergence}")
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.replay",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m benchmarks.replay --events 100000",
+    )
+    parser.add_argument("--events", type=int, default=1_000_000, help="(%(default)s)")
+    parser.add_argument("--sessions", type=int, default=1_000, help="(%(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except LocalKafkaError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

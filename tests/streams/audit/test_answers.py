@@ -1,0 +1,133 @@
+"""How answers of the audit table are shown: whole, bounded, and with what is wrong in our words."""
+
+import csv
+import io
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.streams.audit.query import open_query
+from haltline.streams.cli.app import app
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, works
+
+EVENTS = 178
+
+
+@pytest.fixture(scope="module")
+def night() -> LiveLog:
+    return a_night()
+
+
+@pytest.fixture(scope="module")
+def table(night: LiveLog, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return night.audited(tmp_path_factory.mktemp("night") / "audit")
+
+
+def run(table: Path, *arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["audit", *arguments, "--table", str(table)], env={"COLUMNS": "200"})
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_scripts_get_every_row(table: Path, form: str) -> None:
+    code, output, said = run(table, "query", f"SELECT event_id FROM audit WHERE topic = '{TOPICS.actions}'", form)
+    rows = orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
+    assert (code, len(rows), len({row["event_id"] for row in rows}), said) == (0, EVENTS, EVENTS, "")
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_only_so_many_and_that_there_are_more_is_said_beside_the_data(table: Path, form: str) -> None:
+    code, output, said = run(table, "query", "SELECT kind FROM audit", form, "--limit", "3")
+    rows = orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
+    assert (code, len(rows)) == (0, 3)
+    assert said.startswith("these are the first 3 rows; there are more")
+
+
+def test_people_get_a_table_that_ends(table: Path) -> None:
+    code, output, said = run(table, "query", "SELECT event_id, kind FROM audit ORDER BY 1")
+    assert (code, output.count("\n│ "), "200 rows" in output) == (0, 200, True)
+    assert "these are the first 200 rows" in said
+    code, output, said = run(table, "query", "SELECT DISTINCT topic FROM audit WHERE kind = 'decision'")
+    assert (code, "1 row\n" in output, said) == (0, True, "")
+
+
+def test_a_question_cut_at_its_limit_says_so_and_one_that_is_whole_does_not(table: Path) -> None:
+    assert "these are the first 1 rows" in run(table, "ask", "trips", "--limit", "1")[2]
+    assert run(table, "ask", "trips")[2] == ""
+
+
+def test_rows_of_many_columns_are_shown_as_lines_without_what_is_empty(table: Path) -> None:
+    code, output, _ = run(table, "query", "SELECT * FROM audit WHERE level = 'KILL' AND session_id = 'night-1' LIMIT 1")
+    assert (code, "\nlevel: KILL\n" in output, "\nsession_id: night-1\n" in output) == (0, True, True)
+    assert "\noutcome:" not in output
+
+
+def test_a_cell_is_cut_for_people_only(table: Path) -> None:
+    sql = "SELECT repeat('x', 500) AS long"
+    shown = run(table, "query", sql)[1]
+    assert (shown.count("x"), "\N{HORIZONTAL ELLIPSIS}" in shown) == (199, True)
+    assert orjson.loads(run(table, "query", sql, "--json")[1]) == [{"long": "x" * 500}]
+
+
+def test_no_rows_are_an_answer_too(table: Path) -> None:
+    sql = "SELECT kind, level FROM audit WHERE false"
+    assert run(table, "query", sql, "--csv")[:2] == (0, "kind,level\n")
+    assert run(table, "query", sql, "--json")[:2] == (0, "[]\n")
+    assert run(table, "query", sql)[:2] == (0, "0 rows\n")
+
+
+def test_values_of_every_type_can_be_printed(table: Path) -> None:
+    sql = "SELECT make_array('a', 'b') AS l, timestamp - timestamp AS d, 1.5 AS x, NULL AS n FROM audit LIMIT 1"
+    (row,) = orjson.loads(run(table, "query", sql, "--json")[1])
+    assert (row["l"], row["d"], row["x"], row["n"]) == (["a", "b"], "0:00:00", 1.5, None)
+    assert list(csv.reader(io.StringIO(run(table, "query", sql, "--csv")[1])))[1] == ['["a","b"]', "0:00:00", "1.5", ""]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        pytest.param("SELECT session_idd FROM audit", "came session_idd; did you mean session_id?", id="a column"),
+        pytest.param("SELECT nothing FROM audit", "wanted one of sink, topic, partition", id="the columns there are"),
+        pytest.param("SELECT * FROM audits", "wanted the table audit, came audits", id="a table"),
+        pytest.param("SELECT kind FRM audit", "came audit at line 1, column 17", id="a word, and where"),
+        pytest.param("SELECT kind FROM", "came the end of the statement", id="an end"),
+        pytest.param("DROP TABLE audit", "wanted SELECT or WITH or VALUES, came DROP", id="no question"),
+        pytest.param("SELECT 1 / 0", "Divide by zero", id="what is found while it is read"),
+    ],
+)
+def test_sql_that_does_not_hold_is_answered_with_what_was_wanted_and_what_came(
+    table: Path, sql: str, said: str
+) -> None:
+    code, _, errors = run(table, "query", sql)
+    assert (code, said in errors, errors.startswith(f"haltline: audit query '{sql}': ")) == (2, True, True), errors
+
+
+def test_both_forms_at_once_are_refused(table: Path) -> None:
+    code, output, said = run(table, "query", "SELECT 1", "--json", "--csv")
+    assert (code, output, "wanted one of --json and --csv" in said) == (2, "", True)
+
+
+def test_a_store_that_does_not_answer_is_said_in_one_line(table: Path) -> None:
+    options = ("AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ALLOW_HTTP=true", "AWS_REGION=x", "max_retries=0")
+    given = ("AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY=y", *options)
+    arguments = ["audit", "query", "SELECT 1", "--table", "s3://none/audit"]
+    for one in given:
+        arguments += ["--storage-option", one]
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, done.stderr.startswith("haltline: audit table s3://none/audit: wanted a table")) == (
+        2,
+        True,
+    )
+
+
+def test_an_answer_that_has_begun_does_not_see_what_the_sink_writes_meanwhile(tmp_path: Path) -> None:
+    log = LiveLog().events(works("a", 30))
+    ask = open_query(log.audited(tmp_path))
+    sql = f"SELECT session_id FROM audit WHERE topic = '{TOPICS.actions}'"
+    begun = ask.iter_rows(sql)
+    first = next(begun)
+    log.events(works("b", 30, begin=100)).audited(tmp_path)
+    assert {row["session_id"] for row in [first, *begun]} == {"a"}
+    assert {row["session_id"] for row in ask.rows(sql)} == {"a", "b"}
