@@ -47,7 +47,7 @@ def test_sql_is_answered_as_json(table: Path) -> None:
 
 def test_a_story_is_one_line_for_each_record(table: Path) -> None:
     code, output = run("story", "s1", "--table", str(table))
-    assert (code, "action.proposed" in output, "1 rows" in output) == (0, True, True)
+    assert (code, "action.proposed" in output, "1 row\n" in output) == (0, True, True)
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_rows_of_many_columns_are_shown_as_lines_without_what_is_empty(table: Pa
 def test_a_cell_is_cut_for_people_only(table: Path) -> None:
     sql = "SELECT repeat('x', 500) AS long"
     shown = run(table, "query", sql)[1]
-    assert (shown.count("x"), "\N{HORIZONTAL ELLIPSIS}" in shown) == (199, True)
+    assert (100 < shown.count("x") < 200, "\N{HORIZONTAL ELLIPSIS}" in shown) == (True, True)
     assert orjson.loads(run(table, "query", sql, "--json")[1]) == [{"long": "x" * 500}]
 
 
