@@ -1,12 +1,12 @@
 """OTel GenAI spans as ActionEvents: one OTLP/JSON span a record.
 
-Read by the content type `application/vnd.opentelemetry.span+json`. A span is written when
-the operation has ended, so it becomes `action.completed` (operation `execute_tool`) or
-`model.turn` (all other operations). Names: OpenTelemetry semantic conventions for
-generative AI, `gen_ai.*`. Arguments and results are opt-in content there: all works
-without them.
+Read by the content type `application/vnd.opentelemetry.span+json`. A span is written when the operation has ended, so
+it becomes `action.completed` (a tool, a memory, a retrieval), `model.turn` (what asks a model) or `session.heartbeat`
+(what is made of other spans: its tokens are theirs). Names: OpenTelemetry semantic conventions for generative AI,
+`gen_ai.*`, and for MCP. Arguments and results are opt-in content there: all works without them.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -15,8 +15,29 @@ from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.record import JsonObject
 
 CONTENT_TYPE = "application/vnd.opentelemetry.span+json"
+INHERITED = ("gen_ai.conversation.id", "gen_ai.agent.id", "gen_ai.agent.name")
+"""What a span has from the one that it is in, where it does not say it itself."""
+
+_GEN_AI = "gen_ai."
+_TOOL_OPERATION = "execute_tool"
+_WHOLES = frozenset({"invoke_agent", "invoke_workflow", "create_agent", "plan"})
 _STATUS_ERROR = 2
+_CLIENT = frozenset({3, "SPAN_KIND_CLIENT"})
+_SERVER = frozenset({2, "SPAN_KIND_SERVER"})
 _NS_PER_MS = 1_000_000
+_MAX_OUTPUT_CHARS = 16_384
+_MAX_DEPTH = 64
+
+
+def of_agents(spans: Iterable[JsonObject]) -> list[JsonObject]:
+    """Those of generative AI and of MCP's calls of tools, with what they have from the spans that they are in.
+
+    Left out are the spans of MCP's servers: their clients tell of the same calls.
+    """
+    spans = list(spans)
+    by_id = {(str(span.get("traceId")), str(span.get("spanId"))): span for span in spans}
+    ours = [span for span in spans if _is_of_agents(span)]
+    return [span | {"attributes": [*_entries(span), *_from_above(span, by_id)]} for span in ours]
 
 
 def from_span(value: bytes) -> JsonObject:
@@ -32,40 +53,112 @@ def from_span(value: bytes) -> JsonObject:
         raise ValueError(f"wanted a span object, got {type(span).__name__}")
     attributes = {entry["key"]: _plain(entry.get("value", {})) for entry in span.get("attributes") or []}
     get = attributes.get
-    status = span.get("status") or {}
     start_ns, end_ns = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
-    failed = status.get("code") in (_STATUS_ERROR, "STATUS_CODE_ERROR") or "error.type" in attributes
+    error = _error(span.get("status") or {}, get("error.type"))
     fields: JsonObject = {
         "event_id": f"{span['traceId']}-{span['spanId']}",
         "session_id": get("gen_ai.conversation.id") or span["traceId"],
         "agent_id": get("gen_ai.agent.id") or get("gen_ai.agent.name") or "unknown",
         "time": end_ns // _NS_PER_MS,
         "duration_ms": (end_ns - start_ns) / _NS_PER_MS,
-        "outcome": Outcome.ERROR if failed else Outcome.OK,
-        "error": str(get("error.type") or status.get("message") or "error") if failed else None,
-        "usage": {
-            "input_tokens": int(get("gen_ai.usage.input_tokens") or 0),
-            "output_tokens": int(get("gen_ai.usage.output_tokens") or 0),
-            "cache_read_tokens": int(get("gen_ai.usage.cache_read.input_tokens") or 0),
-        },
+        "outcome": Outcome.OK if error is None else Outcome.ERROR,
+        "error": error,
     }
-    if get("gen_ai.operation.name") == "execute_tool":
-        fields |= {
+    operation = get("gen_ai.operation.name")
+    if operation == _TOOL_OPERATION or get("mcp.method.name") == "tools/call":
+        return fields | {
             "kind": Kind.COMPLETED,
             "action": get("gen_ai.tool.name") or span.get("name", ""),
             "call_id": get("gen_ai.tool.call.id"),
             "args": _arguments(get("gen_ai.tool.call.arguments")),
+            **_output(get("gen_ai.tool.call.result")),
         }
-    else:
-        fields |= {"kind": Kind.MODEL_TURN, "action": get("gen_ai.request.model") or ""}
-    return fields
+    if operation == "retrieval" or (isinstance(operation, str) and operation.endswith(("_memory", "_memory_store"))):
+        return fields | {"kind": Kind.COMPLETED, "action": operation}
+    if operation in _WHOLES and not (operation == "invoke_agent" and span.get("kind") in _CLIENT):
+        return fields | {"kind": Kind.HEARTBEAT, "action": operation}
+    return fields | {"kind": Kind.MODEL_TURN, "action": get("gen_ai.request.model") or "", "usage": _usage(attributes)}
+
+
+def _usage(attributes: Mapping[str, Any]) -> JsonObject:
+    """The tokens of a turn: in the conventions what came from a cache is part of the input, in an event it is not."""
+    get = attributes.get
+    whole = int(get("gen_ai.usage.input_tokens") or get("gen_ai.usage.prompt_tokens") or 0)
+    cached = int(get("gen_ai.usage.cache_read.input_tokens") or 0)
+    return {
+        "input_tokens": max(whole - cached, 0),
+        "output_tokens": int(get("gen_ai.usage.output_tokens") or get("gen_ai.usage.completion_tokens") or 0),
+        "cache_read_tokens": cached,
+    }
+
+
+def _error(status: Mapping[str, Any], error_type: object) -> str | None:
+    if status.get("code") not in (_STATUS_ERROR, "STATUS_CODE_ERROR") and error_type is None:
+        return None
+    message = status.get("message")
+    if error_type is None:
+        return str(message or "error")
+    text = str(message or "")
+    return text if text.startswith(str(error_type)) else f"{error_type}: {text}" if text else str(error_type)
 
 
 def _arguments(value: object) -> JsonObject | None:
-    """The arguments as an object: OTel allows an object or its JSON text."""
+    """The arguments as an object: OTel allows an object or its JSON text, which a limit may have cut."""
     if isinstance(value, str):
-        value = orjson.loads(value)
-    return value if isinstance(value, dict) else None
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return {"arguments": value}
+    if value is None or isinstance(value, dict):
+        return value
+    return {"arguments": value}
+
+
+def _output(value: object) -> JsonObject:
+    if value is None:
+        return {}
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return {"output_head": text[:_MAX_OUTPUT_CHARS], "output_bytes": len(text.encode())}
+
+
+def _entries(span: JsonObject) -> list[Any]:
+    found = span.get("attributes")
+    return found if isinstance(found, list) else []
+
+
+def _said(span: JsonObject, name: str) -> Any:
+    """The entry of an attribute; None: there is none."""
+    return next((e for e in _entries(span) if isinstance(e, dict) and e.get("key") == name), None)
+
+
+def _is_of_agents(span: JsonObject) -> bool:
+    is_mcp = _said(span, "mcp.method.name") is not None
+    if is_mcp and span.get("kind") in _SERVER:
+        return False
+    if is_mcp:  # of its many methods only calls of tools are actions
+        return _said(span, "gen_ai.tool.name") is not None
+    return any(isinstance(e, dict) and str(e.get("key", "")).startswith(_GEN_AI) for e in _entries(span))
+
+
+def _from_above(span: JsonObject, by_id: Mapping[tuple[str, str], JsonObject]) -> list[Any]:
+    """Of the nearest span that says it: the conversation; and the agent, whose id and name are of one."""
+    missing = [names for names in (INHERITED[:1], INHERITED[1:]) if not _those(span, names)]
+    found: list[Any] = []
+    above: JsonObject | None = span
+    for _ in range(_MAX_DEPTH):
+        above = by_id.get((str(above.get("traceId")), str(above.get("parentSpanId")))) if above else None
+        if above is None or not missing:
+            break
+        for names in list(missing):
+            entries = _those(above, names)
+            if entries:
+                found += entries
+                missing.remove(names)
+    return found
+
+
+def _those(span: JsonObject, names: Iterable[str]) -> list[Any]:
+    return [entry for entry in (_said(span, name) for name in names) if entry is not None]
 
 
 def _plain(value: dict[str, Any]) -> Any:

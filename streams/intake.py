@@ -5,38 +5,36 @@ read, none is. Verdicts come through a guard for each session, by the same rules
 """
 
 import asyncio
-import contextlib
 import hmac
-import logging
 import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import unquote
 
 import orjson
 from aiohttp import web
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.integrations.desk import Answer, Desk
+from haltline.interventions.agent.integrations.publishing import Away, Publisher
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, otel, wire
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.topics import Topics
-
-log: Final = logging.getLogger("haltline.intake")
+from haltline.streams import otlp
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_EVENTS: Final = 1000
-_CONFIRM_S = 30.0
-_HEALTH_S = 2.0
 _BATCH = "application/cloudevents-batch+json"
 _LINES = ("application/x-ndjson", "application/jsonl")
 _SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
-_GEN_AI = "gen_ai."
+_TRACES = "/v1/traces"
+_CE = "ce-"
+_SPECVERSION = "ce-specversion"
 
 
 class Bad(Exception):
@@ -46,94 +44,6 @@ class Bad(Exception):
         super().__init__(*problems)
         self.status = status
         self.problems = problems
-
-
-class Away(Exception):
-    """The broker did not take it."""
-
-
-class Publisher:
-    """Puts records on the topic `actions`, and says when the broker has them."""
-
-    def __init__(self, settings: GuardSettings) -> None:
-        """Raises KafkaException when librdkafka refuses the settings."""
-        self._topic = Topics(settings.topic_prefix).actions
-        self._producer = Producer(
-            {
-                "log_level": 2,
-                **settings.kafka,
-                "bootstrap.servers": settings.bootstrap,
-                "partitioner": "murmur2_random",
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 2,
-                "delivery.timeout.ms": int(_CONFIRM_S * 1000),
-            },
-            logger=log,
-        )
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="haltline-intake", daemon=True)
-        self._thread.start()
-
-    async def publish(self, events: Iterable[ActionEvent]) -> int:
-        """Returns how many there were, when all are confirmed. Raises Away when one of them is not."""
-        loop = asyncio.get_running_loop()
-        waits = []
-        for event in events:
-            confirmed: asyncio.Future[None] = loop.create_future()
-            waits.append(confirmed)
-            try:
-                self._producer.produce(
-                    self._topic,
-                    key=event.session_id.encode(),
-                    value=event.to_json(),
-                    on_delivery=_tell(loop, confirmed),
-                )
-            except (BufferError, KafkaException) as error:
-                confirmed.set_exception(Away(str(error)))
-        for said in await asyncio.gather(*waits, return_exceptions=True):
-            if isinstance(said, BaseException):
-                raise said
-        return len(waits)
-
-    async def healthy(self) -> bool:
-        """Whether the broker answers and has the topic."""
-        try:
-            found = await asyncio.to_thread(self._producer.list_topics, self._topic, _HEALTH_S)
-        except KafkaException:
-            return False
-        return found.topics[self._topic].error is None
-
-    def close(self) -> None:
-        """Waits for what is under way."""
-        self._producer.flush(5.0)
-        self._ended.set()
-        self._thread.join()
-        self._producer.purge()
-        self._producer.flush(0)
-        self._producer.close()
-
-    def _serve(self) -> None:
-        while not self._ended.is_set():
-            self._producer.poll(0.1)
-
-
-def _tell(
-    loop: asyncio.AbstractEventLoop, confirmed: "asyncio.Future[None]"
-) -> Callable[[KafkaError | None, Message], None]:
-    def told(error: KafkaError | None, _: Message) -> None:
-        def tell() -> None:
-            if confirmed.done():
-                return
-            if error is None:
-                confirmed.set_result(None)
-            else:
-                confirmed.set_exception(Away(error.str()))
-
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(tell)
-
-    return told
 
 
 class Intake:
@@ -152,7 +62,7 @@ class Intake:
         app.router.add_post("/v1/events", self._events)
         app.router.add_post("/v1/verdict", self._verdict)
         app.router.add_post("/v1/result", self._result)
-        app.router.add_post("/v1/traces", self._traces)
+        app.router.add_post(_TRACES, self._traces)
         app.router.add_get("/healthz", self._health)
         app.on_cleanup.append(self._close)
         return app
@@ -164,9 +74,15 @@ class Intake:
                 self._admit(request)
             response: web.StreamResponse = await handler(request)
         except Bad as bad:
-            return _json({"errors": list(bad.problems)}, bad.status)
+            return _failed(request, bad.status, bad.problems)
         except Away as away:
-            return _json({"errors": [f"the broker did not take it: {away}"]}, 503, {"Retry-After": "1"})
+            return _failed(request, 503, [f"the broker did not take it: {away}"], {"Retry-After": "1"})
+        except web.RequestPayloadError as bad:  # such as a gzip that is none
+            return _failed(request, 400, [f"the body: wanted what its headers say, came another: {bad}"])
+        except web.HTTPRequestEntityTooLarge:
+            return _failed(request, 413, [f"the body: wanted at most {MAX_BODY_BYTES} bytes, came more"])
+        except web.HTTPException as bad:  # of the server itself: no such route, another method
+            return _failed(request, bad.status, [f"{request.method} {request.path}: {bad.reason}"], bad.headers)
         return response
 
     def _admit(self, request: web.Request) -> None:
@@ -175,11 +91,14 @@ class Intake:
             if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
                 raise Bad(401, "Authorization: wanted the bearer token of this intake, came none or another")
         kind = request.content_type
-        if request.method == "POST" and "json" not in kind:  # a page in a browser cannot send this without being asked
+        readable = "json" in kind or (kind == otlp.PROTOBUF and request.path == _TRACES)
+        if request.method == "POST" and not readable:  # a page in a browser cannot send these without being asked
             raise Bad(415, f"Content-Type: wanted JSON, came {kind!r:.80}")
 
     async def _events(self, request: web.Request) -> web.Response:
         body = await request.read()
+        if _SPECVERSION in request.headers:
+            return await self._binary(request, body)
         if request.content_type in _LINES:
             said = [line for line in body.splitlines() if line.strip()]
         else:
@@ -192,24 +111,48 @@ class Intake:
             raise Bad(413, f"the body: wanted at most {MAX_EVENTS} events, came {len(said)}")
         cloud = request.content_type in {_BATCH, cloudevents.STRUCTURED}
         headers = [("content-type", cloudevents.STRUCTURED.encode())] if cloud else []
-        accepted = await self._publisher.publish(self._checked((_whole(s) if not cloud else s, headers) for s in said))
-        return _json({"accepted": accepted}, 202)
+        made = _timed if cloud else _whole
+        return await self._accept((made(one), headers) for one in said)
+
+    async def _binary(self, request: web.Request, body: bytes) -> web.Response:
+        """A CloudEvent whose attributes are headers, percent-encoded where they are no ASCII."""
+        attributes = {
+            n.lower()[len(_CE) :]: unquote(v) for n, v in request.headers.items() if n.lower().startswith(_CE)
+        }
+        attributes.setdefault("time", datetime.now(UTC).isoformat())
+        headers = [(f"ce_{name}", text.encode(errors="replace")) for name, text in attributes.items()]
+        return await self._accept([(body or b"{}", headers)])  # the attributes alone can tell all
+
+    async def _accept(self, said: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> web.Response:
+        return _json({"accepted": await self._publish(self._checked(said))}, 202)
+
+    async def _publish(self, events: Iterable[ActionEvent]) -> int:
+        """Returns how many there were, when all are confirmed. Raises Away when one of them is not."""
+        told = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
+        for said in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(said, BaseException):
+                raise said
+        return len(told)
 
     async def _traces(self, request: web.Request) -> web.Response:
-        """OTLP/HTTP with JSON. Spans that are not of generative AI are none of ours, and are no error."""
-        body = _loaded(await request.read())
-        spans = [s for s in _spans(body) if any(str(a.get("key", "")).startswith(_GEN_AI) for a in _attributes(s))]
+        """OTLP/HTTP. Spans that are not of generative AI are none of ours, and are no error."""
+        kind = request.content_type
+        try:
+            spans = otel.of_agents(otlp.spans_of(await request.read(), kind))
+        except otlp.NotOtlp as bad:
+            raise Bad(400, f"the body: {bad}") from None
+        except ModuleNotFoundError:
+            raise Bad(415, f"{kind}: needs opentelemetry-proto (haltline[intake]); or send JSON") from None
         headers = [("content-type", otel.CONTENT_TYPE.encode())]
         good: list[ActionEvent] = []
-        bad: list[str] = []
-        for span in spans:
+        bad_spans: list[str] = []
+        for number, span in enumerate(spans):
             try:
-                good += self._checked([(orjson.dumps(span), headers)])
-            except Bad as problem:
-                bad += problem.problems
-        await self._publisher.publish(good)
-        partial = {"rejectedSpans": len(bad), "errorMessage": "; ".join(bad[:5])} if bad else {}
-        return _json({"partialSuccess": partial}, 200)
+                good.append(cleaned(wire.decode_event(orjson.dumps(span), headers), self._settings))
+            except (wire.InvalidRecord, orjson.JSONEncodeError) as problem:
+                bad_spans.append(f"span {span.get('spanId', number)!r:.40}: {problem}")
+        await self._publish(good)
+        return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
 
     async def _verdict(self, request: web.Request) -> web.Response:
         said = _object(_loaded(await request.read()))
@@ -241,7 +184,7 @@ class Intake:
         return _json({}, 200)
 
     async def _health(self, _: web.Request) -> web.Response:
-        healthy = await self._publisher.healthy()
+        healthy = await asyncio.to_thread(self._publisher.healthy)
         return _json({"broker": healthy, "sessions": len(self._desks)}, 200 if healthy else 503)
 
     async def _close(self, _: web.Application) -> None:
@@ -304,22 +247,10 @@ def _whole(value: bytes) -> bytes:
     return orjson.dumps({"event_id": uuid.uuid4().hex, "time": time.time_ns() // 1_000_000} | event)
 
 
-def _spans(body: Any) -> list[dict[str, Any]]:
-    try:
-        return [
-            span
-            for resource in body["resourceSpans"]
-            for scope in resource.get("scopeSpans", [])
-            for span in scope.get("spans", [])
-            if isinstance(span, dict)
-        ]
-    except (KeyError, TypeError, AttributeError):
-        raise Bad(400, "the body: wanted an OTLP request (resourceSpans, scopeSpans, spans), came another") from None
-
-
-def _attributes(span: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = span.get("attributes")
-    return [a for a in found if isinstance(a, dict)] if isinstance(found, list) else []
+def _timed(value: bytes) -> bytes:
+    """A CloudEvent with a time, which it need not have."""
+    event = _loaded(value)
+    return orjson.dumps({"time": time.time_ns() // 1_000_000} | event) if isinstance(event, dict) else value
 
 
 def _loaded(body: bytes) -> Any:
@@ -340,6 +271,16 @@ def _text(said: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise Bad(400, f"{name}: wanted a text, came {value!r:.80}")
     return value
+
+
+def _failed(
+    request: web.Request, status: int, problems: Iterable[str], headers: Mapping[str, str] | None = None
+) -> web.Response:
+    kept = {name: text for name, text in (headers or {}).items() if name in {"Retry-After", "Allow"}}
+    if request.path == _TRACES:
+        kind = otlp.PROTOBUF if request.content_type == otlp.PROTOBUF else otlp.JSON
+        return web.Response(body=otlp.failed(kind, status, problems), status=status, content_type=kind, headers=kept)
+    return _json({"errors": list(problems)}, status, kept)
 
 
 def _json(value: object, status: int, headers: Mapping[str, str] | None = None) -> web.Response:

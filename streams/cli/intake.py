@@ -12,11 +12,11 @@ from haltline.interventions.agent.settings import GuardSettings
 _DESCRIPTION = """\
 Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
 
-  POST /v1/events    {"events": [...]}, a list, one event, JSON lines, or CloudEvents (structured, batch): checked,
+  POST /v1/events    {"events": [...]}, a list, one event, JSON lines, or CloudEvents 1.0 (all modes): checked,
                      without secrets, confirmed by the broker; 400 says of each what is wrong, and none is accepted
   POST /v1/verdict   {"session_id", "action", "args", ...}: waits for it; {"allowed", "call_id", "message", ...}
   POST /v1/result    {"session_id", "call_id", "output" or "error"}: what came of a call that was allowed
-  POST /v1/traces    OTLP/HTTP with JSON: OpenTelemetry's spans of generative AI
+  POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI
   GET  /healthz      200 when the broker answers
 """
 

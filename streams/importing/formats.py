@@ -67,7 +67,7 @@ class Imported:
         return named[:200] if isinstance(named, str) and named else None
 
     def _spans(self) -> Iterator[ActionEvent]:
-        spans = [span for one in self._lines for span in _spans_of(one)]
+        spans = otel.of_agents(span for one in self._lines for span in _spans_of(one))
         for span in sorted(spans, key=lambda span: str(span.get("endTimeUnixNano", "")).zfill(24)):
             try:
                 yield cleaned(wire.decode_event(orjson.dumps(span), _HEADERS), _SETTINGS)
@@ -111,5 +111,4 @@ def _form_of(value: Any, lines: list[dict[str, Any]]) -> str | None:
 
 def _spans_of(request: dict[str, Any]) -> list[dict[str, Any]]:
     scopes = [s for resource in objects(request.get("resourceSpans")) for s in objects(resource.get("scopeSpans"))]
-    spans = [span for scope in scopes for span in objects(scope.get("spans"))]
-    return [s for s in spans if any(str(a.get("key", "")).startswith("gen_ai.") for a in objects(s.get("attributes")))]
+    return [span for scope in scopes for span in objects(scope.get("spans"))]

@@ -2,7 +2,6 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +16,10 @@ from haltline.schemas.events import Kind, Outcome
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.intake import Intake
 from tests.interventions.agent.stand_in import StandIn, now_ms, silent, third_delete_kills
+from tests.streams.intaking import Post, with_intake
 from tests.waiting import wait_until
 
-Post = Callable[..., Awaitable[tuple[int, Any]]]
 TOOL = {"kind": "action.proposed", "session_id": "s1", "action": "bash"}
-
-
-def with_intake(
-    bootstrap: str, talk: Callable[[Post], Awaitable[Any]], *, token: str | None = None, **options: Any
-) -> Any:
-    """What a client says to an intake."""
-    settings = GuardSettings(bootstrap=bootstrap, mode="blocking", budget_s=20.0, start_budget_s=20.0)
-
-    async def run() -> Any:
-        async with (
-            TestServer(Intake(settings.changed(**options), token=token).app()) as server,
-            ClientSession(server.make_url("/")) as http,
-        ):
-
-            async def post(path: str, body: Any, kind: str = "application/json", **headers: str) -> tuple[int, Any]:
-                data = body if isinstance(body, bytes) else orjson.dumps(body)
-                async with http.post(path, data=data, headers={"Content-Type": kind, **headers}) as response:
-                    return response.status, await response.json()
-
-            return await talk(post)
-
-    return asyncio.run(run())
 
 
 CLOUD = {
@@ -108,6 +85,7 @@ def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
         ([7], "application/json", 400, "events[0]: "),
         ([TOOL] * 1001, "application/json", 413, "wanted at most 1000 events, came 1001"),
         (TOOL, "text/plain", 415, "Content-Type: wanted JSON, came 'text/plain'"),
+        (TOOL, "application/x-protobuf", 415, "Content-Type: wanted JSON, came 'application/x-protobuf'"),
         (b"{\n", "application/x-ndjson", 400, "events[0]: "),
         ({"id": 7}, "application/cloudevents+json", 400, "events[0]: "),
     ],

@@ -21,6 +21,8 @@ def cleaned(event: ActionEvent, settings: GuardSettings) -> ActionEvent:
     if event.error is not None:
         changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS)
     if event.output_head is not None:
+        if event.output_digest is None:  # of what there is, so that repetition is seen
+            changes["output_digest"] = plain(event.output_head, max_bytes=0, key=settings.digest_key.encode()).digest
         changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars)
     if event.task is not None:
         changes["task"] = without_secrets(event.task)

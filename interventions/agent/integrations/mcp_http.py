@@ -113,7 +113,7 @@ class HttpProxy:
         self._admit(request)
         try:
             said = parsed(await request.read())
-        except ValueError as error:
+        except (ValueError, web.RequestPayloadError) as error:
             return _json(unreadable(str(error)), 400)
         calls = self._calls(request)
         has_session = SESSION in request.headers

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import os
 import signal
 import socket
@@ -337,6 +338,15 @@ def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
     (status, said), came = posted(body, guards)
     assert came == []
     assert (status, said[:1] in {b"{", b"[", b""}) in {(200, True), (202, True), (400, True)}, said
+
+
+def test_a_call_that_is_compressed_is_asked_about_and_what_is_not_what_it_says_is_told() -> None:
+    (status, said), came = posted(
+        gzip.compress(orjson.dumps(CALL)), Guards(ALL_BLOCKED), **{"Content-Encoding": "gzip"}
+    )
+    assert (status, came, b"isError" in said) == (200, [], True)
+    (status, said), came = posted(b"no gzip", Guards(), **{"Content-Encoding": "gzip"})
+    assert (status, came, orjson.loads(said)["error"]["code"]) == (400, [], -32700)
 
 
 def test_of_a_batch_what_is_allowed_goes_on_and_the_rest_is_answered() -> None:

@@ -1,0 +1,127 @@
+"""OTLP/HTTP (https://opentelemetry.io/docs/specs/otlp/#otlphttp): requests for traces in JSON and in protobuf.
+
+Both become spans as OTLP/JSON has them. Protobuf needs opentelemetry-proto, of the extra `intake`.
+"""
+
+import base64
+from collections.abc import Iterable
+from typing import Any, Final
+
+import orjson
+
+from haltline.schemas.record import JsonObject
+
+PROTOBUF: Final = "application/x-protobuf"
+JSON: Final = "application/json"
+_INVALID_ARGUMENT: Final = 3  # google.rpc.Code
+_UNAVAILABLE: Final = 14
+_MAX_DEPTH: Final = 100
+
+
+class NotOtlp(Exception):
+    """A body that is no request for traces: what was wanted and what came."""
+
+
+def spans_of(body: bytes, content_type: str) -> list[JsonObject]:
+    """The spans of a request.
+
+    Raises:
+        NotOtlp: it is none.
+        ModuleNotFoundError: protobuf cannot be read here.
+
+    """
+    return _from_protobuf(body) if content_type == PROTOBUF else _from_json(body)
+
+
+def accepted(content_type: str, rejected: Iterable[str] = ()) -> bytes:
+    """The answer to a request: all was taken, or all but some spans, and why not these."""
+    why = list(rejected)
+    if content_type != PROTOBUF:
+        message = "; ".join(why[:5])
+        return orjson.dumps({"partialSuccess": {"rejectedSpans": len(why), "errorMessage": message}} if why else {})
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb  # noqa: PLC0415  # of an extra
+
+    response = pb.ExportTraceServiceResponse()
+    if why:
+        response.partial_success.rejected_spans = len(why)
+        response.partial_success.error_message = "; ".join(why[:5])
+    return response.SerializeToString()
+
+
+def failed(content_type: str, http_status: int, problems: Iterable[str]) -> bytes:
+    """The answer to a request of which nothing was taken: a google.rpc.Status."""
+    why = list(problems)
+    code = _UNAVAILABLE if http_status == 503 else _INVALID_ARGUMENT
+    if content_type != PROTOBUF:
+        return orjson.dumps({"code": code, "message": "; ".join(why), "errors": why})
+    try:
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb  # noqa: PLC0415  # of an extra
+    except ModuleNotFoundError:
+        return b""
+    # A Status is of another package, and alike on the wire: a number (1), then a text (2).
+    return pb.ExportTracePartialSuccess(rejected_spans=code, error_message="; ".join(why)).SerializeToString()
+
+
+def _from_json(body: bytes) -> list[JsonObject]:
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise NotOtlp(f"wanted JSON, came {error}") from None
+    if request == {}:  # nothing to tell of
+        return []
+    try:
+        return [
+            span
+            for resource in request["resourceSpans"]
+            for scope in resource.get("scopeSpans") or []
+            for span in scope.get("spans") or []
+            if isinstance(span, dict)
+        ]
+    except (KeyError, TypeError, AttributeError):
+        raise NotOtlp("wanted an OTLP request (resourceSpans, scopeSpans, spans), came another") from None
+
+
+def _from_protobuf(body: bytes) -> list[JsonObject]:
+    from google.protobuf.message import DecodeError  # noqa: PLC0415  # of an extra
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb  # noqa: PLC0415  # as above
+
+    request = pb.ExportTraceServiceRequest()
+    try:
+        request.ParseFromString(body)
+    except DecodeError as error:
+        raise NotOtlp(f"wanted an OTLP request in protobuf, came {error}") from None
+    return [
+        _span(span) for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans
+    ]
+
+
+def _span(span: Any) -> JsonObject:
+    return {
+        "traceId": span.trace_id.hex(),
+        "spanId": span.span_id.hex(),
+        "parentSpanId": span.parent_span_id.hex(),
+        "name": span.name,
+        "kind": int(span.kind),
+        "startTimeUnixNano": str(span.start_time_unix_nano),
+        "endTimeUnixNano": str(span.end_time_unix_nano),
+        "attributes": [{"key": entry.key, "value": _value(entry.value)} for entry in span.attributes],
+        "status": {"code": int(span.status.code), "message": span.status.message},
+    }
+
+
+def _value(value: Any, depth: int = 0) -> JsonObject:
+    """An AnyValue; deeper than anybody reads it is left out."""
+    kind = value.WhichOneof("value")
+    if kind is None or depth > _MAX_DEPTH:
+        return {}
+    said = getattr(value, kind)
+    if kind == "array_value":
+        return {"arrayValue": {"values": [_value(inner, depth + 1) for inner in said.values]}}
+    if kind == "kvlist_value":
+        return {"kvlistValue": {"values": [{"key": e.key, "value": _value(e.value, depth + 1)} for e in said.values]}}
+    names = {"string_value": "stringValue", "bool_value": "boolValue", "double_value": "doubleValue"}
+    if kind in names:
+        return {names[kind]: said}
+    if kind == "int_value":
+        return {"intValue": str(said)}
+    return {"bytesValue": base64.b64encode(said).decode()} if isinstance(said, bytes) else {}

@@ -1,0 +1,39 @@
+"""An intake for tests, and clients that talk to it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import orjson
+from aiohttp import ClientSession
+from aiohttp.test_utils import TestServer
+
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.streams.intake import Intake
+
+Post = Callable[..., Awaitable[tuple[int, Any]]]
+
+
+@contextlib.asynccontextmanager
+async def serving(bootstrap: str, *, token: str | None = None, **options: Any) -> AsyncIterator[str]:
+    """The address of an intake."""
+    settings = GuardSettings(bootstrap=bootstrap, mode="blocking", budget_s=20.0, start_budget_s=20.0)
+    async with TestServer(Intake(settings.changed(**options), token=token).app()) as server:
+        yield str(server.make_url("/")).rstrip("/")
+
+
+def with_intake(bootstrap: str, talk: Callable[[Post], Awaitable[Any]], **options: Any) -> Any:
+    """What a client says to an intake: `post(path, body, content_type, **headers)` gives the status and the JSON."""
+
+    async def run() -> Any:
+        async with serving(bootstrap, **options) as address, ClientSession(address) as http:
+
+            async def post(path: str, body: Any, kind: str = "application/json", **headers: str) -> tuple[int, Any]:
+                data = body if isinstance(body, bytes) else orjson.dumps(body)
+                async with http.post(path, data=data, headers={"Content-Type": kind, **headers}) as response:
+                    return response.status, await response.json(content_type=None)
+
+            return await talk(post)
+
+    return asyncio.run(run())
