@@ -36,14 +36,14 @@ class Unknown(Exception):
     """A condition that cannot be evaluated for a call: what is missing, or of the wrong type."""
 
 
-def compiled(text: str) -> Condition:
-    """The condition as a function of a call's fields, which raises Unknown.
+def compiled(text: str, roots: frozenset[str] = ROOTS) -> Condition:
+    """The condition as a function of a call's fields, which raises Unknown; `roots` is what a path can begin with.
 
     Raises:
         ValueError: it is none; says where, what was wanted and what came.
 
     """
-    parser = _Parser(text)
+    parser = _Parser(text, roots)
     value = parser.any_of(0)
     parser.end()
 
@@ -54,8 +54,9 @@ def compiled(text: str) -> Condition:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, roots: frozenset[str]) -> None:
         self._text = text
+        self._roots = roots
         self._tokens = _tokens(text)
         self._at = 0
 
@@ -130,8 +131,8 @@ class _Parser:
             function = _FUNCTIONS[name]
             return lambda scope: function(value, scope)
         steps = name.split(".")
-        if steps[0] not in ROOTS:
-            raise ValueError(f"wanted a path that begins with {', '.join(sorted(ROOTS))}, got {name!r}")
+        if steps[0] not in self._roots:
+            raise ValueError(f"wanted a path that begins with {', '.join(sorted(self._roots))}, got {name!r}")
         return lambda scope: _looked_up(scope, steps)
 
     def _peek(self) -> str:

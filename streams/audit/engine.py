@@ -23,6 +23,10 @@ class QueryFailed(Exception):
     """The question could not be answered: no table there, or SQL that does not hold."""
 
 
+class NoRecords(QueryFailed):
+    """There is a table, and nothing in it of what was asked for."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """The names of its columns, and its rows, of which a part is in memory at a time."""

@@ -29,11 +29,12 @@ def incident(
 
     In it: events, decisions, findings, commands, control entries, the policy, what was remembered of the session when
     it was stopped, its part of the hash chains with the signed statements over it, and report.html. Elsewhere,
-    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions are not the same again here.
+    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions are not the same again here, or
+    nothing is known of the session.
 
     Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
     """
-    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.engine import NoRecords, QueryFailed  # noqa: PLC0415  # deltalake is large
     from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
     from haltline.streams.incident.bundle import read_bundle, write_bundle  # noqa: PLC0415
     from haltline.streams.incident.check import check  # noqa: PLC0415
@@ -48,7 +49,7 @@ def incident(
         write_bundle(out, collected.manifest, collected.files)
         bundle = read_bundle(out)
     except QueryFailed as error:
-        fail(error, Exit.USAGE)
+        fail(error, Exit.NO if isinstance(error, NoRecords) else Exit.USAGE)
     except OSError as error:
         fail(f"{out}: {error.strerror or error}", Exit.USAGE)
     checked = check(bundle, plugins=plugins)

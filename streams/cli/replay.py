@@ -2,6 +2,7 @@
 
 import gc
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,6 +33,8 @@ from haltline.streams.cli.replay_onto import Onto, replay_onto
 from haltline.streams.cli.sources import Since, Sink, Until, Where, opened, progress
 
 if TYPE_CHECKING:
+    from haltline.streams.cli.sources import Range
+    from haltline.streams.replay.choosing import Choice
     from haltline.streams.replay.diff import Replayed
     from haltline.streams.replay.records import Span
 
@@ -78,16 +81,21 @@ def replay(
         str, typer.Option(help="With --onto: of which topic, without its prefix.", metavar="NAME")
     ] = "actions",
     tool: Annotated[
-        list[str] | None, typer.Option(help="With --onto: only this tool; may be repeated.", metavar="NAME")
+        list[str] | None, typer.Option(help="Only calls of this tool; may be repeated.", metavar="NAME")
     ] = None,
     detector: Annotated[
         list[str] | None,
-        typer.Option(help="With --onto and --of detections or interventions: only this rule.", metavar="NAME"),
+        typer.Option(
+            help="Only this rule's decisions (with --onto: of detections or interventions); may be repeated.",
+            metavar="NAME",
+        ),
     ] = None,
     only: Annotated[
         str | None,
         typer.Option(
-            "--where", help="With --onto: only where this holds, such as 'args.count > 10'.", metavar="CONDITION"
+            "--where",
+            help="Only records for which this holds, by their fields, such as 'args.count > 10'.",
+            metavar="CONDITION",
         ),
     ] = None,
     speed: Annotated[
@@ -96,7 +104,7 @@ def replay(
     rate: Annotated[
         float | None, typer.Option(help="With --onto: at most so many records a second.", min=0.001, metavar="N")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --onto: count, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be replayed, and do nothing.")] = False,
     resume: Annotated[
         Path | None,
         typer.Option(help="With --onto: where it is kept how far it is; if it is there, go on.", metavar="FILE"),
@@ -114,7 +122,10 @@ def replay(
     """Decide once more on what was recorded, and compare with what was decided then.
 
     Reads beside the workers: nothing is joined, committed or written. Both ends of the range are frozen before
-    anything is read. Exit 1 when a decision is not the same; the first one is named.
+    anything is read. Exit 1 when a decision is not the same; the first one is named. Also when there is nothing.
+
+    --agent, --detector, --tool and --where choose whose decisions are compared; everything is taken in, as decisions
+    follow from all that was before them. With --session only that session's records are.
 
     With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
     and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.
@@ -125,9 +136,11 @@ def replay(
 
     Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
     """
-    if onto is None and (tool or detector or only or speed or rate or dry_run or resume):
-        fail("wanted --onto with --tool, --detector, --where, --speed, --rate, --dry-run and --resume", Exit.USAGE)
+    if onto is None and (speed or rate or resume):
+        fail("wanted --onto with --speed, --rate and --resume", Exit.USAGE)
     if zipfile.is_zipfile(source):
+        if onto is not None or since or until or session or agent or tool or detector or only or dry_run:
+            fail(f"{source}: a bundle is one session: wanted --policy, --public-key and --json at most", Exit.USAGE)
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
     from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
@@ -156,7 +169,11 @@ def replay(
         )
         replay_onto(source, where, said, as_json=as_json)
         return
+    choice = choice_of(where.topics, tools=tool, where=only)
     with opened(source, where) as found:
+        if dry_run:
+            _count(found, session or (), choice, as_json=as_json)
+            return
         gc.set_threshold(10_000, 10, 5000)  # as the worker: states live long, and hold no cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
@@ -166,6 +183,8 @@ def replay(
                 follow=isinstance(found, FileRange),
                 sessions=session or (),
                 agents=agent or (),
+                detectors=detector or (),
+                choice=choice,
                 exact=exact,
                 keep=as_json and isinstance(found, FileRange),
                 step=step,
@@ -184,8 +203,12 @@ def replay(
                 }
             )
         else:
-            say(f"{found.name}: {sum(result.records.values())} records of {_ranges(found.spans)}")
+            say(f"{found.name}: {sum(result.records.values())} records of")
+            for line in _ranges(found.spans):
+                say(f"  {line}")
             _show(result)
+    if not result.records:
+        fail(_nothing(session or ()), Exit.NO)
     if not result.compared.ok:
         raise typer.Exit(Exit.NO)
 
@@ -222,9 +245,48 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
         raise typer.Exit(Exit.NO)
 
 
-def _ranges(spans: "Sequence[Span]") -> str:
-    kept = [span for span in spans if span.count]
-    return ", ".join(f"{s.topic}[{s.partition}] {s.start}..{s.end - 1}" for s in kept) or "nothing"
+def choice_of(topics: Topics, *, tools: list[str] | None, where: str | None) -> "Choice | None":
+    """Which records' decisions are compared; None: all. Ends the command when `where` is no condition."""
+    from haltline.streams.replay.choosing import chosen  # noqa: PLC0415  # with every detector
+
+    try:
+        return chosen(topics, tools=tools or (), where=where) if tools or where else None
+    except ValueError as error:
+        fail(f"--where: {error}", Exit.USAGE)
+
+
+def _count(found: "Range", sessions: Sequence[str], choice: "Choice | None", *, as_json: bool) -> None:
+    """What would be taken in, by topic; of a choice, what would be compared."""
+    keys = {session.encode() for session in sessions}
+    counts: Counter[str] = Counter()
+    with progress("Counting", sum(span.count for span in found.spans)) as step:
+        for record in found.inputs():
+            step()
+            if keys and (record.key not in keys or record.topic == found.topics.signals):
+                continue
+            if choice is None or choice(record):
+                counts[record.topic] += 1
+    if as_json:
+        print_json({"source": found.name, "range": [s.to_dict() for s in found.spans], "records": dict(counts)})
+        return
+    say(f"{found.name}: would decide on {sum(counts.values())} records of")
+    for line in _ranges(found.spans):
+        say(f"  {line}")
+    say(", ".join(f"{count} of {topic}" for topic, count in counts.items()) or "nothing")
+
+
+def _nothing(sessions: Sequence[str]) -> str:
+    of = f" of {', '.join(sessions)}" if sessions else ""
+    return f"wanted records{of} in this range, came none: are the range, --prefix and --session right?"
+
+
+def _ranges(spans: "Sequence[Span]") -> list[str]:
+    """The offsets of each topic on a line."""
+    by_topic: dict[str, list[str]] = {}
+    for span in spans:
+        if span.count:
+            by_topic.setdefault(span.topic, []).append(f"{span.partition}:{span.start}..{span.end - 1}")
+    return [f"{topic}: {', '.join(parts)}" for topic, parts in by_topic.items()]
 
 
 def _show(result: "Replayed") -> None:
@@ -239,7 +301,11 @@ def _show(result: "Replayed") -> None:
         + (f" ({found.reworded} of them in other words)" if found.reworded else "")
         + "".join(f", {count} {what}" for what, count in found.counts.items() if count)
     )
-    left = {"made by the clock": found.by_clock, "on what is not in the range": found.outside, "across": found.across}
+    left = {
+        "made by the clock": found.by_clock,
+        "on what is not in the range or chosen": found.outside,
+        "across": found.across,
+    }
     if any(left.values()):
         say("left out: " + ", ".join(f"{count} {what}" for what, count in left.items() if count), style="dim")
     if found.first is None:
@@ -249,6 +315,11 @@ def _show(result: "Replayed") -> None:
     for one in sorted(found.first_by_session.values(), key=lambda d: (d.time, d.session_id))[:_SHOWN]:
         shown.add_row(printable(one.session_id), printable(str(one)))
     console().print(shown)
+    if result.begun_before:
+        say(
+            f"{len(result.begun_before)} of these {len(found.first_by_session)} sessions began before the range: what "
+            "they did then is not in it, and may be why. An earlier --from takes it in"
+        )
     if len(found.first_by_session) > _SHOWN:
         say(f"and {len(found.first_by_session) - _SHOWN} sessions more; --json has all")
 

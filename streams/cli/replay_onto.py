@@ -60,6 +60,15 @@ def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None
             at = _begun(found, said, topic)
             left = at.left()
             total = sum(span.count for span in left)
+            if said.resume is not None and said.resume.exists() and not total:
+                if as_json:
+                    print_json(
+                        {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
+                    )
+                    return
+                done = f"replay {at.id} is done: {at.written} records of {topic} are on {said.target}"
+                say(f"{done}; for another one give another file than {said.resume}")
+                return
             if said.dry_run:
                 with progress("Counting", total) as step:
                     counted = count(found.read(left), choice, step)
@@ -103,6 +112,7 @@ def _choice(where: Where, said: Onto, topic: str) -> "Choice":
     try:
         return chosen(
             topics,
+            topic,
             sessions=said.sessions,
             agents=said.agents,
             tools=said.tools,

@@ -63,13 +63,13 @@ def opened(source: str, where: Where) -> "Iterator[Range]":
     from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # deltalake is large
     from haltline.streams.replay.files import FileRange  # noqa: PLC0415  # with every detector
     from haltline.streams.replay.kafka_range import KafkaRange  # noqa: PLC0415
-    from haltline.streams.replay.moments import BadMoment, parse_moment  # noqa: PLC0415
+    from haltline.streams.replay.moments import BadMoment, parse_range  # noqa: PLC0415
     from haltline.streams.replay.table_range import TableRange  # noqa: PLC0415
     from haltline.streams.traces import UnreadableTrace  # noqa: PLC0415
 
     now_ms = time.time_ns() // 1_000_000
     try:
-        start, end = (parse_moment(text, now_ms) for text in (where.since, where.until))
+        start, end = parse_range(where.since, where.until, now_ms)
         if source == KAFKA:
             with KafkaRange(where.bootstrap, where.topics, start, end, client=where.client) as found:
                 yield found

@@ -15,6 +15,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy
 from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, STATEMENT
+from haltline.streams.audit.engine import NoRecords
 from haltline.streams.audit.incident import stop_of
 from haltline.streams.audit.query import QueryFailed, literal
 from haltline.streams.incident.bundle import KINDS, lines_of
@@ -58,14 +59,15 @@ def collect(
     """All that is known of a session; `policy` is what a worker with a policy file had.
 
     Raises:
-        QueryFailed: nothing is known of it, or the policy that decided is not known.
+        NoRecords: nothing is known of it.
+        QueryFailed: the policy that decided is not known.
 
     """
     rows = _rows(table, session_id)
     decisions = _once([d for row in rows["interventions"] if (d := _decode(Decision, row)) is not None])
     events = [e for row in rows["actions"] if (e := _event(row)) is not None]
     if not events and not decisions:
-        raise QueryFailed(f"{table.name}: wanted records of session {session_id!r}, came none")
+        raise NoRecords(f"{table.name}: wanted records of session {session_id!r}, came none")
     stop = stop_of(decisions) or next((d for d in reversed(decisions) if d.level >= Level.PAUSE), None)
     policies = list(table.policies())
     in_force = one(policy, plugins) if policy is not None else published(policies, name, plugins)

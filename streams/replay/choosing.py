@@ -1,23 +1,43 @@
-"""Which records of a topic are replayed onto another one. Pure."""
+"""Which records are replayed onto another topic, and which records' decisions are compared. Pure."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import orjson
 
 from haltline.interventions.acgp.conditions import Unknown, compiled
 from haltline.schemas import wire
+from haltline.schemas.control import Command, ControlRecord, Feedback
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Detection
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import Record
+from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
 from haltline.streams.replay.records import LogRecord
 
 _MOST_CALLS: Final = 100_000
 """Whose results are recognised; the oldest are forgotten first."""
 
+_MODELS: Final[Mapping[str, type[Record]]] = {
+    "actions": ActionEvent,
+    "detections": Detection,
+    "interventions": Decision,
+    "feedback": Feedback,
+    "commands": Command,
+    "signals": Signal,
+    "control": ControlRecord,
+    "policies": Policy,
+    "dead-letter": ActionEvent,  # as far as it can be read at all
+}
+
 Choice = Callable[[LogRecord], bool]
 
 
 def chosen(
     topics: Topics,
+    topic: str | None = None,
     *,
     sessions: Collection[str] = (),
     agents: Collection[str] = (),
@@ -27,14 +47,15 @@ def chosen(
 ) -> Choice:
     """Says of a record whether all that is given holds; a record that cannot be read is chosen only where nothing is.
 
-    `where` is a condition as tripwires have them (`action == "delete_asset" and args.count > 10`); where it cannot be
-    told of a record, it does not hold.
+    `where` is a condition as tripwires have them (`action == "delete_asset" and args.count > 10`), on the fields of the
+    records of `topic` (actions); where it cannot be told of a record, it does not hold.
 
     Raises:
         ValueError: it is none; says where, what was wanted and what came.
 
     """
-    condition = compiled(where) if where else None
+    model = _MODELS[(topic or topics.actions).removeprefix(topics.prefix)]
+    condition = compiled(where, frozenset(model.model_fields)) if where else None
     named = {"session_id": sessions, "agent_id": agents}
     asked = [(name, frozenset(of)) for name, of in named.items() if of]
     rules, calls = frozenset(detectors), _Calls(tools)

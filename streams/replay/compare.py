@@ -5,8 +5,8 @@ is what stands under it. `decided_at` is the worker's clock and no part of a dec
 
 Left out on both sides, and counted:
 - what workers did because time had passed, as a replay has no clock;
-- what answers something that is not within the range;
-- with a choice of sessions or agents, what looks across sessions: it would need all of them.
+- what answers something that is not within the range, or was not chosen;
+- with a choice of sessions, what looks across sessions: it would need all of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -103,15 +103,17 @@ class Comparison:
         *,
         chosen: Callable[[Json], bool] | None = None,
         exact: bool = False,
+        partial: bool = False,
         within: Callable[[int], bool] | None = None,
     ) -> None:
-        """`chosen` says which decisions count; `exact`: every field must be the same.
+        """`chosen` says which decisions count; `exact`: every field must be the same; `partial`: not all is taken in.
 
         `within` says of a record's time whether it is in the range, for answers to approvals, which name the call
         and not the command.
         """
         self._chosen = chosen
         self._exact = exact
+        self._partial = partial
         self._within = within
         self._then: dict[str, dict[str, list[Json]]] = {}
         self._now: dict[str, dict[str, list[Json]]] = {}
@@ -215,7 +217,7 @@ class Comparison:
             return "unchosen"
         if is_by_clock(decision):
             return "by_clock"
-        return "across" if self._chosen is not None and decision.get("detector") in ACROSS_BY_ID else ""
+        return "across" if self._partial and decision.get("detector") in ACROSS_BY_ID else ""
 
 
 def is_by_clock(decision: Mapping[str, Any]) -> bool:
@@ -231,18 +233,15 @@ def plain(decision: Mapping[str, Any]) -> Json:
     return {name: value for name, value in decision.items() if name != "decided_at"}
 
 
-def chosen_of(sessions: Iterable[str], agents: Iterable[str]) -> Callable[[Json], bool] | None:
-    """Which decisions count, of a choice of sessions and agents; None: all of them."""
-    of_sessions, of_agents = frozenset(sessions), frozenset(agents)
-    if not of_sessions and not of_agents:
+def chosen_of(
+    sessions: Iterable[str], agents: Iterable[str], detectors: Iterable[str] = ()
+) -> Callable[[Json], bool] | None:
+    """Which decisions count, of a choice of sessions, agents and rules; None: all of them."""
+    named = {"session_id": frozenset(sessions), "agent_id": frozenset(agents), "detector": frozenset(detectors)}
+    asked = [(name, of) for name, of in named.items() if of]
+    if not asked:
         return None
-
-    def counts(decision: Json) -> bool:
-        return (not of_sessions or decision.get("session_id") in of_sessions) and (
-            not of_agents or decision.get("agent_id") in of_agents
-        )
-
-    return counts
+    return lambda decision: all(decision.get(name) in of for name, of in asked)
 
 
 def _keep(kept: dict[str, dict[str, list[Json]]], decision: Json) -> bool:

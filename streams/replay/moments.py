@@ -27,6 +27,20 @@ class Moment:
 OPEN: Final = Moment()
 
 
+def parse_range(since: str, until: str, now_ms: int) -> tuple[Moment, Moment]:
+    """Both ends.
+
+    Raises:
+        BadMoment: one of them is none, or the end is not after the beginning.
+
+    """
+    start, end = parse_moment(since, now_ms), parse_moment(until, now_ms)
+    backwards = start.time_ms is not None and end.time_ms is not None and start.time_ms >= end.time_ms
+    if backwards or any(start.offsets.get(number, -1) >= last for number, last in end.offsets.items()):
+        raise BadMoment(f"--from {since}: wanted a moment before --to, came --to {until}")
+    return start, end
+
+
 def parse_moment(text: str, now_ms: int) -> Moment:
     """The end that a text says; a time without a zone is in UTC.
 

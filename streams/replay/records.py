@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 
 from haltline.schemas import wire
+from haltline.schemas.events import Kind
 from haltline.schemas.topics import LAYOUT, Topics
 from haltline.streams.audit.reading import KafkaRecord
 
@@ -120,13 +121,26 @@ def in_order(streams: Iterable[Iterable[LogRecord]], topics: Topics) -> Iterator
     return merge(*streams, key=place)
 
 
-def cause_of(record: LogRecord, topics: Topics) -> str | None:
-    """The id by which a decision names what it answers; None: the record says none."""
+class Cause(NamedTuple):
+    """What a decision can answer."""
+
+    id: str | None
+    """By which the decision names it; None: the record says none."""
+    begins: bool = True
+    """Whether nothing of its session was before it, as far as an event tells."""
+
+
+def cause_of(record: LogRecord, topics: Topics) -> Cause:
+    """What of a record a decision can name."""
     try:
         if record.topic == topics.actions and record.headers:
-            return wire.decode_event(record.value, record.headers).event_id
+            event = wire.decode_event(record.value, record.headers)
+            return Cause(event.event_id, event.kind is Kind.SESSION_STARTED or not event.seq)
         fields = orjson.loads(record.value or b"null")
     except (wire.InvalidRecord, orjson.JSONDecodeError):
-        return None
-    found = fields.get("command_id" if record.topic == topics.commands else "event_id") if fields else None
-    return found if isinstance(found, str) else None
+        return Cause(None)
+    if not isinstance(fields, dict):
+        return Cause(None)
+    found = fields.get("command_id" if record.topic == topics.commands else "event_id")
+    begins = fields.get("kind") == Kind.SESSION_STARTED.value or not fields.get("seq")
+    return Cause(found if isinstance(found, str) else None, begins)

@@ -163,7 +163,7 @@ def test_a_policy_from_a_file_has_to_be_given_and_is_in_the_bundle(tmp_path: Pat
 
 def test_a_session_that_is_not_there_is_said(table: Path, tmp_path: Path) -> None:
     code, output = run("incident", "nobody", "--out", tmp_path / "n.zip", "--table", table)
-    assert (code, "wanted records of session 'nobody'" in output) == (2, True)
+    assert (code, "wanted records of session 'nobody'" in output) == (1, True)
     assert not (tmp_path / "n.zip").exists()
 
 

@@ -118,6 +118,11 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(
     assert (code, orjson.loads(output)["id"], orjson.loads(output)["written"]) == (0, "abc", total)
     assert len(on(broker.bootstrap, "lab")) == total - sum(done.values())
     assert Progress.load(state).left() == [Span(s.topic, s.partition, s.end, s.end) for s in spans]
+    notes = len(on(broker.bootstrap, TOPICS.commands))
+    code, output = run(broker.bootstrap, "--onto", "lab", "--resume", state, *BY)
+    assert (code, "replay abc is done" in output) == (0, True)
+    assert len(on(broker.bootstrap, "lab")) == total - sum(done.values())
+    assert len(on(broker.bootstrap, TOPICS.commands)) == notes
     code, output = run(broker.bootstrap, "--onto", "other", "--resume", state, *BY)
     assert (code, "onto lab" in output) == (2, True)
 
@@ -167,6 +172,14 @@ def test_a_pace_keeps_the_distances_or_the_rate(speed: float | None, rate: float
         pace.wait(at(seconds))
         came.append(moment.now_s)
     assert came == wanted
+
+
+def test_a_condition_is_on_the_fields_of_the_topics_own_records() -> None:
+    said = LogRecord(TOPICS.interventions, 0, 0, 0, None, b'{"level": "KILL", "values": {"deletes": 3}}')
+    kills = chosen(TOPICS, TOPICS.interventions, where='level == "KILL" and values.deletes >= 3')
+    assert [kills(said), kills(said._replace(value=b'{"level": "NUDGE", "values": {"deletes": 3}}'))] == [True, False]
+    with pytest.raises(ValueError, match="wanted a path that begins with"):
+        chosen(TOPICS, TOPICS.actions, where='level == "KILL"')
 
 
 def test_what_cannot_be_read_is_chosen_only_where_nothing_is_asked() -> None:

@@ -192,8 +192,73 @@ def test_a_file_of_events_is_decided_on_with_nothing_to_compare(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    ("choice", "compared"),
+    [
+        pytest.param(["--detector", "destructive_repeat"], {"destructive_repeat"}, id="a rule's"),
+        pytest.param(["--tool", "delete_asset"], None, id="a tool's"),
+        pytest.param(["--where", 'args.id == "night-1" or action == "look_up"'], set(), id="a condition's"),
+        pytest.param(["--agent", "of night-1"], None, id="an agent's"),
+    ],
+)
+def test_only_chosen_decisions_are_compared_and_everything_is_taken_in(
+    table: Path, choice: list[str], compared: set[str] | None
+) -> None:
+    everything = orjson.loads(run(table, "--exact", "--json")[1])
+    code, output = run(table, *choice, "--exact", "--json")
+    said = orjson.loads(output)
+    if compared == set():
+        assert (code, said["recorded"], said["left_out"]["outside"] > 0) == (0, 0, True)
+        return
+    assert (code, said["records"]) == (0, everything["records"])
+    assert 0 < said["same"] == said["recorded"] == said["replayed"] == sum(said["levels"].values())
+    assert said["recorded"] < everything["recorded"] or choice[0] == "--tool"
+
+
+def test_what_is_across_sessions_is_compared_for_a_choice_of_agents_too() -> None:
+    log = LiveLog().events(
+        [one for n, name in enumerate("abc") for one in deletes(name, n * 20, n * 20 + 10, agent="x")]
+    )
+    found = again(log, agents=["x"], exact=True).compared
+    assert (found.ok, found.across) == (True, 0)
+    assert again(log, sessions=["a", "b", "c"]).compared.across > 0
+
+
+def test_sessions_that_began_before_the_range_are_said(tmp_path: Path) -> None:
+    events = [one.model_copy(update={"seq": number}) for number, one in enumerate(deletes("s", 0, 6, 12))]
+    table = LiveLog().events(events).audited(tmp_path / "audit")
+    code, output = run(table, "--from", "2025-06-15T15:06:47Z", "--json")
+    assert (code, orjson.loads(output)["begun_before"]) == (1, ["s"])
+    code, output = run(table, "--from", "2025-06-15T15:06:47Z")
+    assert (code, "1 of these 1 sessions began before the range" in output) == (1, True)
+    assert orjson.loads(run(table, "--json")[1])["begun_before"] == []
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param(["--session", "nobody"], id="no such session"),
+        pytest.param(["--from", "2030-01-01T00:00:00Z"], id="after everything"),
+    ],
+)
+def test_a_replay_of_nothing_is_not_a_success(table: Path, choice: list[str]) -> None:
+    code, output = run(table, *choice)
+    assert (code, "wanted records" in output, "came none" in output) == (1, True, True), output
+
+
+def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:
+    code, output = run(table, "--session", "night-2", "--dry-run", "--json")
+    assert (code, orjson.loads(output)["records"]) == (0, {TOPICS.actions: 8})
+    code, output = run(table, "--tool", "delete_asset", "--dry-run")
+    assert (code, "18 of haltline.actions" in output, "decided now" in output) == (0, True, False), output
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        pytest.param(
+            ["audit", "--where", "level == 'KILL'"], "wanted a path that begins with", id="no field of events"
+        ),
+        pytest.param(["audit", "--from", "-1m", "--to", "-2m"], "wanted a moment before --to", id="backwards"),
         pytest.param(["nowhere"], "nowhere", id="no such source"),
         pytest.param(["audit", "--from", "soon"], "wanted a time", id="no moment"),
         pytest.param(["audit", "--from", "0:1"], "came offsets", id="offsets of a table"),

@@ -1,6 +1,6 @@
 import pytest
 
-from haltline.streams.replay.moments import OPEN, BadMoment, Moment, parse_moment
+from haltline.streams.replay.moments import OPEN, BadMoment, Moment, parse_moment, parse_range
 
 NOW_MS = 1_750_000_000_000
 
@@ -25,3 +25,21 @@ def test_a_moment_is_a_time_or_offsets(text: str, wanted: Moment) -> None:
 def test_what_is_neither_is_refused_with_what_was_wanted(text: str) -> None:
     with pytest.raises(BadMoment, match="wanted a time"):
         parse_moment(text, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("since", "until"),
+    [
+        pytest.param("-10m", "-10m", id="the same moment"),
+        pytest.param("-1m", "-10m", id="the other way round"),
+        pytest.param("0:9,1:5", "1:5", id="offsets of one partition"),
+    ],
+)
+def test_a_range_that_ends_before_it_begins_is_refused(since: str, until: str) -> None:
+    with pytest.raises(BadMoment, match=f"--from {since}: wanted a moment before --to, came --to {until}"):
+        parse_range(since, until, 0)
+
+
+def test_a_range_may_be_open_at_either_end() -> None:
+    assert parse_range("", "-1s", 5_000) == (Moment(), Moment(4_000))
+    assert parse_range("0:9", "1:5", 0) == (Moment(offsets={0: 9}), Moment(offsets={1: 5}))
