@@ -1,7 +1,8 @@
 """Care for the table: fewer files, old rows dropped, one subject's content erased. The chains stay provable.
 
-Each writes a statement into the table in the same breath, so that `haltline audit verify` knows what was done on
-purpose, by whom and why. Works while sinks write: where both change the table at one moment, it tries again.
+Erasing and dropping are stated in the table before they are done, so that `haltline audit verify` knows what was done
+on purpose, by whom and why, wherever it was interrupted. Works while sinks write: where both change the table at one
+moment, it tries again.
 """
 
 import time
@@ -12,14 +13,15 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import orjson
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from haltline.streams.audit.chain import CHECKPOINT, ERASED, STATEMENT
-from haltline.streams.audit.columns import COLUMNS, Row, to_arrow
+from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, ERASED, STATEMENT
+from haltline.streams.audit.columns import Row, to_arrow
 from haltline.streams.audit.query import AuditQuery, literal
 from haltline.streams.audit.signing import Signer
-from haltline.streams.audit.statements import places_of, statement
+from haltline.streams.audit.statements import ERASURE, INTENDED, RETENTION, statement
 
 _ATTEMPTS: Final = 20
 _USUAL_HOURS: Final = 168
@@ -28,6 +30,7 @@ _KEPT: Final = frozenset(
      "record_digest", "chain_hash", "kind", "summary")
 )  # fmt: skip
 """Of an erased row: its place in its chain, and what was done to it."""
+_ERASED_BY: Final = "erased by statement "
 _T = TypeVar("_T")
 
 
@@ -54,7 +57,8 @@ class Caretaker:
     def erase(self, *, session_id: str | None = None, agent_id: str | None = None) -> int:
         """Erases the content of all rows of a session or an agent; how many.
 
-        Digests and places stay. Files that held it stay until `vacuum`.
+        Digests and places stay. Files that held it stay until `vacuum`. 1. It is stated what is to be done. 2. It is
+        done, in one commit. 3. It is stated how many rows it was. Whoever is interrupted does it again.
 
         Raises:
             ValueError: neither or both were said.
@@ -62,29 +66,45 @@ class Caretaker:
         """
         if (session_id is None) == (agent_id is None):
             raise ValueError("erase: wanted a session or an agent, came neither or both")
+        self._finish()
         name, value = ("session_id", session_id) if session_id is not None else ("agent_id", agent_id)
         quoted = literal(str(value))
         of_it = f"{name} = {quoted}" if name == "agent_id" else f"({name} = {quoted} OR key = {quoted})"
         where = f"{of_it} AND kind <> '{ERASED}' AND kind <> '{STATEMENT}' AND kind <> '{CHECKPOINT}'"
+        (intended,) = self._ask(f"SELECT count(*) AS rows FROM audit WHERE {where}")
+        if not intended["rows"]:
+            return 0
         erasure = uuid.uuid4().hex
-        updates = {f'"{column.name}"': "NULL" for column in COLUMNS if column.name not in _KEPT}
-        updates |= {"kind": f"'{ERASED}'", "summary": f"'erased by statement {erasure}'"}
-        done = self._again(lambda table: table.update(updates=updates, predicate=where))
+        whose = f"rows of one {name.removesuffix('_id')}"
+        self._state({"what": INTENDED, "id": erasure, "rows": intended["rows"]}, f"{whose} are to be erased")
+        done = self._again(lambda table: table.update(updates=_emptied(table, erasure), predicate=where))
         rows = int(done["num_updated_rows"])
-        if rows:
-            what = {"what": "erasure", "id": erasure, "rows": rows}
-            self._state(what, f"{rows} rows of one {name.removesuffix('_id')} erased")
+        self._state({"what": ERASURE, "id": erasure, "rows": rows}, f"{rows} {whose} erased")
         return rows
+
+    def _finish(self) -> None:
+        """States of erasures that were interrupted how many rows they have erased."""
+        meant: set[str] = set()
+        done: set[str] = set()
+        for row in self._ask(f"SELECT raw FROM audit WHERE kind = '{STATEMENT}'"):
+            said = orjson.loads(row["raw"])
+            if said.get("what") in {INTENDED, ERASURE}:
+                (meant if said["what"] == INTENDED else done).add(said["id"])
+        for erasure in sorted(meant - done):
+            (came,) = self._ask(f"SELECT count(*) AS rows FROM audit WHERE summary = {literal(_ERASED_BY + erasure)}")
+            if came["rows"]:
+                said = {"what": ERASURE, "id": erasure, "rows": came["rows"]}
+                self._state(said, f"{came['rows']} rows had been erased by one who was interrupted")
 
     def retain(self, days: int, *, today: date | None = None) -> int:
         """Drops rows of all days but the last `days`, from the beginning of each partition on; how many.
 
-        Rows that stand behind a younger one of their partition stay until that one goes.
+        Rows that stand behind a younger one of their partition stay until that one goes. It is stated first, and done
+        in one commit: whoever is interrupted does it again.
         """
         cut = (today or datetime.now(UTC).date()) - timedelta(days=days)
-        query = AuditQuery(self.uri, self.storage_options)
         records = f"kind NOT IN ('{CHECKPOINT}', '{STATEMENT}')"
-        ends = query.rows(
+        ends = self._ask(
             'WITH young AS (SELECT sink, "topic", "partition", min("offset") AS "first" FROM audit '
             f'WHERE {records} AND event_date >= DATE \'{cut}\' GROUP BY sink, "topic", "partition") '
             'SELECT a.sink, a."topic", a."partition", max(a."offset") AS "offset", '
@@ -95,18 +115,21 @@ class Caretaker:
         )
         if not ends:
             return 0
-        places = places_of([(e["topic"], e["partition"], e["offset"], e["chain_hash"]) for e in ends])
-        self._state({"what": "retention", "places": places}, f"rows before {cut} of {len(ends)} partitions dropped")
-        dropped = 0
-        for end in ends:
-            where = (
-                f'sink = {literal(self.sink)} AND "topic" IN ({literal(end["topic"])}, '
-                f'{literal(end["topic"] + "/checkpoints")}) AND "partition" = {end["partition"]:d} '
-                f'AND "offset" <= {end["offset"]:d}'
-            )
-            done = self._again(lambda table, where=where: table.delete(predicate=where))  # type: ignore[misc]  # binds it
-            dropped += int(done["num_deleted_rows"])
-        return dropped
+        where = f"sink = {literal(self.sink)} AND (" + " OR ".join(map(_up_to, ends)) + ")"
+        erased = self._ask(
+            f"SELECT summary, count(*) AS rows FROM audit WHERE kind = '{ERASED}' AND {where} GROUP BY summary"
+        )
+        said = {
+            "what": RETENTION,
+            "places": [{name: end[name] for name in ("topic", "partition", "offset", "chain_hash")} for end in ends],
+            "erased": {row["summary"].removeprefix(_ERASED_BY): row["rows"] for row in erased},
+        }
+        self._finish()
+        self._state(said, f"rows before {cut} of {len(ends)} partitions dropped")
+        return int(self._again(lambda table: table.delete(predicate=where))["num_deleted_rows"])
+
+    def _ask(self, sql: str) -> list[dict[str, Any]]:
+        return AuditQuery(self.uri, self.storage_options).rows(sql)
 
     def _state(self, what: Mapping[str, Any], summary: str) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -125,3 +148,16 @@ class Caretaker:
 
     def _open(self) -> DeltaTable:
         return DeltaTable(str(self.uri), storage_options=dict(self.storage_options or {}))
+
+
+def _up_to(end: Mapping[str, Any]) -> str:
+    """The rows of a partition up to one of them, and what was signed of them."""
+    topics = f"{literal(end['topic'])}, {literal(end['topic'] + CHECKPOINTS)}"
+    return f'("topic" IN ({topics}) AND "partition" = {end["partition"]:d} AND "offset" <= {end["offset"]:d})'
+
+
+def _emptied(table: DeltaTable, erasure: str) -> dict[str, str]:
+    """What becomes of the columns of an erased row, also of those that only another release knows."""
+    there = [field.name for field in table.schema().fields]
+    emptied = {f'"{name}"': "NULL" for name in there if name not in _KEPT}
+    return emptied | {"kind": f"'{ERASED}'", "summary": f"'{_ERASED_BY}{erasure}'"}

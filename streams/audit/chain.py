@@ -75,6 +75,15 @@ def _place(sink: str, topic: str, partition: int) -> tuple[str, str, str]:
     return f'"partition":{partition}', f'"sink":{_json(sink)}', f'"topic":{_json(topic)}'
 
 
+def head_before(row: Mapping[str, Any], prev: Head, kind: str | None) -> Head:
+    """The end of the chain on which a row stands, of the row before it: that one's place, hash and kind.
+
+    A row of lost records has the first lost offset. Up to where it stands is said by the row behind it.
+    """
+    last = row["prev_offset"]
+    return Head(last, prev.hash) if kind == LOST and last is not None and last >= prev.offset else prev
+
+
 def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) -> Head:
     """Adds a row to the chain: fills in its columns, and returns the chain's new end.
 

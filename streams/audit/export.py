@@ -13,6 +13,8 @@ from arro3.core import Table
 from arro3.io import write_parquet
 from deltalake import DeltaTable, QueryBuilder
 
+from haltline.streams.audit.query import open_query
+
 FORMATS: Final = ("parquet", "csv", "json", "cef")
 POST_ROWS: Final = 500
 
@@ -40,8 +42,6 @@ def write_file(uri: str, sql: str, out: BinaryIO, form: str, storage_options: Ma
 
 def rows_of(uri: str, sql: str, storage_options: Mapping[str, str] | None = None) -> Iterator[Row]:
     """The rows of a SELECT as plain JSON values: times as RFC 3339, bytes as text, what is none of UTF-8 escaped."""
-    from haltline.streams.audit.query import open_query  # noqa: PLC0415  # one needs the other
-
     for row in open_query(uri, storage_options).iter_rows(sql):
         yield {name: _plain(value) for name, value in row.items()}
 

@@ -6,6 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from deltalake import DeltaTable
+
 from haltline.schemas.topics import LAYOUT
 from haltline.streams.audit.engine import TABLE, Answer, QueryFailed, answer, open_table
 
@@ -20,11 +22,17 @@ _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", r
 
 
 class AuditQuery:
-    """Asks one table. Each question sees all that was committed when it was asked."""
+    """Asks one table. Each question sees all that was committed when it was asked.
 
-    def __init__(self, uri: str | Path, storage_options: Mapping[str, str] | None = None) -> None:
+    With `table`, each sees the table as it was when that was opened.
+    """
+
+    def __init__(
+        self, uri: str | Path, storage_options: Mapping[str, str] | None = None, *, table: DeltaTable | None = None
+    ) -> None:
         self.uri = str(uri)
         self._options = dict(storage_options or {})
+        self._table = table
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The answer, a dict for each row. Times are aware datetimes in UTC, bytes are bytes.
@@ -45,7 +53,7 @@ class AuditQuery:
             raise QueryFailed(
                 f"audit query {sql!r:.200}: wanted {' or '.join(_QUESTIONS)}, came {word or 'no statement'}"
             )
-        return answer(open_table(self.uri, self._options), sql)
+        return answer(self._table or open_table(self.uri, self._options), sql)
 
 
 def open_query(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> AuditQuery:

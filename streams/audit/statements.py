@@ -1,6 +1,6 @@
 """Rows that are statements about the audit itself, and no records of Kafka: signed where there is a key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, STATEMENT, Head, canonical
@@ -9,6 +9,11 @@ from haltline.streams.audit.signing import Signer
 
 STATEMENTS: Final = "audit/statements"
 """Their topic, which no topic of Kafka can be called."""
+
+INTENDED: Final = "erasure.intended"
+ERASURE: Final = "erasure"
+RETENTION: Final = "retention"
+"""What statements are of. An erasure has two, so that whoever is interrupted between them has said what it does."""
 
 _MS_PER_DAY: Final = 86_400_000
 
@@ -65,11 +70,3 @@ def _row(sink: str, topic: str, now_ms: int, said: Mapping[str, Any]) -> Row:
         "ingested_at": now_ms,
         "raw": canonical(said),
     }
-
-
-def places_of(ends: Sequence[tuple[str, int, int, str | None]]) -> list[dict[str, Any]]:
-    """Topic, partition, last offset and chain hash of each place, as a statement says them."""
-    return [
-        {"topic": topic, "partition": partition, "offset": offset, "chain_hash": end}
-        for topic, partition, offset, end in ends
-    ]

@@ -27,12 +27,13 @@ from haltline.streams.audit.chain import (
     STATEMENT,
     Head,
     chain_hash,
+    head_before,
     record_digest,
 )
 from haltline.streams.audit.query import AuditQuery, QueryFailed, literal
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.signing import is_genuine
-from haltline.streams.audit.statements import STATEMENTS
+from haltline.streams.audit.statements import ERASURE, INTENDED, RETENTION, STATEMENTS
 
 Place = tuple[str, str, int]
 """Sink, topic, partition."""
@@ -70,6 +71,8 @@ class Verification:
     """Rows of a release that did not chain them."""
     erased: int = 0
     """Rows whose content was deleted on purpose; their places are proved."""
+    unfinished: int = 0
+    """Erasures that were interrupted before they said how many rows it was. The next one says it for them."""
     checkpoints: int = 0
     """Signed statements that were checked."""
     unsigned: int = 0
@@ -80,6 +83,16 @@ class Verification:
     def ok(self) -> bool:
         """Nothing is wrong."""
         return not self.problems
+
+
+@dataclass
+class _Erasure:
+    """What statements say of one, and how many rows of it there are."""
+
+    intended: int = 0
+    done: int | None = None
+    dropped: int = 0
+    seen: int = 0
 
 
 class Verifier:
@@ -94,14 +107,14 @@ class Verifier:
         public_key: Ed25519PublicKey | None = None,
         witness: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """`witness` are checkpoints that were kept elsewhere. Raises QueryFailed and OSError: there is no table."""
-        self._query = AuditQuery(uri, storage_options)
+        """`witness` are checkpoints that were kept elsewhere. Raises DeltaError and OSError: there is no table."""
         self._topics = topics or Topics()
         self._key = public_key
         self._table = DeltaTable(str(uri), storage_options=dict(storage_options or {}))
+        self._query = AuditQuery(uri, storage_options, table=self._table)
         self._signed: dict[Place, dict[int, str]] = {}
         self._begins: dict[Place, list[Head]] = {}
-        self._erasures: dict[str, int] = {}
+        self._erasures: dict[str, _Erasure] = {}
         self._witness = witness
         self.found = Verification()
 
@@ -113,9 +126,8 @@ class Verifier:
                 yield place, rows
                 self.found.partitions += 1
                 self._chain(place)
-            for statement, missing in self._erasures.items():
-                if missing:
-                    self._wrong(STATEMENTS, None, f"erasure {statement}: {missing} of the rows that it erased are gone")
+            for statement, erasure in self._erasures.items():
+                self._erased(statement, erasure)
         except Exception as error:
             # Of a file that is missing or damaged, the table's library raises nothing more special.
             if type(error) is not Exception and not isinstance(error, QueryFailed | OSError | DeltaError):
@@ -140,9 +152,13 @@ class Verifier:
                 continue
             if row["kind"] == CHECKPOINT:
                 self._checkpoint(said)
-            elif said.get("what") == "erasure":
-                self._erasures[str(said["id"])] = int(said["rows"])
-            elif said.get("what") == "retention":
+            elif said.get("what") == INTENDED:
+                self._erasures.setdefault(str(said["id"]), _Erasure()).intended = int(said["rows"])
+            elif said.get("what") == ERASURE:
+                self._erasures.setdefault(str(said["id"]), _Erasure()).done = int(said["rows"])
+            elif said.get("what") == RETENTION:
+                for erasure, rows_dropped in said.get("erased", {}).items():
+                    self._erasures.setdefault(erasure, _Erasure()).dropped += int(rows_dropped)
                 for kept in said["places"]:
                     place = (said["sink"], kept["topic"], kept["partition"])
                     self._begins.setdefault(place, []).append(Head(kept["offset"], kept["chain_hash"]))
@@ -190,11 +206,11 @@ class Verifier:
                         _name(place), row["offset"], "a row without a hash behind rows that are chained"
                     )
                 continue
-            if after_lost and head is not None and row["prev_offset"] is not None and row["prev_offset"] >= head.offset:
-                head = Head(row["prev_offset"], head.hash)  # what is lost ends there
-                last_signed = self._compare(place, signed, head, last_signed)
             if head is None:
                 head = self._start(place, row)
+            elif after_lost:
+                head = head_before(row, head, LOST)
+                last_signed = self._compare(place, signed, head, last_signed)
             what = self._problem(row, head, reader)
             if what and not broken:
                 broken = self._wrong(_name(place), row["offset"], what)
@@ -252,9 +268,22 @@ class Verifier:
         self.found.erased += 1
         statement = str(row["summary"] or "").rpartition(" ")[2]
         if statement in self._erasures:
-            self._erasures[statement] -= 1
+            self._erasures[statement].seen += 1
         else:
             self._wrong(row["topic"], row["offset"], "its content is gone, and no statement says who erased it")
+
+    def _erased(self, statement: str, erasure: "_Erasure") -> None:
+        if erasure.done is None:  # interrupted: it may have erased all that it meant to, or nothing
+            self.found.unfinished += bool(erasure.seen)
+            if erasure.seen > erasure.intended:
+                what = f"it meant to erase {erasure.intended} rows, and {erasure.seen} say that it erased them"
+                self._wrong(STATEMENTS, None, f"erasure {statement}: {what}")
+        elif erasure.seen > erasure.done:
+            what = f"it erased {erasure.done} rows, and {erasure.seen} say that it erased them"
+            self._wrong(STATEMENTS, None, f"erasure {statement}: {what}")
+        elif erasure.seen < erasure.done - erasure.dropped:
+            missing = erasure.done - erasure.dropped - erasure.seen
+            self._wrong(STATEMENTS, None, f"erasure {statement}: {missing} of the rows that it erased are gone")
 
     def _end(self, place: Place, head: Head, signed: Mapping[int, str]) -> None:
         sink, topic, partition = place

@@ -87,6 +87,7 @@ def verify(
         "partitions": found.partitions,
         "rows": found.rows,
         "erased": found.erased,
+        "unfinished": found.unfinished,
         "unchained": found.unchained,
         "checkpoints": found.checkpoints,
         "unsigned": found.unsigned,
@@ -103,6 +104,8 @@ def verify(
             f"{verdict}: {found.rows} rows of {found.partitions} partitions, {signed}; "
             f"{found.unsigned} rows not signed yet, {found.erased} erased, {found.unchained} older than chains"
         )
+        if found.unfinished:
+            say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes what is said")
     if not found.ok:
         raise typer.Exit(Exit.NO)
 
@@ -119,10 +122,11 @@ def witness(
 
     Example: haltline audit witness /mnt/other/witness.jsonl --table /srv/haltline/audit
     """
+    from haltline.streams.audit.chain import CHECKPOINT  # noqa: PLC0415
     from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
 
     sql = (
-        "SELECT last_value(raw ORDER BY \"offset\") AS raw FROM audit WHERE kind = 'chain.checkpoint' "
+        f"SELECT last_value(raw ORDER BY \"offset\") AS raw FROM audit WHERE kind = '{CHECKPOINT}' "
         'GROUP BY sink, "topic", "partition"'
     )
     try:
@@ -259,9 +263,11 @@ def _caretaker(
 def _ask(act: Any) -> Any:
     from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
 
+    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above
+
     try:
         return act()
-    except (DeltaError, OSError, ValueError) as error:
+    except (QueryFailed, DeltaError, OSError, ValueError) as error:
         fail(f"audit table: {error}", Exit.USAGE)
 
 

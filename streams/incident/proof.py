@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from haltline.streams.audit.chain import ERASED, LOST, Head, chain_hash, record_digest
+from haltline.streams.audit.chain import ERASED, Head, chain_hash, head_before, record_digest
 from haltline.streams.audit.signing import is_genuine
 
 Json = dict[str, Any]
@@ -73,9 +73,7 @@ def _follows(link: Mapping[str, Any], before: Mapping[str, Any] | None, problems
     same = before is not None and (before["topic"], before["partition"]) == (link["topic"], link["partition"])
     if not same or before is None:
         return  # the first of its part: what was before it is not in the bundle
-    head = Head(before["offset"], before["chain_hash"])
-    if before["kind"] == LOST and link["prev_offset"] is not None and link["prev_offset"] >= head.offset:
-        head = Head(link["prev_offset"], head.hash)
+    head = head_before(link, Head(before["offset"], before["chain_hash"]), before["kind"])
     if link["prev_offset"] != head.offset:
         problems.append(f"{_name(link)}: rows between offset {head.offset} and it were removed or added")
     elif chain_hash(link, link["record_digest"], head) != link["chain_hash"]:
