@@ -11,8 +11,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from haltline.schemas.topics import Topics
+from haltline.streams.audit.chain import CHECKPOINT, STATEMENT
 from haltline.streams.audit.query import QueryFailed, open_query
 from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.signing import load_public_key
+from haltline.streams.audit.verify import Verifier
 from tests.streams.audit import records
 from tests.waiting import wait_until
 
@@ -138,19 +141,22 @@ def _must_arrive(error: KafkaError | None, message: Message) -> None:
     assert error is None, f"{message.topic()}: {error}"
 
 
+_RECORDS = f"kind NOT IN ('{CHECKPOINT}', '{STATEMENT}')"
+
+
 def audited(table: Path) -> list[Position]:
-    """The position of every row, sorted, repeated ones repeated; none while there is no table."""
+    """The position of every record, sorted, repeated ones repeated; none while there is no table."""
     try:
-        rows = open_query(table).rows('SELECT "topic", "partition", "offset" FROM audit')
+        rows = open_query(table).rows(f'SELECT "topic", "partition", "offset" FROM audit WHERE {_RECORDS}')
     except QueryFailed:
         return []
     return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
 
 
 def rows_of(table: Path) -> int:
-    """How many rows there are."""
+    """How many records there are."""
     try:
-        (row,) = open_query(table).rows("SELECT count(*) AS n FROM audit")
+        (row,) = open_query(table).rows(f"SELECT count(*) AS n FROM audit WHERE {_RECORDS}")
     except QueryFailed:
         return 0
     return int(row["n"])
@@ -164,11 +170,25 @@ def wait_for_rows(table: Path, count: int) -> None:
     )
 
 
-def assert_each_once(table: Path, wanted: list[Position]) -> None:
+def assert_each_once(table: Path, wanted: list[Position], public_key: Path | None = None) -> None:
+    """Each record once, and the chains proved over them."""
     came = audited(table)
     assert [position for position, times in Counter(came).items() if times > 1] == [], "written more than once"
     assert sorted(set(wanted) - set(came)) == [], "not written"
     assert sorted(set(came) - set(wanted)) == [], "never sent"
+    assert_proved(table, public_key)
+
+
+def assert_proved(table: Path, public_key: Path | None = None) -> int:
+    """No gap, no repetition, no other order and nothing changed; how many signed statements were right."""
+    key = None if public_key is None else load_public_key(public_key)
+    # The topics' names are needed only to read the columns again.
+    prefix = (audited(table)[:1] or [("haltline.", 0, 0)])[0][0].rpartition(".")[0] + "."
+    verifier = Verifier(table, topics=Topics(prefix), public_key=key)
+    proved = sum(rows for _, rows in verifier.run())
+    assert [str(problem) for problem in verifier.found.problems] == []
+    assert proved == rows_of(table)
+    return verifier.found.checkpoints
 
 
 class SinkProcess:

@@ -6,8 +6,9 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from pathlib import Path
 
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
@@ -17,12 +18,18 @@ from haltline.streams.audit.table import AuditTable, DeltaAuditTable, OpenTable
 
 
 class Step(StrEnum):
-    """Where a commit is hit."""
+    """Where a commit is hit, in the order in which it is made."""
 
     BEFORE_WRITE = "before-write"
     """The table was looked at, nothing is written yet."""
+    AMID_ROWS = "amid-rows"
+    """Some rows are handed over, and may be in a file."""
+    AFTER_ROWS = "after-rows"
+    """All rows are handed over, nothing is in the table's log."""
     AFTER_WRITE = "after-write"
     """Rows and versions are in the table; neither the sink nor Kafka's group knows."""
+    AFTER_OFFSETS = "after-offsets"
+    """The sink knows, and has told the group."""
 
 
 class HitTable:
@@ -35,6 +42,7 @@ class HitTable:
         self._signal = number
 
     def open(self) -> OpenTable:
+        self.reached(Step.AFTER_OFFSETS)
         return HitOpenTable(self._table.open(), self)
 
     def commits(self) -> None:
@@ -42,6 +50,7 @@ class HitTable:
 
     def reached(self, step: Step) -> None:
         if step is self._step and self._left == 0:
+            self._left -= 1
             os.kill(os.getpid(), self._signal)
 
 
@@ -59,8 +68,15 @@ class HitOpenTable:
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         self._table.commits()
         self._table.reached(Step.BEFORE_WRITE)
-        self._opened.append(rows, versions)
+        self._opened.append(self._handed_over(rows), versions)
         self._table.reached(Step.AFTER_WRITE)
+
+    def _handed_over(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for number, row in enumerate(rows):
+            if number == 10:
+                self._table.reached(Step.AMID_ROWS)
+            yield row
+        self._table.reached(Step.AFTER_ROWS)
 
 
 def main() -> int:
@@ -72,6 +88,8 @@ def main() -> int:
     parser.add_argument("--flush-s", type=float, default=0.2)
     parser.add_argument("--flush-rows", type=int, default=500)
     parser.add_argument("--session-timeout-s", type=float, default=4.0)
+    parser.add_argument("--instance-id")
+    parser.add_argument("--signing-key", type=Path)
     parser.add_argument("--hit", nargs=3, metavar=("STEP", "COMMIT", "SIGNAL"))
     parser.add_argument("--file-limit-bytes", type=int)
     given = parser.parse_args()
@@ -91,6 +109,9 @@ def main() -> int:
         flush_rows=given.flush_rows,
         session_timeout_s=given.session_timeout_s,
         fetch_wait_ms=20,
+        instance_id=given.instance_id,
+        signing_key=given.signing_key,
+        sign_every=100,
     )
     return run_audit(settings, table=table)
 

@@ -22,10 +22,20 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.run import EXIT_FAILED, EXIT_OK, run_audit, running_audit
+from haltline.streams.audit.signing import make_keys
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.local_kafka import LocalKafka, fetch
 from tests.conftest import require_kafka
-from tests.streams.audit.log import QUIET, Log, SinkProcess, assert_each_once, audited, rows_of, wait_for_rows
+from tests.streams.audit.log import (
+    QUIET,
+    Log,
+    SinkProcess,
+    assert_each_once,
+    assert_proved,
+    audited,
+    rows_of,
+    wait_for_rows,
+)
 from tests.streams.audit.sink_process import Step
 from tests.waiting import wait_until
 
@@ -50,27 +60,44 @@ def has_stopped(sink: SinkProcess) -> bool:
     return os.waitid(os.P_PID, sink.process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-@pytest.mark.parametrize("step", Step)
-def test_a_sink_killed_at_a_step_of_a_commit_is_continued(log: Log, table: Path, tmp_path: Path, step: Step) -> None:
-    log.send_events(3000)
-    for commit in (1, 3):
-        with SinkProcess(log, table, tmp_path, f"dying-{commit}", *hit(step, commit, signal.SIGKILL)) as dying:
-            assert dying.process.wait(60) == -signal.SIGKILL
-    with SinkProcess(log, table, tmp_path, "heir") as heir:
-        wait_for_rows(table, 3060)
-        assert heir.stop() == EXIT_OK
-    assert_each_once(table, log.positions())
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[Path, Path]:
+    """A private key and its public one."""
+    return tmp_path / "key.pem", make_keys(tmp_path / "key.pem")
 
 
-@pytest.mark.parametrize("step", Step)
-def test_a_zombie_that_wakes_after_another_took_over_writes_nothing_twice(
-    log: Log, table: Path, tmp_path: Path, step: Step
+def test_a_sink_killed_at_each_step_of_a_commit_is_continued_and_the_chain_holds(
+    log: Log, table: Path, tmp_path: Path, keys: tuple[Path, Path]
 ) -> None:
+    private, public = keys
+    options = ("--signing-key", str(private), "--instance-id", "one")  # so nobody waits for the dead ones
+    for number, step in enumerate(Step):
+        log.send_events(600, first=number * 1200)
+        dies = hit(step, 1 if step is Step.BEFORE_WRITE else 2, signal.SIGKILL)
+        with SinkProcess(log, table, tmp_path, step.value, *options, *dies) as dying:
+            log.send_events(600, first=number * 1200 + 600)  # more to write, whenever it has written what was there
+            assert dying.process.wait(60) == -signal.SIGKILL
+        if audited(table):
+            assert_proved(table, public)
+    with SinkProcess(log, table, tmp_path, "heir", *options) as heir:
+        wait_for_rows(table, len(log.positions()))
+        assert heir.stop() == EXIT_OK
+    assert_each_once(table, log.positions(), public)
+    assert assert_proved(table, public) > 4
+
+
+@pytest.mark.parametrize("step", [Step.BEFORE_WRITE, Step.AFTER_ROWS, Step.AFTER_WRITE])
+def test_a_zombie_that_wakes_after_another_took_over_writes_nothing_twice(
+    log: Log, table: Path, tmp_path: Path, keys: tuple[Path, Path], step: Step
+) -> None:
+    private, public = keys
     log.send_events(2000)
+    options = ("--signing-key", str(private))
     with ExitStack() as stack:
-        zombie = stack.enter_context(SinkProcess(log, table, tmp_path, "zombie", *hit(step, 2, signal.SIGSTOP)))
+        stops = hit(step, 2, signal.SIGSTOP)
+        zombie = stack.enter_context(SinkProcess(log, table, tmp_path, "zombie", *options, *stops))
         wait_until(lambda: has_stopped(zombie), "the zombie stands still in the middle of a commit")
-        heir = stack.enter_context(SinkProcess(log, table, tmp_path, "heir"))
+        heir = stack.enter_context(SinkProcess(log, table, tmp_path, "heir", *options))
         log.send_events(1000, first=2000)
         wait_for_rows(table, 3060)  # so the heir has waited for the session timeout, and has every partition
         assert has_stopped(zombie)
@@ -80,18 +107,20 @@ def test_a_zombie_that_wakes_after_another_took_over_writes_nothing_twice(
         log.send_events(500, first=4000)
         wait_for_rows(table, 4590)
         assert (zombie.stop(), heir.stop()) == (EXIT_OK, EXIT_OK)
-    assert_each_once(table, log.positions())
-    if step is Step.BEFORE_WRITE:
+    assert_each_once(table, log.positions(), public)
+    if step is not Step.AFTER_WRITE:
         assert zombie.said("another sink wrote")
 
 
 def test_sinks_that_are_killed_stopped_and_started_under_load_write_each_record_once(
-    log: Log, table: Path, tmp_path: Path
+    log: Log, table: Path, tmp_path: Path, keys: tuple[Path, Path]
 ) -> None:
+    private, public = keys
+    options = ("--signing-key", str(private))
     dice = random.Random(4)
     sent = 0
     with ExitStack() as stack:
-        sinks = [stack.enter_context(SinkProcess(log, table, tmp_path, f"sink-{n}")) for n in range(2)]
+        sinks = [stack.enter_context(SinkProcess(log, table, tmp_path, f"sink-{n}", *options)) for n in range(2)]
         numbers = [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP] * 2
         dice.shuffle(numbers)
         for turn, number in enumerate(numbers):
@@ -106,11 +135,12 @@ def test_sinks_that_are_killed_stopped_and_started_under_load_write_each_record_
                 sinks[victim].process.send_signal(signal.SIGCONT)
             else:
                 sinks[victim].process.wait(60)
-                sinks[victim] = stack.enter_context(SinkProcess(log, table, tmp_path, f"sink-{victim}-turn-{turn}"))
+                heir = SinkProcess(log, table, tmp_path, f"sink-{victim}-turn-{turn}", *options)
+                sinks[victim] = stack.enter_context(heir)
         wait_for_rows(table, sent * 51 // 50)
         wait_until(lambda: all(sink.said("audit sink: reads") for sink in sinks), "the newest has begun", deadline_s=60)
         assert [sink.stop() for sink in sinks] == [EXIT_OK, EXIT_OK]
-    assert_each_once(table, log.positions())
+    assert_each_once(table, log.positions(), public)
     assert log.committed("haltline-audit") == {
         (topic, partition): offset + 1 for topic, partition, offset in _last(audited(table))
     }
