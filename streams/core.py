@@ -292,7 +292,7 @@ class Core:
 
 
 def _who(state: SessionState) -> Who:
-    return Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
+    return Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended, ended=state.ended)
 
 
 def _note(state: SessionState, act: Act) -> None:
