@@ -123,5 +123,7 @@ class ActionEvent(Record):
     task: Task | None = None
     checkpoint: Checkpoint | None = None
     """The agent's side has kept a state to which it can go back; on any kind of event."""
+    dropped: Count | None = None
+    """So many of the session's records were dropped before this one, since that was last told."""
     await_verdict: bool = False
     """The agent's side waits for a verdict on this event."""

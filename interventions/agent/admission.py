@@ -33,6 +33,7 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 
+_ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
 REPLAYED: Final = "idempotent_replay"
 """Why a call was not made again: it gives the earlier result."""
 _NOBODY: Final = Cause(
@@ -113,14 +114,14 @@ class Admission:
             Kind.PROPOSED, await_verdict=call.mode == "blocking", **call.describe(self.settings)
         )
         answer = enforcer.ask(proposal.event_id) if call.mode != "async" else None
-        self._reporter.publish(proposal)
+        handed_over = self._reporter.publish(proposal, must=closed)
         self._decide(proposal)
 
         # 4. Get the verdict: from this process, from the worker within the budget, or none.
         verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
 
         # 5. Obey.
-        if closed and not known:
+        if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
             raise self._refuse(call, enforcer.against(call.action, call.match_targets, call.effect) or _NOBODY)
         yield from self._obey(action, enforcer.admit(call, verdict, parameters(proposal)))
         self._throttled.note(call.effect)
@@ -227,7 +228,7 @@ class Admission:
                 fields |= describe_output(action.value, self.settings)
             fields["duration_ms"] = round((time.perf_counter() - action.began_s) * 1000, 3)
             event = self._reporter.event(Kind.COMPLETED, **call.describe(self.settings), **fields)
-            self._reporter.publish(event)
+            self._reporter.publish(event, must=self._is_closed(call))
             self._decide(event)
         except Exception:
             log.exception(
@@ -322,7 +323,7 @@ class Admission:
     def _tell(self, kind: Kind, **fields: Any) -> None:
         try:
             event = self._reporter.event(kind, **fields)
-            self._reporter.publish(event)
+            self._reporter.publish(event, must=kind in _ONCE)
             self._decide(event)
         except Exception:
             log.exception("haltline: session %s: %s could not be told", self.settings.session_id, kind)

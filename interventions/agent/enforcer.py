@@ -110,9 +110,13 @@ class Enforcer:
 
     # What arrives, from the link's thread.
 
+    def concerns(self, key: str) -> bool:
+        """Whether an entry with this key can be about one of this session's calls."""
+        return key in self._always or key.startswith(("tool:", "target:"))
+
     def control(self, key: str, record: ControlRecord | None) -> None:
         """Takes in an entry of the control topic."""
-        if key not in self._always and not key.startswith(("tool:", "target:")):
+        if not self.concerns(key):
             return
         with self._lock:
             if record is None or record.state not in _STOPS or self._session_id in (record.spared or ()):

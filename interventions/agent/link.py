@@ -10,6 +10,9 @@ from haltline.schemas.events import ActionEvent
 class Receiver(Protocol):
     """Who is told what arrives. Called from the link's own thread; does not block, does not raise."""
 
+    def concerns(self, key: str) -> bool:
+        """Whether an entry of the control topic with this key has to be told at all."""
+
     def control(self, key: str, record: ControlRecord | None) -> None:
         """An entry of the control topic was read; None: nothing holds under this key any more."""
 
@@ -37,8 +40,11 @@ class Link(Protocol):
     def start(self, receiver: Receiver) -> None:
         """Begin to read. Returns at once."""
 
-    def publish(self, topic: str, value: bytes) -> bool:
-        """Hand one record of this session over; returns at once. False: it was dropped, there is no room."""
+    def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:
+        """Hand one record of this session over; returns at once. False: it was dropped, there is no room.
+
+        What `must` get through has the last of the room.
+        """
 
     def close(self, within_s: float) -> int:
         """Wait until all records have arrived, then end. Returns how many have not."""
@@ -54,7 +60,7 @@ class NoLink:
         """Nothing stands, and nothing comes."""
         receiver.loaded()
 
-    def publish(self, topic: str, value: bytes) -> bool:  # noqa: ARG002 - the arguments of a link
+    def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:  # noqa: ARG002 - a link's arguments
         """Goes nowhere, which is what was asked for."""
         return True
 

@@ -36,6 +36,7 @@ class Reporter:
         self._calls = itertools.count()
         self.dropped = 0
         """Records for which there was no room."""
+        self._dropped_told = 0
 
     def call_id(self) -> str:
         """A new one."""
@@ -44,14 +45,19 @@ class Reporter:
     def event(self, kind: Kind, **fields: Any) -> ActionEvent:
         """A new event of the session, now."""
         seq = next(self._seq)
+        if self.dropped > self._dropped_told:
+            fields["dropped"] = self.dropped - self._dropped_told
         return ActionEvent(
             event_id=f"{self._run}-{seq}", kind=kind, seq=seq, time=now_ms(), **self._who, **self._family, **fields
         )
 
-    def publish(self, event: ActionEvent) -> None:
-        """Hands an event over, or counts it as dropped."""
-        if not self._link.publish(self._topics.actions, event.to_json()):
-            self.dropped += 1
+    def publish(self, event: ActionEvent, *, must: bool = False) -> bool:
+        """Hands an event over, or counts it as dropped; what `must` get through has the last of the room."""
+        if self._link.publish(self._topics.actions, event.to_json(), must=must):
+            self._dropped_told = min(self.dropped, self._dropped_told + (event.dropped or 0))
+            return True
+        self.dropped += 1
+        return False
 
     def acknowledge(
         self,
@@ -78,7 +84,7 @@ class Reporter:
                 children=list(children[:_MAX_CHILDREN]),
                 **self._who,
             )
-            published = self._link.publish(self._topics.feedback, feedback.to_json())
+            published = self._link.publish(self._topics.feedback, feedback.to_json(), must=True)
         except Exception:
             log.exception("haltline: decision %s could not be acknowledged as %s", decision_id, stage)
             published = False

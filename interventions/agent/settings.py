@@ -29,6 +29,7 @@ _FROM_ENV = {
         "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
         "budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s", "fail_closed_from",
         "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
+        "spool_dir", "spool_max_mb",
     )
 } | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
 
@@ -58,6 +59,8 @@ class GuardOptions(TypedDict, total=False):
     max_args_bytes: int
     max_output_chars: int
     digest_key: str
+    spool_dir: str | None
+    spool_max_mb: int
     fetch_wait_ms: int | None
     kafka: Mapping[str, str | int | float | bool]
 
@@ -110,6 +113,12 @@ class GuardSettings:
     """How much of the beginning of an output is published; 0: nothing."""
     digest_key: str = ""
     """Makes digests useless without it; must be the same for all agents whose calls are compared."""
+
+    spool_dir: str | None = None
+    """A folder in which records wait on disk while the broker is away, also for the next process. None: they wait in
+    memory, for two minutes and as far as there is room."""
+    spool_max_mb: Annotated[int, Field(ge=1, le=100_000)] = 64
+    """The most that waits there, for each process."""
 
     fetch_wait_ms: Annotated[int, Field(ge=1, le=60_000)] | None = None
     """How long the broker may hold a fetch when nothing is there. None: 500, or 10 on an embedded broker."""

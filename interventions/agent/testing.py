@@ -122,6 +122,8 @@ class _Script:
         self.feedback: list[Feedback] = []
         self.receiver: Receiver
         self.up = True
+        self.full = False
+        """The queue to the broker has no room."""
         self.undelivered = 0
         self._verdicts = verdicts
         self._topics = topics
@@ -133,7 +135,9 @@ class _Script:
             receiver.control(record.key, record)
         receiver.loaded()
 
-    def publish(self, topic: str, value: bytes) -> bool:
+    def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:  # noqa: ARG002 - a link's arguments
+        if self.full:
+            return False
         if topic == self._topics.feedback:
             self.feedback.append(wire.decode(Feedback, value))
             return True

@@ -1,0 +1,43 @@
+"""Which connection to Kafka a guard uses: one that its process has already, if the settings for Kafka are the same."""
+
+import os
+import threading
+import weakref
+from typing import Any
+
+from haltline.interventions.agent.kafka_hub import Hub
+from haltline.interventions.agent.settings import GuardSettings
+
+_hubs: "weakref.WeakValueDictionary[tuple[Any, ...], Hub]" = weakref.WeakValueDictionary()
+_hubs_lock = threading.Lock()
+_of_the_parent: list[Hub] = []
+"""In a fork: ending the parent's connections would wait for threads that are not there."""
+
+
+def hub_of(settings: GuardSettings) -> Hub:
+    """The connection that this process has with these settings already, or a new one. Raises ValueError as Hub does."""
+    key = (
+        settings.bootstrap,
+        settings.topic_prefix,
+        settings.mode == "blocking",
+        settings.fetch_wait_ms,
+        settings.spool_dir,
+        settings.spool_max_mb,
+        tuple(sorted((name, str(value)) for name, value in settings.kafka.items())),
+    )
+    with _hubs_lock:
+        hub = _hubs.get(key)
+        if hub is None or hub.ended:  # its last user has just left it
+            hub = _hubs[key] = Hub(settings)
+        return hub
+
+
+def _after_fork() -> None:
+    global _hubs_lock  # noqa: PLW0603 - another thread of the parent may have held it
+    _hubs_lock = threading.Lock()
+    _of_the_parent.extend(_hubs.values())
+    _hubs.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

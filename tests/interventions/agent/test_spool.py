@@ -1,0 +1,87 @@
+"""What waits on disk: in order, bounded, across processes, whatever a crash left of it."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.spool import Spool
+
+Record = tuple[str, bytes, bytes]
+
+
+def all_of(spool: Spool, *, at_most: int = 10**6) -> list[Record]:
+    came: list[Record] = []
+
+    def send(topic: str, key: bytes, value: bytes) -> bool:
+        if len(came) >= at_most:
+            return False
+        came.append((topic, key, value))
+        return True
+
+    spool.drain(send)
+    return came
+
+
+def record(number: int) -> Record:
+    return "haltline.actions", b"s1", b"%06d" % number
+
+
+@given(
+    steps=st.lists(st.one_of(st.integers(1, 5).map(lambda n: ("put", n)), st.integers(0, 7).map(lambda n: ("take", n))))
+)
+def test_what_goes_in_comes_out_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    spool = Spool(tmp_path_factory.mktemp("spool"), max_bytes=10**6)
+    put, came = 0, []
+    for what, count in steps:
+        if what == "take":
+            came += all_of(spool, at_most=count)
+        else:
+            for _ in range(count):
+                assert spool.append(*record(put))
+                put += 1
+    came += all_of(spool)
+    assert came == [record(number) for number in range(put)]
+    assert not spool
+    assert spool.size_bytes == 0
+    spool.close()
+
+
+def test_it_is_bounded_and_has_room_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, max_bytes=200)
+    kept = [spool.append("t", b"k", b"v" * 50) for _ in range(5)]
+    assert kept == [True, True, True, False, False]
+    assert len(all_of(spool)) == 3
+    assert spool.append("t", b"k", b"v")
+
+
+def test_the_next_process_sends_what_was_left_and_not_what_another_one_still_writes(tmp_path: Path) -> None:
+    gone, alive = Spool(tmp_path, max_bytes=10**6), Spool(tmp_path, max_bytes=10**6)
+    gone.append(*record(1))
+    alive.append(*record(2))
+    gone.close()
+    following = Spool(tmp_path, max_bytes=10**6)
+    assert all_of(following) == [record(1)]
+    assert all_of(alive) == [record(2)]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cut", [1, 10, 25, 30])
+def test_a_record_that_was_only_half_written_is_left_out(tmp_path: Path, cut: int) -> None:
+    crashed = Spool(tmp_path, max_bytes=10**6)
+    crashed.append(*record(1))
+    crashed.append(*record(2))
+    crashed.close()
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-cut])
+    assert all_of(Spool(tmp_path, max_bytes=10**6)) == [record(1)]
+
+
+def test_a_file_that_is_no_spool_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "0-x.spool").write_bytes(b"\xff" * 1000)
+    spool = Spool(tmp_path, max_bytes=10**6)
+    spool.append(*record(1))
+    assert all_of(spool) == [record(1)]
