@@ -60,10 +60,10 @@ def test_a_guard_after_the_last_one_has_a_connection_of_its_own(cluster: MockClu
         wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 2, "both have said that they ended")
 
 
-def test_a_guard_that_waits_for_its_records_does_not_wait_for_others(cluster: MockCluster) -> None:
-    with guard_of(cluster.bootstrap, "s1") as first, guard_of(cluster.bootstrap, "s2", close_budget_s=0.0) as second:
-        with first.action("get_asset"), second.action("get_asset"):
-            pass
+def test_the_one_that_ends_first_leaves_the_other_its_connection(cluster: MockCluster) -> None:
+    with guard_of(cluster.bootstrap, "s1") as first, guard_of(cluster.bootstrap, "s2") as second:
+        second.close()
+        assert first.tool(name="get_asset")(str)() == ""
     assert (first.dropped, second.dropped) == (0, 0)
 
 
