@@ -20,10 +20,10 @@ INHERITED = ("gen_ai.conversation.id", "gen_ai.agent.id", "gen_ai.agent.name")
 
 _GEN_AI = "gen_ai."
 _TOOL_OPERATION = "execute_tool"
-_WHOLES = frozenset({"invoke_agent", "invoke_workflow", "create_agent", "plan"})
+_WHOLES = ("invoke_agent", "invoke_workflow", "create_agent", "plan")  # not a set: a producer may say anything
 _STATUS_ERROR = 2
-_CLIENT = frozenset({3, "SPAN_KIND_CLIENT"})
-_SERVER = frozenset({2, "SPAN_KIND_SERVER"})
+_CLIENT = (3, "SPAN_KIND_CLIENT")
+_SERVER = (2, "SPAN_KIND_SERVER")
 _NS_PER_MS = 1_000_000
 _MAX_OUTPUT_CHARS = 16_384
 _MAX_DEPTH = 64

@@ -14,7 +14,7 @@ def main(arguments: list[str]) -> int:
         prog="haltline import",
         description="Print recordings of agents as events (JSON lines), for `haltline backtest`. "
         "Secrets are taken out, long texts are cut.",
-        epilog="Exit codes: 0 done; 1: some of it could not be read, and is told; 2: a file is no recording. "
+        epilog="Exit codes: 0 done; 1: some of it could not be read, or nothing was in it; 2: a file is no recording. "
         "Example: haltline import run.traj.json > events.jsonl && haltline backtest events.jsonl",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="also .gz")
@@ -34,9 +34,16 @@ def main(arguments: list[str]) -> int:
             print(f"haltline: import: {error}", file=sys.stderr)
             return 2
         count = 0
-        for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # told below
-            sys.stdout.buffer.write(event.to_json() + b"\n")
-        sys.stdout.buffer.flush()
+        try:
+            for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # told below
+                sys.stdout.buffer.write(event.to_json() + b"\n")
+        except NotReadable as error:
+            print(f"haltline: import: {error}", file=sys.stderr)
+            return 2
+        finally:
+            sys.stdout.buffer.flush()
+        if not count:
+            imported.skipped.append(f"wanted calls of tools or turns of a model ({imported.form}), came none")
         made_up = f", {imported.untimed} of them with times that were made up" if imported.untimed else ""
         print(f"haltline: import: {file}: {imported.form}: {count} events{made_up}", file=sys.stderr)
         for why in imported.skipped:

@@ -4,17 +4,31 @@ from collections.abc import Iterator
 from typing import Any
 
 from haltline.schemas.events import Kind, Outcome
-from haltline.streams.importing.steps import Step, inside, moment, tokens
+from haltline.streams.importing.steps import Step, inside, moment, objects, tokens
 
 _TALK = frozenset(
     {"message", "system", "recall", "think", "change_agent_state", "null", "agent_state_changed", "finish"}
 )
 
+_SOURCES = frozenset({"agent", "user", "environment"})
+
 
 def looks_so(events: list[dict[str, Any]]) -> bool:
     """Whether these are such events."""
     kinds = {"ActionEvent", "ObservationEvent"}
-    return any(("source" in e and ("action" in e or "observation" in e)) or e.get("kind") in kinds for e in events)
+    return any(
+        (str(e.get("source")) in _SOURCES and ("action" in e or "observation" in e)) or str(e.get("kind")) in kinds
+        for e in events
+    )
+
+
+def listed_in(line: dict[str, Any]) -> list[Any] | None:
+    """The events within a line of an evaluation's output, if it is one: a line for each session."""
+    for name in ("history", "trajectory"):
+        listed = line.get(name)
+        if isinstance(listed, list) and looks_so(objects(listed)):
+            return listed
+    return None
 
 
 def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
@@ -30,7 +44,7 @@ def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
             yield Step(kind=Kind.MODEL_TURN, usage=usage, time_ms=time_ms)
         if "kind" in event:
             yield from _typed(event, time_ms)
-        elif "action" in event and event.get("source") == "agent" and event["action"] not in _TALK:
+        elif "action" in event and event.get("source") == "agent" and str(event["action"]) not in _TALK:
             args = event.get("args")
             yield Step(
                 kind=Kind.PROPOSED,
@@ -41,9 +55,9 @@ def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
                 else None,
                 time_ms=time_ms,
             )
-        elif "observation" in event and event.get("cause") is not None and event["observation"] not in _TALK:
+        elif "observation" in event and event.get("cause") is not None and str(event["observation"]) not in _TALK:
             code = inside(event, "extras", "metadata", "exit_code") or inside(event, "extras", "exit_code")
-            failed = event["observation"] == "error" or code not in {None, 0}
+            failed = event["observation"] == "error" or code not in (None, 0)
             yield _end(f"{event['cause']}", event.get("content"), time_ms, failed=failed)
 
 
@@ -51,7 +65,7 @@ def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
     call_id, kind = event.get("tool_call_id"), event["kind"]
     if not isinstance(call_id, str):
         return
-    if kind == "ActionEvent" and event.get("tool_name") not in {"think", "finish"}:
+    if kind == "ActionEvent" and event.get("tool_name") not in ("think", "finish"):
         args = event.get("action")
         said = {n: v for n, v in args.items() if n != "kind"} if isinstance(args, dict) else None
         yield Step(
@@ -61,9 +75,9 @@ def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
             args=said,
             time_ms=time_ms,
         )
-    elif kind == "ObservationEvent" and event.get("tool_name") not in {"think", "finish"}:
+    elif kind == "ObservationEvent" and event.get("tool_name") not in ("think", "finish"):
         seen = event.get("observation")
-        failed = inside(seen, "is_error") is True or inside(seen, "exit_code") not in {None, 0}
+        failed = inside(seen, "is_error") is True or inside(seen, "exit_code") not in (None, 0)
         yield _end(call_id, inside(seen, "content") or seen, time_ms, failed=failed)
     elif kind == "AgentErrorEvent":
         yield _end(call_id, event.get("error"), time_ms, failed=True)

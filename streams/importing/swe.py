@@ -45,7 +45,7 @@ def mini_swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
                     kind=Kind.PROPOSED, call_id=f"c{calls}", action="bash", args={"command": command}, time_ms=time_ms
                 )
                 calls += 1
-        elif waiting and message.get("role") in {"user", "tool"}:
+        elif waiting and message.get("role") in ("user", "tool"):
             yield _end(waiting.pop(0), message, time_ms)
 
 

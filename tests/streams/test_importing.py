@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from haltline.schemas import wire
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
-from haltline.streams.importing.formats import START_MS, Imported, NotReadable
+from haltline.streams.importing.formats import FORMATS, START_MS, Imported, NotReadable
 from haltline.streams.importing.steps import Recording, moment
 from haltline.streams.importing.swe import mini_swe_agent
 
@@ -141,12 +141,151 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
     assert (event.session_id, event.parent_session_id) == ("s1/a7", "s1")
 
 
-@pytest.mark.parametrize("text", ["", "no json", "7", "[]", "{}", '{"messages": []}', "[[1]]"])
-def test_what_is_no_recording_says_so(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "came"),
+    [
+        (b"", "came an empty list"),
+        (b"no json", "wanted JSON, or JSON lines, came something else"),
+        (b"7", "came 7"),
+        (b"[]", "came an empty list"),
+        (b"{}", "came an empty object"),
+        (b'{"messages": []}', "came an object with messages"),
+        (b"[[1]]", "came a list of a list of 1"),
+        (gzip.compress(b'{"trajectory": []}')[:-9], "wanted a whole gzip file"),
+    ],
+)
+def test_what_is_no_recording_says_so(tmp_path: Path, text: bytes, came: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_bytes(text)
+    with pytest.raises(NotReadable) as told:
+        Imported(file)
+    assert str(file) in str(told.value)
+    assert came in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "skipped"),
+    [
+        ('{"trajectory": [{"action": "ls"}, 7]}', ["trajectory[1]: wanted an object, came 7"]),
+        ('{"messages": [null], "info": {}}', ["messages[0]: wanted an object, came None"]),
+        (json.dumps(CLAUDE[1]) + '\n{"type": "user", "mess', ["line 2: wanted JSON, came "]),
+        (json.dumps(CLAUDE[1]) + "\n[]\n" + json.dumps(CLAUDE[2]), ["line 2: wanted an object, came an empty list"]),
+        (json.dumps({"instance_id": "i", "history": [*OPENHANDS, "x"]}), ["history[3]: wanted an object, came 'x'"]),
+        (json.dumps(OTEL).replace('"1750075201000000000"', '"noon"'), ["span '1': invalid"]),
+    ],
+)
+def test_what_cannot_be_read_of_a_recording_is_told_by_its_place(tmp_path: Path, text: str, skipped: list[str]) -> None:
     file = tmp_path / "x.json"
     file.write_text(text)
-    with pytest.raises(NotReadable, match="wanted"):
-        Imported(file)
+    recording = Imported(file)
+    list(recording.events())
+    assert len(recording.skipped) == len(skipped)
+    assert all(told.startswith(wanted) for told, wanted in zip(recording.skipped, skipped, strict=True)), (
+        recording.skipped
+    )
+
+
+def test_each_line_of_an_evaluation_of_openhands_is_a_session(tmp_path: Path) -> None:
+    lines = [{"instance_id": name, "history": OPENHANDS} for name in ("django-1", "django-2")]
+    assert [e.session_id for e in imported(tmp_path, lines, lines=True)] == ["django-1"] * 3 + ["django-2"] * 3
+
+
+# Real sessions of other people's agents, in the form in which each recorder would have written them.
+
+TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces"
+Row = dict[str, Any]
+
+
+def as_claude_code(rows: list[Row]) -> list[Row]:
+    lines: list[Row] = []
+    for n, row in enumerate(rows):
+        use = {"type": "tool_use", "id": f"t{n}", "name": row["action"], "input": row.get("args") or {}}
+        result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": row.get("obs_head", "")}
+        failed = {"is_error": True} if row["outcome"] == "error" else {}
+        for kind, block in (("assistant", use), ("user", result | failed)):
+            message = {"role": kind, "content": [block]}
+            lines.append({"type": kind, "sessionId": "s", "timestamp": row["timestamp"], "message": message})
+    return lines
+
+
+def as_openhands(rows: list[Row]) -> list[Row]:
+    events: list[Row] = []
+    for n, row in enumerate(rows):
+        code = {"metadata": {"exit_code": int(row["outcome"] == "error")}}
+        common = {"timestamp": row["timestamp"][:-1], "source": "agent"}
+        events.append(common | {"id": 2 * n, "action": row["action"], "args": row.get("args") or {}})
+        said = {"id": 2 * n + 1, "observation": row["action"], "cause": 2 * n, "content": row.get("obs_head", "")}
+        events.append(common | said | {"extras": code})
+    return events
+
+
+def as_mini_swe_agent(rows: list[Row]) -> Row:
+    messages: list[Row] = [{"role": "system", "content": "You are"}, {"role": "user", "content": "Solve it"}]
+    for row in rows:
+        messages.append({"role": "assistant", "content": f"Now\n```bash\n{row['args']['command']}\n```"})
+        code = int(row["outcome"] == "error")
+        said = f"<returncode>{code}</returncode>\n<output>{row.get('obs_head', '')}</output>"
+        messages.append({"role": "user", "content": said})
+    return {"info": {}, "instance_id": "s", "messages": messages}
+
+
+def as_swe_agent(rows: list[Row]) -> Row:
+    steps = [{"action": row["args"]["command"], "observation": row.get("obs_head", "")} for row in rows]
+    return {"environment": "swe_main", "trajectory": steps, "history": [], "info": {}}
+
+
+def as_otel(rows: list[Row]) -> Row:
+    spans: list[Row] = []
+    for n, row in enumerate(rows):
+        at_ns = int(moment(row["timestamp"]) or 0) * 1_000_000
+        said = {
+            "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": row["action"], "gen_ai.conversation.id": "s",
+            "gen_ai.tool.call.id": f"c{n}", "gen_ai.tool.call.arguments": json.dumps(row.get("args") or {}),
+        }  # fmt: skip
+        spans.append({
+            "traceId": "t", "spanId": f"{n}", "startTimeUnixNano": f"{at_ns}", "endTimeUnixNano": f"{at_ns + n}",
+            "attributes": [attribute(name, text) for name, text in said.items()],
+            "status": {"code": 2 if row["outcome"] == "error" else 0},
+        })  # fmt: skip
+    return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("spotter", as_claude_code),
+        ("spotter", as_openhands),
+        ("spotter", as_otel),
+        ("miniswe", as_mini_swe_agent),
+        ("miniswe", as_swe_agent),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_every_call_of_real_sessions_is_read(tmp_path: Path, name: str, written: Any) -> None:
+    with gzip.open(TRACES / f"{name}.jsonl.gz", "rt") as lines:
+        rows = [row for row in map(json.loads, lines) if row.get("timestamp")]
+    for session in list(dict.fromkeys(row["session_id"] for row in rows))[:5]:
+        calls = [row for row in rows if row["session_id"] == session]
+        if name == "miniswe":  # a command that has a fence of its own within is asked for anew by that agent
+            calls = [row for row in calls if "```" not in row["args"].get("command", "```")]
+        recording = written(calls)
+        events = imported(tmp_path, recording, lines=isinstance(recording, list))
+        ends = [e for e in events if e.kind is ENDED]
+        assert len(ends) == len(calls)
+        assert [e.action for e in ends] == [row["action"] for row in calls]
+        for end, row in zip(ends, calls, strict=True):
+            if written is not as_swe_agent:
+                assert end.outcome is (Outcome.ERROR if row["outcome"] == "error" else Outcome.OK)
+            assert set(end.args or {}) == set(row.get("args") or {}) or end.args_digest is not None
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
+def test_recorded_traces_are_read_as_they_are() -> None:
+    recording = Imported(TRACES / "spotter.jsonl.gz")
+    events = list(recording.events())
+    assert (recording.form, len({e.session_id for e in events}), recording.skipped) == ("trace", 12, [])
+    assert len([e for e in events if e.kind is ENDED]) == 664
 
 
 NAMES = [
@@ -170,6 +309,36 @@ TEXTS = [
 LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(TEXTS)
 INNER = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from(NAMES), LEAF, max_size=3)
 FIELDS = st.dictionaries(st.sampled_from(NAMES), INNER | st.lists(INNER, max_size=2), max_size=5)
+
+
+WHOLES = st.one_of(
+    st.lists(FIELDS, max_size=3),
+    st.fixed_dictionaries({"trajectory": st.lists(FIELDS | LEAF, max_size=3)}),
+    st.fixed_dictionaries({"messages": st.lists(FIELDS | LEAF, max_size=3), "info": LEAF}),
+    st.fixed_dictionaries({"history": st.lists(FIELDS | LEAF, max_size=3)}),
+    st.fixed_dictionaries({"resourceSpans": st.lists(INNER | st.fixed_dictionaries({"scopeSpans": st.lists(
+        st.fixed_dictionaries({"spans": st.lists(FIELDS | LEAF, max_size=3)}), max_size=2)}), max_size=2)}),
+)  # fmt: skip
+FILES = st.binary(max_size=50) | WHOLES.map(lambda v: json.dumps(v).encode()) | st.lists(FIELDS | LEAF, max_size=4).map(
+    lambda lines: "\n".join(map(json.dumps, lines)).encode()
+)  # fmt: skip
+
+
+@given(raw=FILES, is_compressed=st.booleans(), form=st.none() | st.sampled_from(FORMATS))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+def test_a_file_of_any_shape_is_read_or_told_of(
+    tmp_path: Path, raw: bytes, is_compressed: bool, form: str | None
+) -> None:
+    file = tmp_path / "any"
+    file.write_bytes(gzip.compress(raw) if is_compressed else raw)
+    try:
+        events, told = list(Imported(file, form=form).events()), f"{file}: wanted nothing"
+    except NotReadable as why:
+        events, told = [], str(why)
+    assert told.startswith(str(file))
+    assert "wanted" in told
+    for event in events:
+        assert wire.decode_event(event.to_json()) == event
 
 
 @given(lines=st.lists(FIELDS, max_size=3))

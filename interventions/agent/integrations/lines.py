@@ -22,7 +22,7 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
 )
 from haltline.schemas.events import Usage
 
-_CALLS = frozenset({"tool_call", "tool_use"})
+_CALLS = ("tool_call", "tool_use")  # not a set: what is looked for may be no text
 _CODEX_TOOLS = {
     "command_execution": "shell",
     "file_change": "apply_patch",
@@ -51,7 +51,7 @@ class Lines:
     def read(self, line: Mapping[str, Any]) -> Iterator[tuple[str | None, Said]]:
         """What a line says; nothing, when its form is not known."""
         kind = line.get("type")
-        if kind in {"assistant", "user"}:
+        if kind in ("assistant", "user"):
             whose = subagent_of(line)
             usage = self._turns.setdefault(whose, Turns()).add(line)
             if usage is not None:
@@ -60,7 +60,7 @@ class Lines:
                 yield whose, tool
         elif kind == "result":
             yield from self._result(line)
-        elif kind in {"item.started", "item.completed"}:
+        elif kind in ("item.started", "item.completed"):
             yield from ((None, said) for said in _codex(kind, line.get("item")))
         elif kind == "turn.completed":
             used = line.get("usage")
@@ -101,14 +101,14 @@ def _first(line: Mapping[str, Any], *names: str) -> Any:
 
 
 def _codex(kind: str, item: object) -> Iterator[Said]:
-    if not isinstance(item, dict) or item.get("type") not in _CODEX_TOOLS or not isinstance(item.get("id"), str):
+    if not isinstance(item, dict) or str(item.get("type")) not in _CODEX_TOOLS or not isinstance(item.get("id"), str):
         return
     if kind == "item.started":
         name = _CODEX_TOOLS[item["type"]] or str(item.get("tool") or "unknown")
         args = {n: item[n] for n in ("command", "changes", "arguments", "query", "server") if n in item}
         yield ToolUse(item["id"], name, args)
     else:
-        failed = item.get("status") in {"failed", "declined"} or item.get("exit_code") not in {None, 0}
+        failed = item.get("status") in ("failed", "declined") or item.get("exit_code") not in (None, 0)
         yield ToolResult(item["id"], _first(item, "aggregated_output", "result", "error") or "", failed)
 
 
