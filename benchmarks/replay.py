@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
+from confluent_kafka import KafkaException
 from rich.console import Console
 from rich.table import Table
 
@@ -108,10 +109,15 @@ def _live(asked: argparse.Namespace, cluster: Cluster, children: Children, audit
 
 def _until_committed(bootstrap: str, group: str, topics: Sequence[str], child: Child) -> None:
     watched = Group(bootstrap, group, topics)
+
+    def done() -> bool:
+        try:
+            return watched.committed() >= watched.end()
+        except KafkaException:  # a broker that is kept busy may lose its leadership for a moment
+            return False
+
     try:
-        processes.wait_until(
-            child, lambda: watched.committed() >= watched.end(), "everything committed", within_s=_DONE_WITHIN_S
-        )
+        processes.wait_until(child, done, "everything committed", within_s=_DONE_WITHIN_S)
     finally:
         watched.close()
 

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from haltline.streams.whatif import Totals
 
 _STORY = 6
+"""Decisions of a session that would be killed: the last ones."""
+_SHOWN = 50
+"""Sessions of a list for people."""
 
 
 def backtest(
@@ -98,13 +101,19 @@ def backtest(
 
     if (against is not None and sweep is not None) or (plot is not None and sweep is None):
         fail("wanted one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
+    if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
+        fail(f"--plot: wanted a file FILE.svg in a folder that is there, came {plot}", Exit.USAGE)
     plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None
     where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
     try:
         values = parse_sweep(sweep) if sweep is not None else None
+        if values is not None and plot is not None:
+            _require_numbers(values.values)
         sessions = list(_read(sources, where))
+        if not sessions:
+            fail(f"{', '.join(sources)}: wanted sessions in this range, came none", Exit.NO)
         groups = [sessions] if together else related(sessions)
 
         def results_of(one: Policy, each: Callable[[Result], None] = lambda _: None) -> list[Result]:
@@ -203,14 +212,21 @@ def _compared(results: Sequence[Result], others: Sequence[Result], *, as_json: b
     say(f"against: {_told(totals_of(others))}")
     say(f"{len(pairs) - counts[SAME]} of {len(results)} sessions fare differently")
     say(f"trips: {counts[APPEARS]} appear, {counts[VANISHES]} vanish, {counts[MOVES]} are at another place or level")
-    for new, old, change in pairs:
-        if change != SAME:
-            say(f"  {new.session_id}: {_story(old)} -> {_story(new)} ({change})")
-    for new, old, _ in pairs:
-        if new.level == Level.KILL.value != old.level:
-            say(f"would be killed: {new.session_id}" + (f" ({new.label})" if new.label else ""), style="bold")
-            for decision in new.decisions[:_STORY]:
-                say(f"  at {decision.seq}: {decision.level} by {decision.detector}: {decision.reason}")
+    differ = [(new, old, change) for new, old, change in pairs if change != SAME]
+    for new, old, change in differ[:_SHOWN]:
+        say(f"  {new.session_id}: {_story(old)} -> {_story(new)} ({change})")
+    _and_more(len(differ))
+    killed = [new for new, old, _ in pairs if new.level == Level.KILL.value != old.level]
+    for new in killed[:_SHOWN]:
+        say(f"would be killed: {new.session_id}" + (f" ({new.label})" if new.label else ""), style="bold")
+        for decision in new.decisions[-_STORY:]:  # how it ended
+            say(f"  at {decision.seq}: {decision.level} by {decision.detector}: {decision.reason}")
+    _and_more(len(killed))
+
+
+def _and_more(count: int) -> None:
+    if count > _SHOWN:
+        say(f"and {count - _SHOWN} more; --json has all")
 
 
 def _story(result: Result) -> str:
@@ -246,8 +262,6 @@ def _swept(place: str, found: "Sequence[tuple[Any, Totals]]", plot: Path | None,
 def _draw(place: str, found: "Sequence[tuple[Any, Totals]]", labels: Sequence[str], plot: Path) -> None:
     from haltline.streams.incident.picture import curves  # noqa: PLC0415  # only here
 
-    if not all(isinstance(value, int | float) for value, _ in found):
-        fail("--plot: wanted numbers as values, came text", Exit.USAGE)
     lines = {
         "stopped": [(float(value), float(totals.stopped)) for value, totals in found],
         "nudged": [(float(value), float(totals.nudged)) for value, totals in found],
@@ -256,7 +270,13 @@ def _draw(place: str, found: "Sequence[tuple[Any, Totals]]", labels: Sequence[st
         name = f"stopped: {label}"
         lines[name] = [(float(value), float(totals.stopped_by_label.get(label, 0))) for value, totals in found]
     sessions = found[0][1].sessions
-    plot.write_text(curves(f"{sessions} sessions", place, lines), encoding="utf-8")
+    plot.write_text(curves(f"What becomes of {sessions} sessions", place, "sessions", lines), encoding="utf-8")
+
+
+def _require_numbers(values: Sequence[Any]) -> None:
+    """Ends the command where a value has no place on an axis."""
+    if strange := [value for value in values if not isinstance(value, int | float) or isinstance(value, bool)]:
+        fail(f"--plot: wanted numbers as values, came {strange[0]!r}", Exit.USAGE)
 
 
 def register(app: typer.Typer) -> None:

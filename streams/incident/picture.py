@@ -1,8 +1,9 @@
 """A session's timeline, and curves, as SVG pictures: some lines of text, without a library. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from math import ceil
 from typing import Final, NamedTuple
 
 WIDTH: Final = 960
@@ -48,20 +49,22 @@ def timeline(lanes: Sequence[str], marks: Sequence[Mark], stop_ms: int | None = 
         )
         parts.append(f'<text x="{at + 4:.1f}" y="12" fill="#b00020">stopped</text>')
     parts += [_mark(mark, x(mark.time_ms), 24 + _LANE * lanes.index(mark.lane)) for mark in marks if mark.lane in lanes]
+    clock = _clock(span)
     for number in range(5):
         time_ms = begin + span * number // 4
         anchor = "start" if number == 0 else "end" if number == 4 else "middle"
         parts.append(
             f'<text x="{x(time_ms):.1f}" y="{height - 8}" fill="#444" text-anchor="{anchor}">'
-            f"{datetime.fromtimestamp(time_ms / 1000, UTC):%H:%M:%S}</text>"
+            f"{clock(datetime.fromtimestamp(time_ms / 1000, UTC))}</text>"
         )
     return "".join([*parts, "</svg>"])
 
 
-def curves(title: str, x_name: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Counts over the values of one setting: a line for each name, from 0 up."""
+def curves(title: str, x_name: str, y_name: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Counts over the values of one setting: a line for each name, from 0 up, with both axes named and marked."""
     xs = sorted({x for points in lines.values() for x, _ in points}) or [0.0]
-    top = max((y for points in lines.values() for _, y in points), default=1) or 1
+    marks = _round_numbers(max((y for points in lines.values() for _, y in points), default=1) or 1)
+    top = marks[-1]
     span = (xs[-1] - xs[0]) or 1
     right, bottom = WIDTH - 240, 300
 
@@ -74,9 +77,14 @@ def curves(title: str, x_name: str, lines: Mapping[str, Sequence[tuple[float, fl
         f'<text x="60" y="26" font-size="15">{escape(title)}</text>',
         f'<line x1="60" y1="{bottom}" x2="{right}" y2="{bottom}" stroke="#444"/>',
         f'<line x1="60" y1="50" x2="60" y2="{bottom}" stroke="#444"/>',
-        f'<text x="52" y="54" text-anchor="end">{top:g}</text><text x="52" y="{bottom + 4}" text-anchor="end">0</text>',
         f'<text x="{(60 + right) / 2:.0f}" y="340" text-anchor="middle">{escape(x_name)}</text>',
+        f'<text x="16" y="175" text-anchor="middle" transform="rotate(-90 16 175)">{escape(y_name)}</text>',
     ]
+    for mark in marks:
+        y = place(xs[0], mark)[1]
+        parts.append(f'<text x="52" y="{y + 4:.1f}" text-anchor="end">{mark:g}</text>')
+        if mark:
+            parts.append(f'<line x1="60" y1="{y:.1f}" x2="{right}" y2="{y:.1f}" stroke="#ddd"/>')
     for x in xs:
         parts.append(f'<text x="{place(x, 0)[0]:.1f}" y="{bottom + 18}" text-anchor="middle">{x:g}</text>')
     for number, (name, points) in enumerate(lines.items()):
@@ -88,6 +96,19 @@ def curves(title: str, x_name: str, lines: Mapping[str, Sequence[tuple[float, fl
         parts.append(f'<line x1="{right + 20}" y1="{y}" x2="{right + 50}" y2="{y}" stroke="{colour}" {dashes}/>')
         parts.append(f'<text x="{right + 56}" y="{y + 4}">{escape(name)}</text>')
     return "".join([*parts, "</svg>"])
+
+
+def _round_numbers(most: float) -> list[float]:
+    """From 0 to `most` or beyond in at most six steps of 1, 2 or 5 times a power of ten, none below 1."""
+    step = next(s * 10**power for power in range(16) for s in (1, 2, 5) if s * 10**power * 6 >= most)
+    return [float(step * number) for number in range(ceil(most / step) + 1)]
+
+
+def _clock(span_ms: int) -> Callable[[datetime], str]:
+    """How times are written, so that those of one picture differ."""
+    if span_ms < 10_000:
+        return lambda moment: f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
+    return lambda moment: f"{moment:%H:%M:%S}" if span_ms < 86_400_000 else f"{moment:%Y-%m-%d %H:%M}"
 
 
 _COLOURS: Final = ("#0b5394", "#b00020", "#38761d", "#7f6000", "#674ea7", "#444444")

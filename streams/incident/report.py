@@ -1,6 +1,6 @@
 """The readable page of a bundle: one file of HTML that loads nothing. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ _MARKED: Final = {
 _CSS: Final = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:62em;padding:0 1em;color:#222}"
     "table{border-collapse:collapse;width:100%;font-size:13px}th,td{text-align:left;padding:.25em .6em;"
-    "border-bottom:1px solid #ddd;vertical-align:top;overflow-wrap:anywhere}h1{font-size:1.5em}"
+    "border-bottom:1px solid #ddd;vertical-align:top;overflow-wrap:anywhere}.s{white-space:nowrap}h1{font-size:1.5em}"
     "h2{font-size:1.15em;margin-top:1.8em}code{background:#f4f4f4;padding:0 .2em}"
 )
 
@@ -70,11 +70,14 @@ def report_html(
                 (rfc3339(d.time), d.level.value, d.detector, d.event_id, d.reason, f"{d.policy} {d.policy_version}")
                 for d in said
             ),
+            ("time", "level", "rule"),
         )
     )
     other = sorted(others, key=lambda one: one[1])
     parts.append(f"<h2>Findings, operators and control ({len(other)})</h2>")
-    parts.append(_table(("time", "what", "said"), ((rfc3339(time), kind, what) for kind, time, what in other)))
+    parts.append(
+        _table(("time", "what", "said"), ((rfc3339(time), kind, what) for kind, time, what in other), ("time", "what"))
+    )
     parts.append(
         "<h2>Proof</h2><p>"
         f"{links} links of the audit's hash chains and {signed} signed statements are in this bundle. "
@@ -111,7 +114,7 @@ def _told(stop: Decision, decisions: Sequence[Decision], events: Sequence[Action
         )
         for act in actions
     )
-    parts.append(_table(("time", "action", "targets", "outcome", "error"), rows))
+    parts.append(_table(("time", "action", "targets", "outcome", "error"), rows, ("time", "outcome")))
     return parts
 
 
@@ -143,8 +146,15 @@ def _marks(
     return marks
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], short: Collection[str] = ()) -> str:
+    """Without the columns that say nothing; what is `short` stays on one line."""
+    found = list(rows)
+    said = [number for number in range(len(names)) if any(row[number] for row in found)]
+    one_line = [' class="s"' if names[number] in short else "" for number in said]
+    lines = [
+        "<tr>" + "".join(f"<td{c}>{escape(row[n])}</td>" for n, c in zip(said, one_line, strict=True)) + "</tr>"
+        for row in found
+    ]
     more = f"<p>and {len(lines) - _MOST_ROWS} more</p>" if len(lines) > _MOST_ROWS else ""
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    head = "".join(f"<th>{escape(names[number])}</th>" for number in said)
     return f"<table><tr>{head}</tr>{''.join(lines[:_MOST_ROWS])}</table>{more}"

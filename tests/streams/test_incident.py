@@ -1,6 +1,8 @@
 """One session in one file: whole, provable without the table, and decided again elsewhere."""
 
+import re
 import shutil
+import xml.etree.ElementTree as ET
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -172,4 +174,23 @@ def test_pictures_hold_every_mark_and_every_line() -> None:
     picture = timeline(("a", "b"), marks, at(9))
     assert picture.count("<title>") == 2
     assert "first &amp; &lt;b&gt;" in picture
-    assert curves("t", "x", {"one": [(1, 2), (3, 0)], "two": [(1, 1)]}).count("<polyline") == 2
+    assert curves("t", "x", "y", {"one": [(1, 2), (3, 0)], "two": [(1, 1)]}).count("<polyline") == 2
+
+
+def test_times_of_a_short_picture_differ_and_a_long_one_says_the_day() -> None:
+    def times(span_s: float) -> list[str]:
+        drawn = timeline(("a",), [Mark("a", at(0), "tick", "#000", ""), Mark("a", at(span_s), "tick", "#000", "")])
+        return re.findall(r">(\d[^<]+)</text>", drawn)
+
+    assert times(1)[:2] == ["15:06:40.000", "15:06:40.250"]
+    assert times(40) == ["15:06:40", "15:06:50", "15:07:00", "15:07:10", "15:07:20"]
+    assert times(4 * 86_400)[-1] == "2025-06-19 15:06"
+
+
+def test_both_axes_of_curves_are_named_and_marked() -> None:
+    drawn = ET.fromstring(curves("title", "max_deletes", "sessions", {"stopped": [(1, 16), (3, 7), (8, 0)]}))
+    texts = [element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts == ["title", "max_deletes", "sessions", "0", "5", "10", "15", "20", "1", "3", "8", "stopped"]
+    (line,) = drawn.iter("{http://www.w3.org/2000/svg}polyline")
+    places = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
+    assert [y for _, y in places] == [300 - 250 * count / 20 for count in (16, 7, 0)]

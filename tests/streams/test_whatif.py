@@ -154,11 +154,19 @@ def test_a_sweep_prints_a_row_for_each_value_and_draws_it(table: Path, tmp_path:
         pytest.param(["--sweep", f"{SWEEP}=0"], "same_target_prior", id="a value out of bounds"),
         pytest.param(["--sweep", "rules.nothing.settings.x=1"], "nothing", id="no such rule"),
         pytest.param(["--plot", "x.svg"], "--plot with --sweep", id="a plot of nothing"),
+        pytest.param(["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "wanted a file FILE.svg", id="another format"),
+        pytest.param(["--sweep", f"{SWEEP}=1", "--plot", "no/x.svg"], "wanted a file FILE.svg", id="no such folder"),
+        pytest.param(["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "wanted numbers", id="no place on an axis"),
     ],
 )
 def test_what_cannot_be_swept_is_said(table: Path, arguments: list[str], said: str) -> None:
     code, output = run(table, *arguments)
     assert (code, said in output) == (2, True), output
+
+
+def test_history_without_sessions_is_not_a_success(table: Path) -> None:
+    code, output = run(table, "--from", "2030-01-01T00:00:00Z")
+    assert (code, "wanted sessions in this range, came none" in output) == (1, True), output
 
 
 def test_a_sweep_reads_numbers_and_words() -> None:
