@@ -35,10 +35,12 @@ class Answer:
     rows: Iterator[dict[str, Any]]
 
 
-def open_table(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> DeltaTable:
-    """The table as it is now. Raises QueryFailed: there is none, or its store does not answer."""
+def open_table(
+    uri: str | Path, storage_options: Mapping[str, str] | None = None, *, version: int | None = None
+) -> DeltaTable:
+    """The table as it is now, or was in a version. Raises QueryFailed: there is none, or its store does not answer."""
     try:
-        return DeltaTable(str(uri), storage_options=dict(storage_options or {}))
+        return DeltaTable(str(uri), version=version, storage_options=dict(storage_options or {}))
     except TableNotFoundError:
         raise QueryFailed(f"audit table {uri}: wanted a Delta table, came none there") from None
     except (DeltaError, OSError, ValueError) as error:

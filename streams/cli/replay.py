@@ -104,6 +104,9 @@ def replay(
     rate: Annotated[
         float | None, typer.Option(help="With --onto: at most so many records a second.", min=0.001, metavar="N")
     ] = None,
+    processes: Annotated[
+        int, typer.Option(help="Share the partitions among so many processes; what comes of it is the same.", min=1)
+    ] = 1,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be replayed, and do nothing.")] = False,
     resume: Annotated[
         Path | None,
@@ -184,9 +187,10 @@ def replay(
                 sessions=session or (),
                 agents=agent or (),
                 detectors=detector or (),
-                choice=choice,
+                tools=tool or (),
+                where=only,
+                processes=processes,
                 exact=exact,
-                keep=as_json and isinstance(found, FileRange),
                 step=step,
             )
         policies = [

@@ -9,7 +9,7 @@ Left out on both sides, and counted:
 - with a choice of sessions, what looks across sessions: it would need all of them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -135,9 +135,9 @@ class Comparison:
                 self._late.add(str(decision.get("decision_id")))
 
     @property
-    def asks(self) -> bool:
-        """Whether any decision of then has to find its cause."""
-        return bool(self._heard)
+    def causes(self) -> Collection[str]:
+        """What the decisions of then answer."""
+        return self._heard.keys()
 
     def heard(self, cause: str | None, topic: str) -> None:
         """Something that a decision can answer is in the range."""

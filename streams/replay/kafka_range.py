@@ -28,6 +28,19 @@ _End = int | None
 """A time at which a partition is cut; None: as far as there is something."""
 
 
+@dataclass(frozen=True)
+class KafkaReader:
+    """Reads frozen parts of a running Kafka."""
+
+    open: Callable[[], Consumer]
+    topics: Topics
+
+    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
+        """Their records, in the order of `in_order`."""
+        with _Streams(self.open(), [span for span in spans if span.count]) as streams:
+            yield from in_order(streams.all(), self.topics)
+
+
 class KafkaRange(Closing):
     """Topics between two ends. Use it in a `with` block.
 
@@ -50,8 +63,8 @@ class KafkaRange(Closing):
     ) -> None:
         self.name = f"kafka {bootstrap}"
         self.topics = topics
-        self._open: Callable[[], Consumer] = partial(open_consumer, bootstrap, GROUP, client=client)
-        self._consumer = self._open()
+        self.reader = KafkaReader(partial(open_consumer, bootstrap, GROUP, client=client), topics)
+        self._consumer = self.reader.open()
         try:
             self.partitions = len(partitions_of(self._consumer, topics.actions))
             self._begins, self._ends = self._moments(start, end)
@@ -85,8 +98,7 @@ class KafkaRange(Closing):
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The records of frozen parts of partitions, in the order of `in_order`."""
-        with _Streams(self._open(), [span for span in spans if span.count]) as streams:
-            yield from in_order(streams.all(), self.topics)
+        yield from self.reader.read(spans)
 
     def freeze(self, topic: str, *, to_now: bool = False, whole: bool = False) -> Iterator[Span]:
         """The parts of a topic's partitions that are in the range; `to_now`: without its end; `whole`: all of it."""

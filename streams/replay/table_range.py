@@ -1,10 +1,12 @@
 """A range of the audit table, as it was when it was opened: sinks may go on writing."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
+from deltalake import DeltaTable
 
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
@@ -17,6 +19,34 @@ from haltline.streams.replay.records import LogRecord, Span, in_order
 
 _AT_A_TIME: Final = 20_000
 _MOST_PARTITIONS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """Reads frozen parts of what one sink wrote to a table, as it was in one version."""
+
+    uri: str
+    version: int
+    topics: Topics
+    sink: str
+    storage_options: Mapping[str, str]
+
+    def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
+        """Their records, in the order of `in_order`; what was erased is passed over."""
+        table = open_table(self.uri, self.storage_options, version=self.version)
+        yield from in_order([self._of(table, span) for span in spans if span.count], self.topics)
+
+    def _of(self, table: DeltaTable, span: Span) -> Iterator[LogRecord]:
+        columns = '"offset", "timestamp_ms", "key", "key_bytes", "headers", "raw"'
+        where = at(self.sink, span.topic, span.partition)
+        for first in range(span.start, span.end, _AT_A_TIME):
+            until = min(first + _AT_A_TIME, span.end)
+            for row in answer(
+                table,
+                f"SELECT {columns} FROM audit WHERE {where} "
+                f'AND "offset" >= {first:d} AND "offset" < {until:d} ORDER BY "offset"',
+            ).rows:
+                yield record_of(row, span.topic, span.partition)
 
 
 class TableRange:
@@ -49,6 +79,8 @@ class TableRange:
         actions = [place for place in self._places if place[0] == topics.actions]
         if not actions:
             raise QueryFailed(f"audit table {uri}: wanted records of {topics.actions}, came none")
+        options = dict(storage_options or {})
+        self.reader = TableReader(str(uri), self._table.version(), topics, self.sink, options)
         self.partitions = self._count(max(partition for _, partition in self._places) + 1)
         self.spans: Sequence[Span] = [
             span for topic in topics.session_sources for span in self._freeze(topic, start.time_ms, end.time_ms)
@@ -78,17 +110,7 @@ class TableRange:
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The records of frozen parts of partitions, in the order of `in_order`; what was erased is passed over."""
-        yield from in_order([self._of(span) for span in spans if span.count], self.topics)
-
-    def _of(self, span: Span) -> Iterator[LogRecord]:
-        columns = '"offset", "timestamp_ms", "key", "key_bytes", "headers", "raw"'
-        for first in range(span.start, span.end, _AT_A_TIME):
-            until = min(first + _AT_A_TIME, span.end)
-            for row in self.rows(
-                f"SELECT {columns} FROM audit WHERE {self._at(span.topic, span.partition)} "
-                f'AND "offset" >= {first:d} AND "offset" < {until:d} ORDER BY "offset"'
-            ):
-                yield record_of(row, span.topic, span.partition)
+        yield from self.reader.read(spans)
 
     def _freeze(self, topic: str, start_ms: int | None, end_ms: int | None) -> Iterator[Span]:
         for partition in (number for name, number in self._places if name == topic):
@@ -134,14 +156,24 @@ class TableRange:
         return least
 
     def _whole(self) -> str:
-        return f'"sink" = {literal(self.sink)} AND ("kind" IS NULL OR "kind" NOT IN (\'{ERASED}\', \'{LOST}\'))'
+        return whole(self.sink)
 
     def _at(self, topic: str, partition: int) -> str:
-        return f'{self._whole()} AND "topic" = {literal(topic)} AND "partition" = {partition:d}'
+        return at(self.sink, topic, partition)
 
     def rows(self, sql: str) -> Iterator[dict[str, Any]]:
         """The answer to a SELECT on this version of the table. Raises QueryFailed."""
         return answer(self._table, sql).rows
+
+
+def whole(sink: str) -> str:
+    """The condition that a row is a sink's, and that its record is there."""
+    return f'"sink" = {literal(sink)} AND ("kind" IS NULL OR "kind" NOT IN (\'{ERASED}\', \'{LOST}\'))'
+
+
+def at(sink: str, topic: str, partition: int) -> str:
+    """The condition that it is of this partition too."""
+    return f'{whole(sink)} AND "topic" = {literal(topic)} AND "partition" = {partition:d}'
 
 
 def record_of(row: Row, topic: str, partition: int) -> LogRecord:
