@@ -24,7 +24,7 @@ function guarded(action, tool) {
     try {
       const output = await tool(args);
       await post("/v1/result", { session_id, call_id, output });
-      return output;
+      return verdict.hints ? `${output}\n\n${verdict.hints}` : output; // what the model should hear
     } catch (error) {
       await post("/v1/result", { session_id, call_id, error: String(error) });
       throw error;

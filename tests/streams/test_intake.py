@@ -11,11 +11,11 @@ from aiohttp import ClientSession
 from aiohttp.test_utils import TestServer
 
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.decisions import Level
-from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.intake import Intake
-from tests.interventions.agent.stand_in import StandIn, now_ms, silent, third_delete_kills
+from tests.interventions.agent.stand_in import StandIn, decision, now_ms, silent, third_delete_kills
 from tests.streams.intaking import Post, with_intake
 from tests.waiting import wait_until
 
@@ -124,6 +124,38 @@ def test_a_verdict_is_waited_for_and_its_result_told(embedded: EmbeddedBroker) -
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the intake")
         assert worker.outcomes("s1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
         assert {e.agent_id for e in worker.events} == {"js"}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "wanted"),
+    [
+        ({"level": Level.NUDGE, "message": "Think again."}, {"hints": "Think again."}),
+        ({"level": Level.REINFORCE, "message": "Go back.\nThe task: x"}, {"hints": "Go back.\nThe task: x"}),
+        (
+            {"level": Level.THROTTLE, "message": "Slow down.", "limits": {"actions_per_min": 6}},
+            {"hints": "Slow down.", "limits": {"actions_per_min": 6.0}},
+        ),
+        (
+            {"level": Level.NUDGE, "message": "Only so.", "arguments": {"depth": 1}, "without_arguments": ("force",)},
+            {"hints": "Only so.", "change_arguments": {"put": {"depth": 1}, "remove": ["force"]}},
+        ),
+        (
+            {"level": Level.BLOCK, "message": "Not that.", "code": "scope_creep"},
+            {"allowed": False, "code": "scope_creep", "message": "Not that."},
+        ),
+    ],
+    ids=lambda value: value["level"].value if "level" in value else "",
+)
+def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(
+    embedded: EmbeddedBroker, verdict: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    def say(event: ActionEvent) -> Decision:
+        return decision(verdict["level"], event).model_copy(update=verdict)
+
+    call = {"session_id": "s1", "action": "write_file", "args": {"path": "x", "force": True}, "call_id": "c"}
+    with StandIn(embedded.bootstrap, say):
+        status, said = with_intake(embedded.bootstrap, lambda post: post("/v1/verdict", call))
+    assert (status, said) == (200, {"allowed": True, "call_id": "c", "killed": False} | wanted)
 
 
 def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded: EmbeddedBroker) -> None:

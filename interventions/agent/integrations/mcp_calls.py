@@ -186,8 +186,12 @@ def refusal_of(message: Message, answer: Answer) -> Message:
 
 def unreadable(why: str) -> Message:
     """The answer to what is no JSON."""
-    error = {"code": -32700, "message": f"haltline: wanted a JSON-RPC message, came {why}"}
-    return {"jsonrpc": "2.0", "id": None, "error": error}
+    return failed(None, f"wanted a JSON-RPC message, came {why}", code=-32700)
+
+
+def failed(message_id: Any, why: str, *, code: int = -32603) -> Message:
+    """The answer to what could not be done."""
+    return {"jsonrpc": "2.0", "id": message_id, "error": {"code": code, "message": f"haltline: {why}"}}
 
 
 def texts_of(result: Mapping[str, Any]) -> str:

@@ -26,7 +26,15 @@ from yarl import URL
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.desk import Desk
-from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, parsed, unreadable, written
+from haltline.interventions.agent.integrations.mcp_calls import (
+    Calls,
+    Message,
+    Tools,
+    failed,
+    parsed,
+    unreadable,
+    written,
+)
 from haltline.interventions.agent.settings import GuardSettings
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
@@ -320,5 +328,4 @@ def _json(said: object, status: int) -> web.Response:
 
 
 def _failed(why: str) -> web.Response:
-    error = {"code": -32603, "message": f"haltline: the MCP server could not be asked: {why}"}
-    return _json({"jsonrpc": "2.0", "id": None, "error": error}, 502)
+    return _json(failed(None, f"the MCP server could not be asked: {why}"), 502)

@@ -4,6 +4,7 @@ It needs no SDK: everything but calls of tools goes through byte for byte, in bo
 """
 
 import contextlib
+import logging
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -12,7 +13,17 @@ from typing import IO, Any, BinaryIO, Final
 
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.desk import Desk
-from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, parsed, unreadable, written
+from haltline.interventions.agent.integrations.mcp_calls import (
+    Calls,
+    Message,
+    Tools,
+    failed,
+    parsed,
+    unreadable,
+    written,
+)
+
+log: Final = logging.getLogger("haltline.agent")
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _WAITING = 32
@@ -83,7 +94,12 @@ class Proxy:
         to_server.write(line)
 
     def _call(self, message: Message, line: bytes, to_server: "_Lines", to_client: "_Lines") -> None:
-        asked = self._calls.ask(message)
+        try:
+            asked = self._calls.ask(message)
+        except Exception:  # a client that gets no answer would wait for ever
+            log.exception("haltline: a call could not be asked about")
+            to_client.write(written(failed(message.get("id"), "the call could not be asked about")))
+            return
         if asked.refusal is None:
             to_server.write(line if asked.changed is None else written(asked.changed))
         elif "id" in message:

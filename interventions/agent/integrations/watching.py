@@ -5,16 +5,18 @@ would refuse a call (PAUSE or above) can only be obeyed by ending the agent.
 """
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
 import orjson
 
+from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse
 from haltline.interventions.agent.integrations.desk import Desk
@@ -24,6 +26,8 @@ from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import Stage
 from haltline.schemas.events import Effect
+
+log: Final = logging.getLogger("haltline.agent")
 
 PROCESS: Final = "agent_process"
 """The action that the process itself is: while it runs, a kill is not acknowledged as stopped."""
@@ -57,10 +61,19 @@ class WatchedGuard(Guard):
 class Watch:
     """One run of one agent. `run` once."""
 
-    def __init__(self, settings: GuardSettings, *, grace_s: float = 5.0, out: BinaryIO | None = None) -> None:
+    def __init__(
+        self,
+        settings: GuardSettings,
+        *,
+        grace_s: float = 5.0,
+        out: BinaryIO | None = None,
+        on_advice: Callable[[Advice], object] | None = None,
+    ) -> None:
+        """`on_advice` hears what the model should, which from here has no way to it."""
         # What a line tells of cannot be refused any more: that nobody could be asked is no reason to end the agent.
-        self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None)
+        self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, on_advice=on_advice)
         self._desks: dict[str | None, Desk] = {None: Desk(self._guard)}
+        self._on_advice = on_advice
         self._grace_s = grace_s
         self._out = out or sys.stdout.buffer
         self._lines = Lines()
@@ -130,11 +143,15 @@ class Watch:
             with contextlib.suppress(OSError, ValueError):  # nobody reads ours any more; the agent is still watched
                 self._out.write(line)
                 self._out.flush()
-            with contextlib.suppress(orjson.JSONDecodeError):
+            try:
                 said = orjson.loads(line)
                 if isinstance(said, dict):
                     for whose, one in self._lines.read(said):
                         self._heed(self._desk(whose), one)
+            except orjson.JSONDecodeError:
+                continue
+            except Exception:  # an agent whose lines nobody reads would stand still
+                log.exception("haltline: a line of the agent could not be read")
 
     def _heed(self, desk: Desk, said: Said) -> None:
         if isinstance(said, ToolUse):
@@ -155,7 +172,7 @@ class Watch:
                 root_session_id=own.root_session_id or own.parent_session_id or own.session_id,
                 ancestors=(*own.ancestors, *filter(None, (own.parent_session_id,))),
             )
-            self._desks[whose] = Desk(Guard(below))
+            self._desks[whose] = Desk(Guard(below, on_advice=self._on_advice))
         return self._desks[whose]
 
 

@@ -118,9 +118,11 @@ def test_a_refused_call_is_not_made_and_the_model_reads_why(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", FRAMEWORKS)
-def test_a_hint_comes_with_the_result(run: Any) -> None:
-    guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, message="Think again."))
-    assert run(guard, ["a"]) == ["done a\n\nThink again."]
+@pytest.mark.parametrize("level", [Level.NUDGE, Level.REINFORCE, Level.THROTTLE])
+def test_a_hint_and_the_task_told_again_come_with_the_result(run: Any, level: Level) -> None:
+    message = "Think again.\nThe original request: tidy up"
+    guard = ScriptedGuard(lambda e: decision(level, e, message=message))
+    assert run(guard, ["a"]) == [f"done a\n\n{message}"]
 
 
 @pytest.mark.parametrize("run", FRAMEWORKS)

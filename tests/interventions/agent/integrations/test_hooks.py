@@ -62,6 +62,17 @@ REASON = "haltline: session_killed_loop_guard: This session was stopped."
             id="a hint reaches the model",
         ),
         pytest.param(
+            lambda e: decision(Level.REINFORCE, e, message="Go back.\nThe original request: tidy up"),
+            {},
+            {
+                "hookSpecificOutput": {
+                    "hookEventName": "PreToolUse",
+                    "additionalContext": "Go back.\nThe original request: tidy up",
+                }
+            },
+            id="the task reaches the model again",
+        ),
+        pytest.param(
             lambda e: decision(Level.BLOCK, e, code="scope_creep", message="Not this."),
             {},
             {

@@ -101,6 +101,8 @@ def say(event: ActionEvent) -> Decision | Level:
         return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
     if event.args == {"path": "hint"}:
         return decision(Level.NUDGE, event, message="Think again.")
+    if event.args == {"path": "goal"}:
+        return decision(Level.REINFORCE, event, message="Go back.\nThe original request: tidy up")
     if event.args == {"path": "other"}:
         return decision(Level.NUDGE, event, arguments={"path": "älter"})
     return Level.ALLOW
@@ -149,11 +151,12 @@ def through(talk: Callable[[Client], Awaitable[Any]], guards: Guards, mode: str,
     return asyncio.run(run()), reached
 
 
-async def five_calls(client: Client) -> list[tuple[bool, list[str]]]:
+async def six_calls(client: Client) -> list[tuple[bool, list[str]]]:
     tools = await client.list_tools()
     assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "slow", "tidy"]
     said = []
-    for name, path in (("read_file", "a"), ("tidy", "/"), ("fail", "b"), ("read_file", "hint"), ("read_file", "other")):
+    for path in ("a", "/", "b", "hint", "goal", "other"):
+        name = {"/": "tidy", "b": "fail"}.get(path, "read_file")
         result = await client.call_tool(name, {"path": path})
         said.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
     return said
@@ -170,15 +173,16 @@ WAYS = [
 @pytest.mark.parametrize(("mode", "how"), WAYS)
 def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(mode: str, how: dict[str, Any]) -> None:
     guards = Guards()
-    (read, tidy, fail, hinted, changed), reached = through(five_calls, guards, mode, **how)
+    (read, tidy, fail, hinted, reminded, changed), reached = through(six_calls, guards, mode, **how)
     assert read == (False, ["text of a"])
     assert tidy == (True, ["destructive_volume: Not that."])
     assert fail[0] is True
     assert hinted == (False, ["text of hint", "haltline: Think again."])
+    assert reminded == (False, ["text of goal", "haltline: Go back.\nThe original request: tidy up"])
     assert changed[1][0] == "text of älter"
-    assert reached == ["read a", "read hint", "read älter"]
+    assert reached == ["read a", "read hint", "read goal", "read älter"]
     ok = ("read_file", Outcome.OK)
-    assert guards.ends() == [ok, ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), ok, ok]
+    assert guards.ends() == [ok, ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), ok, ok, ok]
     proposed = {e.action: e.effect for e in guards.events if e.kind is Kind.PROPOSED}
     assert proposed["mcp__files__tidy"] is Effect.DESTRUCTIVE
     sessions = {e.session_id for e in guards.events}

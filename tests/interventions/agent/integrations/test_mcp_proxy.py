@@ -51,6 +51,8 @@ def say(event: ActionEvent) -> Decision | Level:
         return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
     if event.args == {"path": "hint"}:
         return decision(Level.NUDGE, event, message="Think again.")
+    if event.args == {"path": "goal"}:
+        return decision(Level.REINFORCE, event, message="Go back.\nThe original request: tidy up")
     if event.args == {"path": "other"}:
         return decision(Level.NUDGE, event, arguments={"path": "allowed"})
     return Level.ALLOW
@@ -70,6 +72,7 @@ def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
             ("tidy", "/"),
             ("fail", "b"),
             ("read_file", "hint"),
+            ("read_file", "goal"),
             ("read_file", "other"),
         ):
             result = await session.call_tool(name, {"path": path})
@@ -77,20 +80,20 @@ def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
         return said
 
     with StandIn(embedded.bootstrap, say) as worker:
-        read, tidy, fail, hinted, changed = through_the_proxy(embedded.bootstrap, reached, talk)
+        read, tidy, fail, hinted, reminded, changed = through_the_proxy(embedded.bootstrap, reached, talk)
         assert read == (False, ["text of a"])
         assert tidy == (True, ["destructive_volume: Not that."])
         assert fail[0] is True
         assert hinted == (False, ["text of hint", "haltline: Think again."])
+        assert reminded == (False, ["text of goal", "haltline: Go back.\nThe original request: tidy up"])
         assert changed[1][0] == "text of allowed"
-        assert reached.read_text().splitlines() == ["read a", "read hint", "read allowed"]
+        assert reached.read_text().splitlines() == ["read a", "read hint", "read goal", "read allowed"]
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended with the connection")
         assert [(e.action, e.outcome) for e in worker.of(Kind.COMPLETED)] == [
             ("mcp__files__read_file", Outcome.OK),
             ("mcp__files__tidy", Outcome.REFUSED),
             ("mcp__files__fail", Outcome.ERROR),
-            ("mcp__files__read_file", Outcome.OK),
-            ("mcp__files__read_file", Outcome.OK),
+            *[("mcp__files__read_file", Outcome.OK)] * 3,
         ]
         assert {e.action: e.effect for e in worker.of(Kind.PROPOSED)} == {
             "mcp__files__read_file": None,

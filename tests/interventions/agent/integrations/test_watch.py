@@ -129,6 +129,17 @@ def test_an_agent_whose_session_is_killed_already_is_not_started(
         assert (process.returncode, family(tmp_path)) == (90, {})
 
 
+def test_what_the_model_should_hear_is_told_to_who_watches(embedded: EmbeddedBroker, watch: Watch) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        process = watch("endless")
+        wait_until(lambda: worker.of(Kind.PROPOSED, "s1"), "it runs")
+        worker.send(decision(Level.NUDGE))
+        wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "it was heard")
+        worker.send(decision(Level.KILL))
+        _, err = process.communicate(timeout=60)
+        assert "haltline: watch: nudge: NUDGE: for the model" in err
+
+
 def test_a_block_can_only_be_obeyed_by_ending_the_agent(embedded: EmbeddedBroker, watch: Watch) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("endless")
@@ -187,7 +198,8 @@ def test_with_the_broker_away_the_agent_goes_on() -> None:
 
 LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(["assistant", "tool_use", "tool_result", "x", ""])
 FIELDS = st.sampled_from(
-    ["type", "message", "content", "usage", "id", "tool_use_id", "item", "input", "name", "is_error", "error", "result",
+    ["type", "message", "content", "status", "exit_code",
+     "usage", "id", "tool_use_id", "item", "input", "name", "is_error", "error", "result",
      "total_cost_usd", "input_tokens", "cached_input_tokens", "parent_tool_use_id"]
 )  # fmt: skip
 KINDS = st.sampled_from(
@@ -200,10 +212,10 @@ INNER = LEAF | st.dictionaries(
 
 @given(
     lines=st.lists(st.dictionaries(FIELDS, INNER, max_size=5), max_size=3),
-    kinds=st.lists(KINDS, min_size=3, max_size=3),
+    kinds=st.lists(KINDS | INNER, min_size=3, max_size=3),
 )
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[str]) -> None:
+def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[object]) -> None:
     reader = Lines()
     for line, kind in zip(lines, kinds, strict=False):
         for whose, said in reader.read({**line, "type": kind}):
