@@ -44,6 +44,7 @@ class Run:
     seconds: float
     cpu_s: float | None
     peak_rss_bytes: int | None
+    """Of the largest process."""
     compared: int | None = None
     """Decisions; None: it made them."""
     same: int | None = None
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             runs = [_live(asked, cluster, children, audit, console)]
             for source, options in (("kafka", ["--bootstrap", kafka.bootstrap]), ("audit", ["--table", str(audit)])):
                 console.print(f"Replaying from {source} ...")
-                runs.append(_replay(source, options, asked.events))
+                runs += [_replay(source, options, asked.events, shares) for shares in asked.processes]
     _show(runs)
     if asked.json is not None:
         asked.json.write_bytes(orjson.dumps([asdict(run) for run in runs], option=orjson.OPT_INDENT_2))
@@ -122,9 +123,10 @@ def _until_committed(bootstrap: str, group: str, topics: Sequence[str], child: C
         watched.close()
 
 
-def _replay(source: str, options: Sequence[str], events: int) -> Run:
+def _replay(source: str, options: Sequence[str], events: int, shares: int) -> Run:
     """The command, as an operator runs it."""
     command = [sys.executable, "-m", processes.WORKER, "replay", source, "--prefix", TOPICS.prefix, "--exact", "--json"]
+    command += ["--processes", str(shares)]
     with tempfile.TemporaryFile() as out:
         began = time.perf_counter()
         child = subprocess.Popen([*command, *options], stdout=out)
@@ -136,7 +138,7 @@ def _replay(source: str, options: Sequence[str], events: int) -> Run:
     if child.returncode not in (0, 1) or said.get("records", {}).get(TOPICS.actions) != events:
         raise RuntimeError(f"replay of {source}: wanted {events} events, came exit {child.returncode}: {said!r:.300}")
     return Run(
-        what=f"replay from {source}",
+        what=f"replay from {source}" + (f", {shares} processes" if shares > 1 else ""),
         events=events,
         seconds=seconds,
         cpu_s=used.ru_utime + used.ru_stime,
@@ -173,6 +175,7 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--events", type=int, default=1_000_000, help="(%(default)s)")
     parser.add_argument("--sessions", type=int, default=1_000, help="(%(default)s)")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1], help="of each replay, one after the other (1)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")
