@@ -4,6 +4,7 @@ import gc
 import zipfile
 from collections import Counter
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -245,6 +246,9 @@ def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json
         for line in proved.problems:
             say(line, style="red")
         _show(checked.replayed)
+        made, here = bundle.manifest.get("haltline"), version("haltline")
+        if not checked.replayed.compared.ok and policy is None and made != here:
+            say(f"the bundle was made by haltline {made}, this is {here}: a rule may be another one since")
     if not checked.ok:
         raise typer.Exit(Exit.NO)
 

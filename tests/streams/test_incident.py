@@ -163,6 +163,40 @@ def test_a_policy_from_a_file_has_to_be_given_and_is_in_the_bundle(tmp_path: Pat
     assert (code, read_bundle(tmp_path / "s.zip").json("policy.json")["name"]) == (0, "own"), output
 
 
+def test_a_policy_that_was_published_in_the_middle_is_in_the_bundle_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = LiveLog().events(deletes("s", 0, 6))
+    log.publish(Policy.model_validate({"version": 2, "rules": {"destructive_repeat": {"levels": {"low": "PAUSE"}}}}))
+    table = log.events(deletes("s", 12, 18)).audited(tmp_path / "audit")
+    assert run("incident", "s", "--out", tmp_path / "s.zip", "--table", table)[0] == 0
+    shutil.rmtree(table)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.move(tmp_path / "s.zip", elsewhere / "renamed.zip")
+    monkeypatch.chdir(elsewhere)
+    code, output = run("replay", "renamed.zip", "--json")
+    said = orjson.loads(output)
+    assert (code, said["first_divergence"]) == (0, None)
+    assert set(said["policies_then"]) == {"default version 1", "default version 2"}
+
+
+def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as found:
+        made = orjson.loads(found.read(MANIFEST))["haltline"].encode()
+    change(bundle, "decisions.jsonl", b"KILL", b"NUDGE")
+    change_manifest = b'"haltline":"' + made
+    with zipfile.ZipFile(bundle) as found:
+        files = {entry: found.read(entry) for entry in found.namelist()}
+    assert change_manifest in files[MANIFEST]
+    files[MANIFEST] = files[MANIFEST].replace(change_manifest, b'"haltline":"0.0.1')
+    with zipfile.ZipFile(bundle, "w") as out:
+        for entry, data in files.items():
+            out.writestr(entry, data)
+    code, output = run("replay", bundle)
+    assert (code, "made by haltline 0.0.1, this is " in output) == (1, True), output
+
+
 def test_a_session_that_is_not_there_is_said(table: Path, tmp_path: Path) -> None:
     code, output = run("incident", "nobody", "--out", tmp_path / "n.zip", "--table", table)
     assert (code, "wanted records of session 'nobody'" in output) == (1, True)
