@@ -33,6 +33,7 @@ _BATCH = "application/cloudevents-batch+json"
 _LINES = ("application/x-ndjson", "application/jsonl")
 _SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
 _TRACES = "/v1/traces"
+_ROUTES = "POST /v1/events, /v1/verdict, /v1/result or /v1/traces, or GET /healthz"
 _CE = "ce-"
 _SPECVERSION = "ce-specversion"
 
@@ -82,7 +83,9 @@ class Intake:
         except web.HTTPRequestEntityTooLarge:
             return _failed(request, 413, [f"the body: wanted at most {MAX_BODY_BYTES} bytes, came more"])
         except web.HTTPException as bad:  # of the server itself: no such route, another method
-            return _failed(request, bad.status, [f"{request.method} {request.path}: {bad.reason}"], bad.headers)
+            return _failed(
+                request, bad.status, [f"wanted {_ROUTES}, came {request.method} {request.path}"], bad.headers
+            )
         return response
 
     def _admit(self, request: web.Request) -> None:

@@ -90,6 +90,8 @@ def _from_protobuf(body: bytes) -> list[JsonObject]:
         request.ParseFromString(body)
     except DecodeError as error:
         raise NotOtlp(f"wanted an OTLP request in protobuf, came {error}") from None
+    if body and not request.resource_spans:
+        raise NotOtlp("wanted an OTLP request in protobuf (resource_spans), came other fields")
     return [
         _span(span) for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans
     ]

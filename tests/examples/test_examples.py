@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from haltline.schemas.decisions import Level
+from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.broker import EmbeddedBroker
-from tests.interventions.agent.stand_in import StandIn, third_delete_kills
+from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -37,3 +37,26 @@ def test_the_agent_is_stopped_at_its_third_delete(embedded: EmbeddedBroker, exam
         assert len(worker.of(Kind.MODEL_TURN)) == 3
         assert {e.await_verdict for e in worker.of(Kind.PROPOSED)} == {True}
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
+
+
+def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+        command = [sys.executable, str(EXAMPLES / "mcp_agent.py"), embedded.bootstrap]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = ["fact_sales still exists", "fact_sales still exists", "stopped: session_killed_loop_guard"]
+        assert done.stdout.splitlines() == said, done.stderr
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
+        assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+
+
+def test_an_agent_that_writes_spans_is_seen_and_stopped_between_two_steps(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        command = [sys.executable, str(EXAMPLES / "opentelemetry_agent.py"), embedded.bootstrap]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:
+            wait_until(lambda: len(worker.of(Kind.COMPLETED)) == 3, "it has deleted three times")
+            (session_id,) = {e.session_id for e in worker.events}
+            worker.control(standing(ScopeKind.SESSION, session_id))
+            said, _ = agent.communicate(timeout=60)
+        assert said.splitlines()[-1] == "stopped: session_killed_loop_guard"
+        assert len(said.splitlines()) < 1000
+        assert {(e.action, e.outcome) for e in worker.of(Kind.COMPLETED)} == {("delete_asset", Outcome.OK)}

@@ -180,6 +180,8 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
         ("/v1/verdict", {"session_id": "s", "action": "a", "agent_id": 7}, 400, "agent_id"),
         ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "wanted a call of session s that was asked about"),
         ("/v1/traces", {"resourceSpans": 7}, 400, "wanted an OTLP request"),
+        ("/v1/nothing", {}, 404, "wanted POST /v1/events, /v1/verdict, /v1/result or /v1/traces"),
+        ("/healthz", {}, 405, "came POST /healthz"),
     ],
 )
 def test_a_question_that_cannot_be_read_is_told(

@@ -124,13 +124,22 @@ def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded:
     ("body", "kind", "headers", "status", "wanted"),
     [
         (b"\xff\xff", otlp.PROTOBUF, {}, 400, "wanted an OTLP request in protobuf"),
+        (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), came other fields"),
         (b"{", "application/json", {}, 400, "wanted JSON"),
         (b'{"events": []}', "application/json", {}, 400, "wanted an OTLP request"),
         (b"a", "text/plain", {}, 415, "wanted JSON"),
         (gzip.compress(b" " * 9 * 1024 * 1024), otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 413, "wanted at most"),
         (b"no gzip", otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 400, ""),
     ],
-    ids=["broken protobuf", "broken JSON", "another request", "another type", "a gzip bomb", "no gzip"],
+    ids=[
+        "broken protobuf",
+        "other protobuf",
+        "broken JSON",
+        "another request",
+        "another type",
+        "a gzip bomb",
+        "no gzip",
+    ],
 )
 def test_a_request_that_cannot_be_read_is_told_in_its_own_format(
     embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, wanted: str

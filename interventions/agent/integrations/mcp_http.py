@@ -104,6 +104,7 @@ class HttpProxy:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         for method, handler in (("POST", self._post), ("GET", self._get), ("DELETE", self._delete)):
             app.router.add_route(method, self.path, handler)
+        app.router.add_route("*", "/{path:.*}", self._elsewhere)
         app.cleanup_ctx.append(self._connected)
         return app
 
@@ -149,6 +150,10 @@ class HttpProxy:
         if response.status < 300:
             self._end(self._sessions.pop(request.headers.get(SESSION, ""), None))
         return response
+
+    async def _elsewhere(self, request: web.Request) -> web.Response:
+        why = f"wanted POST, GET or DELETE {self.path}, came {request.method} {request.path}"
+        return _json(failed(None, why), 404 if request.path != self.path else 405)
 
     def _admit(self, request: web.Request) -> None:
         """Refuses pages of the web in a browser on this machine, also those that call themselves by our address."""

@@ -378,6 +378,19 @@ def test_pages_in_a_browser_are_not_heard(headers: dict[str, str], status: int) 
     assert (came, len(reached)) == (status, int(status == 200))
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("POST", "/mcp/x", 404), ("GET", "/", 404), ("PUT", "/mcp", 405)]
+)
+def test_what_is_no_request_of_the_protocol_is_told(method: str, path: str, status: int) -> None:
+    async def talk(http: Http) -> tuple[int, Any]:
+        async with http.request(method, path, json=CALL) as response:
+            return response.status, await response.json()
+
+    (came, said), reached = with_echo(talk, Guards())
+    assert (came, reached) == (status, [])
+    assert f"wanted POST, GET or DELETE /mcp, came {method} {path}" in said["error"]["message"]
+
+
 def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
     async def away(_: web.Request) -> web.Response:
         return web.Response(status=307, headers={"Location": "http://elsewhere.example/mcp"})
