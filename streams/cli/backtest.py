@@ -33,7 +33,7 @@ from haltline.streams.cli.common import (
     say,
 )
 from haltline.streams.cli.run import read_plugins, read_policy
-from haltline.streams.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened
+from haltline.streams.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened, progress
 from haltline.streams.core import Core
 from haltline.streams.policy_file import BadPolicy
 from haltline.streams.traces import UnreadableTrace, read_traces
@@ -146,8 +146,12 @@ def _read(sources: Sequence[str], where: Where) -> Iterator[Recorded]:
 
     for source in sources:
         if source == KAFKA or is_table(source):
-            with opened(source, where) as found:
-                yield from sessions_of(found)
+            with (
+                opened(source, where) as found,
+                progress("Reading", sum(span.count for span in found.spans)) as step,
+            ):
+                sessions = sessions_of(found, step)
+            yield from sessions
             continue
         try:
             yield from read_traces(Path(source))

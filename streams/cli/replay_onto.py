@@ -42,6 +42,13 @@ class Onto:
     by: str
     reason: str
 
+    @property
+    def choice(self) -> str:
+        """What was chosen, in words."""
+        lists = {"session": self.sessions, "agent": self.agents, "tool": self.tools, "detector": self.detectors}
+        said = [f"{name} {one}" for name, many in lists.items() for one in sorted(many)]
+        return ", ".join([*said, *([f"where {self.where}"] if self.where else [])]) or "all"
+
 
 def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None:
     """Writes the chosen records of one topic of a source onto another topic; or counts them."""
@@ -89,8 +96,9 @@ def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None
         except NotThere as error:
             fail(error, Exit.USAGE)
         except KeyboardInterrupt:
-            if said.resume is not None:
-                say(f"interrupted; go on with --resume {said.resume}")
+            _noted(where, said, at, topic, "interrupted after ")
+            go_on = f"; go on with --resume {said.resume}" if said.resume is not None else ""
+            say(f"interrupted: {at.written} records are on {said.target}{go_on}")
             raise typer.Exit(Exit.NO) from None
     command = _noted(where, said, at, topic)
     if as_json:
@@ -128,8 +136,11 @@ def _begun(found: "Range", said: Onto, topic: str) -> "Progress":
     from haltline.streams.replay.copying import NotThere, Progress  # noqa: PLC0415  # as above
 
     if said.resume is None or not said.resume.exists():
-        return Progress(uuid.uuid4().hex[:12], found.name, said.target, found.spans_of(topic))
+        spans = found.spans_of(topic)
+        return Progress(uuid.uuid4().hex[:12], found.name, said.target, spans, choice=said.choice)
     at = Progress.load(said.resume)
+    if at.choice != said.choice:
+        raise NotThere(f"{said.resume}: wanted the choice of this replay ({said.choice}), came ({at.choice})")
     if at.target != said.target or any(span.topic != topic for span in at.spans):
         raise NotThere(f"{said.resume}: wanted the state of this replay, came that of one onto {at.target}")
     return at
@@ -144,14 +155,14 @@ def _show_count(name: str, topic: str, target: str, counted: "Counted", total: i
         + " to ".join(times))  # fmt: skip
 
 
-def _noted(where: Where, said: Onto, at: "Progress", topic: str) -> Command:
+def _noted(where: Where, said: Onto, at: "Progress", topic: str, how: str = "") -> Command:
     """A note for the audit: a label, which workers pass over and the sink keeps."""
     command = make_command(
         CommandKind.LABEL,
         ScopeKind.FLEET,
         FLEET,
         by=said.by,
-        reason=f"replay {at.id}: {at.written} records of {topic} ({at.source}) onto {said.target}: {said.reason}",
+        reason=f"replay {at.id}: {how}{at.written} records of {topic} ({at.source}) onto {said.target}: {said.reason}",
         label=REPLAYED,
     )
     key, value = command.id.encode(), command.to_json()

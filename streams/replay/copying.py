@@ -50,6 +50,8 @@ class Progress:
     next: dict[str, int] = field(default_factory=dict)
     """By `topic[partition]`: the first offset that was not looked at yet."""
     written: int = 0
+    choice: str = ""
+    """What of it is written, for people; one that goes on must want the same."""
 
     def left(self) -> list[Span]:
         """What is still to be read."""

@@ -1,6 +1,6 @@
 """A recorded part of a log as sessions, for a backtest: what each did, and what operators said of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
@@ -12,16 +12,18 @@ from haltline.streams.replay.records import LogRecord, Source
 _STRENGTH = {FALSE_ALARM: 0, MISSED: 1, CONFIRMED: 2}
 
 
-def sessions_of(source: Source) -> list[Recorded]:
+def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> list[Recorded]:
     """The sessions of a source, in the order of their first events; what cannot be read is passed over.
 
     Events are numbered from 0 in each session. Their label is what operators said last of each decision on them:
     `confirmed` where any was right, else `missed` where a rule should have found something, else `false_alarm`.
+    `step` is called for each record.
     """
     events: dict[str, dict[str, ActionEvent]] = {}
     labels: list[Command] = []
     topics = source.topics
     for record in source.inputs():
+        step()
         try:
             if record.topic == topics.actions:
                 event = wire.decode_event(record.value, record.headers)

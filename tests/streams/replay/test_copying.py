@@ -112,7 +112,7 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(
     state = tmp_path / "state.json"
     spans = [span for span in night.spans if span.topic == TOPICS.actions]
     done = {f"{span.topic}[{span.partition}]": span.end // 2 for span in spans}
-    Progress("abc", "kafka", "lab", spans, dict(done), sum(done.values())).save(state)
+    Progress("abc", "kafka", "lab", spans, dict(done), sum(done.values()), "all").save(state)
     code, output = run(broker.bootstrap, "--onto", "lab", "--resume", state, *BY, "--json")
     total = night.count(TOPICS.actions)
     assert (code, orjson.loads(output)["id"], orjson.loads(output)["written"]) == (0, "abc", total)
@@ -125,6 +125,30 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(
     assert len(on(broker.bootstrap, TOPICS.commands)) == notes
     code, output = run(broker.bootstrap, "--onto", "other", "--resume", state, *BY)
     assert (code, "onto lab" in output) == (2, True)
+    code, output = run(broker.bootstrap, "--onto", "lab", "--resume", state, "--tool", "delete_asset", *BY)
+    assert (code, "wanted the choice of this replay (tool delete_asset), came (all)" in output) == (2, True)
+
+
+def test_an_interrupted_replay_is_noted_and_can_go_on(
+    broker: EmbeddedBroker, night: LiveLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.ensure_topic("cut")
+    options = ("--onto", "cut", "--resume", tmp_path / "state.json", *BY)
+    with monkeypatch.context() as patched:
+        turns = iter(range(5))
+
+        def wait(_pace: Pace, _timestamp: int) -> None:
+            if next(turns, None) is None:
+                raise KeyboardInterrupt
+
+        patched.setattr(Pace, "wait", wait)
+        code, output = run(broker.bootstrap, *options)
+    assert (code, "interrupted: 5 records are on cut; go on with --resume" in output) == (1, True), output
+    code, output = run(broker.bootstrap, *options, "--json")
+    assert (code, orjson.loads(output)["written"]) == (0, night.count(TOPICS.actions))
+    assert len(on(broker.bootstrap, "cut")) == night.count(TOPICS.actions)
+    notes = [orjson.loads(message.value() or b"")["reason"] for message in on(broker.bootstrap, TOPICS.commands)]
+    assert [("interrupted after 5 records" in note) for note in notes if " onto cut: " in note] == [True, False]
 
 
 @pytest.mark.parametrize(
