@@ -7,6 +7,7 @@ from pydantic import Field
 
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import EpochMs, Id, Name, Record, Text
+from haltline.schemas.records import InterventionRecord
 
 
 class ControlState(StrEnum):
@@ -82,6 +83,10 @@ class CommandKind(StrEnum):
     """Request for information, before an approval."""
     LABEL = "label"
     BATCH = "batch"
+    RECORD = "record"
+    """Keeps an intervention record that somebody else's guard made."""
+    HIDE = "hide"
+    """Takes an intervention record out of lists and sums; it stays in the audit."""
 
 
 class Batch(Record):
@@ -125,6 +130,10 @@ class Command(Record):
     """For `reset`: on probation for so many actions; left out: as the policy says."""
     force: bool | None = None
     """For `reset`: within the lockout, which takes two operators."""
+    record: InterventionRecord | None = None
+    """For `record`."""
+    record_id: Id | None = None
+    """For `hide`."""
     session: Id | None = None
     """For `reset` of an agent, a mission or the fleet: only of this one session."""
 

@@ -1,0 +1,95 @@
+"""The application: the read model's feeder beside the routes."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import OperationalError
+
+from haltline.console.context import Context, Here
+from haltline.console.feeder import Feeder
+from haltline.console.routes import control, interventions, sessions
+from haltline.console.settings import ConsoleSettings
+from haltline.console.store import open_store
+from haltline.streams.commands import NotAllowed
+from haltline.streams.inbox import Inbox
+from haltline.streams.log_reader import NoSuchTopic, Unreachable
+from haltline.streams.operator import NotFound
+
+log: Final = logging.getLogger("haltline.console")
+
+_STATUS: Final[dict[type[Exception], int]] = {
+    NotAllowed: 409,
+    NotFound: 404,
+    Unreachable: 503,
+    NoSuchTopic: 503,
+    OperationalError: 503,
+}
+_HEADERS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+def create_app(settings: ConsoleSettings) -> FastAPI:
+    """The console's API; it reads topics from when it is started until it is shut down."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        engine = open_store(settings.database)
+        feeder = Feeder(
+            engine, settings.bootstrap, topics=settings.topics, group=settings.group, client=settings.client
+        )
+        inbox = Inbox(
+            settings.bootstrap,
+            topics=settings.topics,
+            group=settings.workers,
+            answer_within_s=settings.answer_within_s,
+            client=settings.client,
+        )
+        app.state.context = Context(settings, engine, feeder, inbox)
+        feeder.start()
+        try:
+            yield
+        finally:
+            feeder.close()
+            engine.dispose()
+
+    app = FastAPI(title="haltline", version="1", lifespan=lifespan, summary="What agents did, and what stopped them.")
+    for routes in (interventions, control, sessions):
+        app.include_router(routes.router)
+    for failure, status in _STATUS.items():
+        app.add_exception_handler(failure, _answer(status))
+
+    @app.middleware("http")
+    async def _headers(request: Request, call_next: Any) -> Any:
+        response = await call_next(request)
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+    @app.get("/healthz", tags=["health"])
+    def healthy(here: Here) -> JSONResponse:
+        """200 while the read model is kept up."""
+        well = here.feeder.alive
+        return JSONResponse({"ok": well, "problem": str(here.feeder.failure or "")}, 200 if well else 503)
+
+    @app.get("/readyz", tags=["health"])
+    def ready(here: Here) -> JSONResponse:
+        """200 once everything that the topics held at the start is taken in."""
+        well = here.feeder.alive and here.feeder.caught_up.is_set()
+        return JSONResponse({"ok": well}, 200 if well else 503)
+
+    return app
+
+
+def _answer(status: int) -> Any:
+    async def answer(_: Request, failure: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(failure)}, status)
+
+    return answer

@@ -1,0 +1,202 @@
+"""Keeps the read model up with the topics: rows and how far they reach in one transaction."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from sqlalchemy import Connection, Engine, insert, select, update
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from haltline.console import model
+from haltline.console.projection import take_in
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.closing import Closing
+from haltline.streams.log_reader import Unreachable, open_consumer, partitions_of
+from haltline.streams.settings import ClientSetting
+
+log: Final = logging.getLogger("haltline.console")
+
+_BATCH: Final = 500
+_WAIT_S: Final = 0.2
+_AGAIN_S: Final = 1.0
+_NAME: Final = "console"
+
+Place = tuple[str, int]
+
+
+class Overtaken(Exception):
+    """Another console has taken in the same records."""
+
+
+class Feeder(Closing):
+    """A thread that reads every topic into the database, until `close`.
+
+    What was taken in is told to `told`, from that thread. A broker or a database that is away is waited for; any other
+    failure ends the thread, and stands in `failure`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        bootstrap: str,
+        *,
+        topics: Topics,
+        group: str,
+        client: Mapping[str, ClientSetting] | None = None,
+        told: Callable[[Sequence[Row]], None] | None = None,
+    ) -> None:
+        self._engine = engine
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._group = group
+        self._client = client or {}
+        self._told = told
+        self._reader = Reader(topics, _NAME)
+        self._behind: set[Place] = set()
+        self._next: dict[Place, int] = {}
+        self._moved = threading.Condition()
+        self._ended = threading.Event()
+        self.caught_up = threading.Event()
+        """Everything that the topics held when it began is taken in."""
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="haltline-feeder", daemon=True)
+
+    def start(self) -> None:
+        """Begins where the database says that it was."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the batch that it is at."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still reads."""
+        return self._thread.is_alive()
+
+    def wait_for(self, place: TopicPartition, within_s: float) -> bool:
+        """Waits until the record at this place is taken in: who wrote it will then read it."""
+        at = (place.topic, place.partition)
+        with self._moved:
+            return self._moved.wait_for(lambda: self._next.get(at, 0) > place.offset, within_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.is_set():
+                try:
+                    self._read()
+                except (Unreachable, Overtaken, OperationalError) as away:
+                    log.warning("the read model waits: %s", away)
+                    self._ended.wait(_AGAIN_S)
+        except BaseException as failure:
+            self.failure = failure
+            log.exception("the read model is no longer kept up")
+
+    def _read(self) -> None:
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client)
+        try:
+            self._assign(consumer)
+            while not self._ended.is_set():
+                records = self._records(consumer.consume(_BATCH, _WAIT_S))
+                if records:
+                    rows = self._take(records)
+                    self._commit(consumer, records)
+                    with self._moved:
+                        self._next |= {(r.topic, r.partition): r.offset + 1 for r in records}
+                        self._moved.notify_all()
+                    if self._told is not None:
+                        self._told(rows)
+                if not self._behind:
+                    self.caught_up.set()
+        finally:
+            consumer.close()
+
+    def _assign(self, consumer: Consumer) -> None:
+        with self._engine.connect() as connection:
+            next_of = {
+                (topic, partition): after for topic, partition, after in connection.execute(select(model.offsets))
+            }
+        places = [tp for topic in self._topics.all for tp in partitions_of(consumer, topic)]
+        self._behind = {(tp.topic, tp.partition) for tp in places}
+        consumer.assign(
+            [
+                TopicPartition(
+                    tp.topic, tp.partition, next_of.get(self._short(tp.topic, tp.partition), OFFSET_BEGINNING)
+                )
+                for tp in places
+            ]
+        )
+
+    def _records(self, messages: Sequence[Message]) -> list[KafkaRecord]:
+        records = []
+        for message in messages:
+            error = message.error()
+            place = (str(message.topic()), int(message.partition() or 0))
+            if error is None:
+                kind, at_ms = message.timestamp()
+                headers = tuple((str(name), _bytes(value)) for name, value in _pairs(message))
+                records.append(
+                    KafkaRecord(
+                        *place,
+                        int(message.offset() or 0),
+                        at_ms if kind else None,
+                        message.key(),
+                        message.value(),
+                        headers,
+                    )
+                )
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._behind.discard(place)
+            elif error.fatal():
+                raise KafkaException(error)
+        return records
+
+    def _take(self, records: Sequence[KafkaRecord]) -> list[Row]:
+        now_ms = time.time_ns() // 1_000_000
+        rows = [self._reader.row(record, now_ms) for record in records]
+        with self._engine.begin() as connection:
+            take_in(connection, rows, self._topics.prefix)
+            self._advance(connection, records)
+        return rows
+
+    def _advance(self, connection: Connection, records: Sequence[KafkaRecord]) -> None:
+        """Raises Overtaken when the partition is not where this reader found it."""
+        table = model.offsets
+        spans: dict[Place, tuple[int, int]] = {}
+        for record in records:
+            place = self._short(record.topic, record.partition)
+            first, _ = spans.get(place, (record.offset, 0))
+            spans[place] = (first, record.offset + 1)
+        for (topic, partition), (first, after) in spans.items():
+            at = (table.c.topic == topic, table.c.partition == partition)
+            moved = connection.execute(update(table).where(*at, table.c.next <= first).values(next=after))
+            if moved.rowcount:
+                continue
+            try:
+                connection.execute(insert(table).values(topic=topic, partition=partition, next=after))
+            except IntegrityError:
+                raise Overtaken(f"{topic}[{partition}] is already beyond offset {first}") from None
+
+    def _commit(self, consumer: Consumer, records: Sequence[KafkaRecord]) -> None:
+        """So that the group's lag shows how far it is; where it goes on is what the database says."""
+        after = {(record.topic, record.partition): record.offset + 1 for record in records}
+        consumer.commit(offsets=[TopicPartition(*place, offset) for place, offset in after.items()], asynchronous=True)
+
+    def _short(self, topic: str, partition: int) -> Place:
+        return topic.removeprefix(self._topics.prefix), partition
+
+
+def _pairs(message: Message) -> list[tuple[str, str | bytes | None]]:
+    headers = message.headers() or []
+    return list(headers.items()) if isinstance(headers, dict) else headers
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,287 @@
+"""From the rows of the audit, of topics or of its table, to the read model. The same row twice is once."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, delete, func, select, update
+
+from haltline.console import model
+from haltline.console.store import put
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.records import InterventionRecord
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.records import records_of
+
+_LOST: Final = "records.lost"
+_MAX_IDS: Final = 400
+"""Of one question: SQLite bounds the number of its parameters."""
+_ANSWERS: Final = "approval"
+
+
+def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
+    """Adds rows that were not taken in yet; each with its `raw` record. In the caller's transaction."""
+    rows = _new(connection, [row | {"topic": row["topic"].removeprefix(prefix)} for row in rows])
+    of_topic: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.get("decode_error") is None and row["kind"] != _LOST:
+            of_topic.setdefault(row["topic"], []).append(row)
+    events = []
+    for row in of_topic.get("actions", []):
+        events.append(_event(row))
+        row["raw"] = events[-1].to_json()  # a CloudEvent or a span is an event from here on
+    decisions = [wire.decode(Decision, row["raw"]) for row in of_topic.get("interventions", [])]
+    commands = [wire.decode(Command, row["raw"]) for row in of_topic.get("commands", [])]
+    put(connection, model.records, [_record(row) for row in rows], replace=False)
+    _sessions(connection, events, decisions)
+    _interventions(connection, events, decisions)
+    _approvals(connection, decisions)
+    _control(connection, of_topic.get("control", []))
+    _commands(connection, commands)
+
+
+def _new(connection: Connection, rows: Sequence[Row]) -> list[Row]:
+    """Those whose place is not there yet, each place once."""
+    places = {(row["topic"], row["partition"], row["offset"]): row for row in rows}
+    known: set[tuple[str, int, int]] = set()
+    table = model.records.c
+    by_partition: dict[tuple[str, int], list[int]] = {}
+    for topic, partition, offset in places:
+        by_partition.setdefault((topic, partition), []).append(offset)
+    for (topic, partition), offsets in by_partition.items():
+        between = table.offset.between(min(offsets), max(offsets))
+        found = connection.execute(
+            select(table.offset).where(table.topic == topic, table.partition == partition, between)
+        )
+        known |= {(topic, partition, offset) for (offset,) in found}
+    return [row for place, row in places.items() if place not in known]
+
+
+def _record(row: Row) -> dict[str, Any]:
+    raw = row.get("raw") or b""
+    return {
+        "topic": row["topic"],
+        "partition": row["partition"],
+        "offset": row["offset"],
+        "kind": row["kind"],
+        "time_ms": row.get("event_time") or row.get("timestamp_ms") or row["ingested_at"],
+        "session_id": row.get("session_id"),
+        "agent_id": row.get("agent_id"),
+        "event_id": row.get("event_id"),
+        "decision_id": row.get("decision_id"),
+        "detector": row.get("detector"),
+        "severity": row.get("severity"),
+        "summary": row["summary"],
+        # PostgreSQL keeps no NUL in a text.
+        "body": raw.decode(errors="backslashreplace").replace("\x00", "\\x00"),
+    }
+
+
+def _event(row: Row) -> ActionEvent:
+    headers = [(name, (text or "").encode()) for name, text, *_ in orjson.loads(row.get("headers") or "[]")]
+    return wire.decode_event(row["raw"], headers)
+
+
+def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: Iterable[Decision]) -> None:
+    """Adds up what events and decisions say of each session."""
+    said: dict[str, dict[str, Any]] = {}
+    for event in events:
+        one = said.setdefault(event.session_id, _session(event.session_id, event.time))
+        one["first_ms"], one["last_ms"] = min(one["first_ms"], event.time), max(one["last_ms"], event.time)
+        one["events"] += 1
+        one["cost_usd"] += event.usage.cost_usd if event.usage is not None else 0.0
+        one["ended"] = one["ended"] or event.kind is Kind.SESSION_ENDED
+        named = {
+            "agent_id": None if event.agent_id == "unknown" else event.agent_id,
+            "mission_id": event.mission_id,
+            "parent_session_id": event.parent_session_id,
+            "goal": event.task.goal if event.task is not None else None,
+        }
+        one.update({name: value for name, value in named.items() if value})
+    for decision in decisions:
+        one = said.setdefault(decision.session_id, _session(decision.session_id, decision.time))
+        one["last_ms"] = max(one["last_ms"], decision.time)
+        one["hardest"] = max(one["hardest"], decision.level.rank)
+    table = model.sessions
+    for ids in _parts(sorted(said)):
+        for row in connection.execute(select(table).where(table.c.session_id.in_(ids))).mappings():
+            _add(said[row["session_id"]], dict(row))
+    put(connection, table, [said[name] for name in sorted(said)])
+
+
+def _session(session_id: str, time_ms: int) -> dict[str, Any]:
+    return {
+        "session_id": session_id,
+        "agent_id": "unknown",
+        "mission_id": None,
+        "parent_session_id": None,
+        "goal": "",
+        "first_ms": time_ms,
+        "last_ms": time_ms,
+        "events": 0,
+        "hardest": Level.ALLOW.rank,
+        "cost_usd": 0.0,
+        "ended": False,
+    }
+
+
+def _add(one: dict[str, Any], known: Mapping[str, Any]) -> None:
+    one["first_ms"] = min(one["first_ms"], known["first_ms"])
+    for name in ("last_ms", "hardest", "ended"):
+        one[name] = max(one[name], known[name])
+    for name in ("events", "cost_usd"):
+        one[name] += known[name]
+    if one["agent_id"] == "unknown":
+        one["agent_id"] = known["agent_id"]
+    for name in ("mission_id", "parent_session_id", "goal"):
+        one[name] = one[name] or known[name]
+
+
+def _interventions(connection: Connection, events: Sequence[ActionEvent], decisions: Sequence[Decision]) -> None:
+    """Makes the records of the new decisions, and again those whose call, goal or answer was not known yet."""
+    table = model.interventions.c
+    answers = {d.approval.request_id for d in decisions if d.approval is not None and d.detector == _ANSWERS}
+    touched = {f"int_{d.decision_id}"[:256] for d in decisions}
+    asked = [table.event_id.in_(ids) for ids in _parts([e.event_id for e in events if e.kind is Kind.PROPOSED])]
+    asked += [table.session_id.in_(ids) for ids in _parts([e.session_id for e in events if e.task is not None])]
+    asked += [table.request_id.in_(ids) for ids in _parts(sorted(answers))]
+    for condition in asked:
+        touched |= set(connection.execute(select(table.id).where(condition)).scalars())
+    new = {d.decision_id: d for d in decisions if d.detector != _ANSWERS}
+    again = _bodies(connection, "interventions", "decision_id", [i.removeprefix("int_") for i in touched])
+    whole = {d.decision_id: d for d in (wire.decode(Decision, body) for body in again)} | new
+    last = _last_answers(connection, [d for d in whole.values() if d.approval is not None], decisions)
+    proposals = {
+        event.event_id: event
+        for event in (
+            wire.decode_event(body)
+            for body in _bodies(connection, "actions", "event_id", [d.event_id for d in whole.values()])
+        )
+        if event.kind is Kind.PROPOSED
+    }
+    goals: dict[str, str] = {}
+    for ids in _parts(sorted({d.session_id for d in whole.values()})):
+        found = select(model.sessions.c.session_id, model.sessions.c.goal).where(model.sessions.c.session_id.in_(ids))
+        goals |= dict(connection.execute(found).all())
+    for decision in whole.values():
+        for record in records_of([decision, *last.get(_request(decision), ())], proposals, goals):
+            row = intervention_row(record) | {"event_id": decision.event_id, "request_id": _request(decision)}
+            put(connection, model.interventions, [row])
+    _count(connection, {d.session_id for d in new.values()})
+
+
+def intervention_row(record: InterventionRecord) -> dict[str, Any]:
+    """The columns of a record, but for those of the decision that it is of."""
+    return {
+        "id": record.id,
+        "session_id": record.run_id,
+        "agent_id": record.agent_id,
+        "type": record.type.value,
+        "outcome": record.outcome.value,
+        "action_name": record.action_name,
+        "policy_id": record.policy_id,
+        "policy_name": record.policy_name,
+        "risk_level": record.risk_level.value,
+        "cost_prevented_usd": record.cost_prevented_usd,
+        "time_ms": record.timestamp,
+        "body": record.to_json().decode(),
+    }
+
+
+def _request(decision: Decision) -> str | None:
+    return None if decision.approval is None else decision.approval.request_id
+
+
+def _last_answers(
+    connection: Connection, asked: Iterable[Decision], new: Iterable[Decision]
+) -> dict[str | None, list[Decision]]:
+    """By request: the last decision that says what became of it."""
+    wanted = {_request(d) for d in asked}
+    said = [d for d in new if d.detector == _ANSWERS]
+    table = model.approvals.c
+    last: dict[str | None, list[Decision]] = {}
+    for ids in _parts(sorted(filter(None, wanted))):
+        found = connection.execute(select(table.body).where(table.request_id.in_(ids))).scalars()
+        said = [d for d in (wire.decode(Decision, body.encode()) for body in found) if d.detector == _ANSWERS] + said
+    for decision in said:
+        if _request(decision) in wanted:
+            last[_request(decision)] = [decision]
+    return last
+
+
+def _approvals(connection: Connection, decisions: Iterable[Decision]) -> None:
+    rows = {}
+    for decision in decisions:
+        if decision.approval is not None:
+            approval = decision.approval
+            rows[approval.request_id] = {
+                "request_id": approval.request_id,
+                "session_id": decision.session_id,
+                "agent_id": decision.agent_id,
+                "state": approval.state.value,
+                "priority": approval.priority.value,
+                "since_ms": approval.since,
+                "expires_ms": approval.expires,
+                "said_ms": decision.time,
+                "reason": decision.reason,
+                "body": decision.to_json().decode(),
+            }
+    put(connection, model.approvals, list(rows.values()))
+
+
+def _control(connection: Connection, rows: Iterable[Row]) -> None:
+    table = model.control
+    for row in rows:
+        if row["kind"] == "cleared":
+            connection.execute(delete(table).where(table.c.key == row["key"]))
+        else:
+            put(
+                connection,
+                table,
+                [
+                    {
+                        "key": row["key"],
+                        "scope": row["scope"],
+                        "id": row["scope_id"],
+                        "state": row["kind"],
+                        "since_ms": row["event_time"],
+                        "body": row["raw"].decode(),
+                    }
+                ],
+            )
+
+
+def _commands(connection: Connection, commands: Iterable[Command]) -> None:
+    """Records that somebody else made, and such as are hidden."""
+    table = model.interventions
+    for command in commands:
+        if command.kind is CommandKind.RECORD and command.record is not None:
+            row = intervention_row(command.record) | {"event_id": None, "request_id": None}
+            put(connection, table, [row])
+            _count(connection, {command.record.run_id})
+        elif command.kind is CommandKind.HIDE and command.record_id is not None:
+            connection.execute(update(table).where(table.c.id == command.record_id).values(hidden=True))
+
+
+def _count(connection: Connection, session_ids: Iterable[str]) -> None:
+    table, counted = model.sessions, model.interventions.c
+    for ids in _parts(sorted(session_ids)):
+        of = select(counted.session_id, func.count()).where(counted.session_id.in_(ids)).group_by(counted.session_id)
+        for session_id, count in connection.execute(of).all():
+            connection.execute(update(table).where(table.c.session_id == session_id).values(interventions=count))
+
+
+def _bodies(connection: Connection, topic: str, column: str, ids: Sequence[str]) -> list[bytes]:
+    table = model.records.c
+    found: list[bytes] = []
+    for part in _parts(sorted(set(ids))):
+        asked = select(table.body).where(table.topic == topic, table[column].in_(part))
+        found += [body.encode() for body in connection.execute(asked).scalars()]
+    return found
+
+
+def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (ids[first : first + _MAX_IDS] for first in range(0, len(ids), _MAX_IDS))

@@ -1,0 +1,169 @@
+"""Intervention records as HTTP has them: read in both spellings of Agent Sentinel's, its SDK's and its platform's."""
+
+import hashlib
+import time
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from haltline.schemas.payloads import Usd
+from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
+from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+
+ORGANIZATION = "haltline"
+"""There is one for each console."""
+
+_PREVENTED = frozenset({RecordOutcome.BLOCKED, RecordOutcome.REJECTED_AFTER_REVIEW})
+
+
+def _either(platform: str, sdk: str) -> Any:
+    return AliasChoices(platform, sdk)
+
+
+class NewIntervention(BaseModel):
+    """A record that somebody else's guard made; the field names of the SDK are read as well."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "hard_block",
+                    "outcome": "blocked",
+                    "action_name": "dangerous_operation",
+                    "description": "Attempted dangerous operation",
+                    "agent_id": "my-agent",
+                    "run_id": "run_123",
+                    "policy_id": "policy_456",
+                    "risk_level": "high",
+                    "estimated_cost_usd": 10.0,
+                    "blast_radius": "Could have corrupted user data",
+                    "reason": "Action blocked by safety policy",
+                    "original_inputs": {"target": "production"},
+                }
+            ]
+        },
+    )
+
+    type: Annotated[RecordType, Field(validation_alias=_either("type", "intervention_type"))]
+    outcome: RecordOutcome
+    action_name: Annotated[Name, Field(min_length=1)]
+    description: Annotated[Text | None, Field(validation_alias=_either("description", "action_description"))] = None
+    agent_id: Name | None = None
+    run_id: Id | None = None
+    mission_id: Id | None = None
+    task_id: Id | None = None
+    policy_id: Name | None = None
+    policy_name: Name | None = None
+    risk_level: RiskLevel = RiskLevel.MEDIUM
+    estimated_cost_usd: Annotated[Usd, Field(validation_alias=_either("estimated_cost_usd", "estimated_cost"))] = 0.0
+    actual_cost_usd: Annotated[Usd, Field(validation_alias=_either("actual_cost_usd", "actual_cost"))] = 0.0
+    blast_radius: Text | JsonObject | None = None
+    reason: Text | None = None
+    agent_intent: Text | None = None
+    original_inputs: JsonObject | None = None
+    modified_inputs: JsonObject | None = None
+    remediation_payload: JsonObject | None = None
+    context: JsonObject | None = None
+    timestamp: EpochMs | None = None
+
+    def record(self, *, agent_id: str | None, run_id: str | None) -> InterventionRecord:
+        """The record as it is kept; `agent_id` and `run_id` are those of the request's headers, where it names none.
+
+        The same record sent twice has the same id, and so counts once.
+        """
+        now_ms = time.time_ns() // 1_000_000
+        said = self.model_dump(mode="json", exclude_none=True)
+        run = self.run_id or run_id or "unknown"
+        name = orjson.dumps([said, run, None if self.timestamp is not None else now_ms], option=orjson.OPT_SORT_KEYS)
+        radius = self.blast_radius or ""
+        context = dict(self.context or {})
+        if self.remediation_payload is not None:
+            context["remediation_payload"] = self.remediation_payload
+        return InterventionRecord(
+            id=f"int_{hashlib.sha256(name).hexdigest()[:32]}",
+            type=self.type,
+            outcome=self.outcome,
+            action_name=self.action_name,
+            description=self.description or self.action_name,
+            agent_id=self.agent_id or agent_id or "unknown",
+            run_id=run,
+            mission_id=self.mission_id,
+            task_id=self.task_id,
+            policy_id=self.policy_id or self.policy_name or "",
+            policy_name=self.policy_name or self.policy_id or "",
+            risk_level=self.risk_level,
+            estimated_cost_usd=self.estimated_cost_usd,
+            actual_cost_usd=self.actual_cost_usd,
+            cost_prevented_usd=self.estimated_cost_usd if self.outcome in _PREVENTED else 0.0,
+            blast_radius=radius if isinstance(radius, str) else orjson.dumps(radius).decode()[:16_384],
+            reason=self.reason or "",
+            agent_intent=self.agent_intent or "",
+            original_inputs=self.original_inputs,
+            modified_inputs=self.modified_inputs,
+            context=context,
+            timestamp=self.timestamp or now_ms,
+            created_at=now_ms,
+        )
+
+
+class Intervention(BaseModel):
+    """A record as the platform's API has it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    type: str
+    outcome: str
+    action_name: str
+    description: str
+    agent_id: str
+    run_id: str
+    mission_id: str | None = None
+    task_id: str | None = None
+    policy_id: str
+    policy_name: str
+    risk_level: str
+    estimated_cost_usd: float
+    actual_cost_usd: float
+    cost_prevented_usd: float
+    attempt: int
+    blast_radius: str
+    reason: str
+    agent_intent: str
+    original_inputs: JsonObject | None
+    modified_inputs: JsonObject | None
+    remediation_payload: JsonObject | None
+    context: JsonObject
+    timestamp: str
+    organization_id: str
+    created_at: str
+
+
+class InterventionList(BaseModel):
+    """A page of records, the newest first."""
+
+    interventions: list[Intervention]
+    total: int
+    skip: int
+    limit: int
+
+
+def shown(body: str) -> Intervention:
+    """The record of a row, as it is answered."""
+    said = orjson.loads(body)
+    made = said.get("created_at") or said["timestamp"]
+    return Intervention.model_validate(
+        {
+            "mission_id": None,
+            "task_id": None,
+            "original_inputs": None,
+            "modified_inputs": None,
+            "remediation_payload": None,
+            **said,
+            "timestamp": rfc3339(said["timestamp"]),
+            "created_at": rfc3339(made),
+            "organization_id": ORGANIZATION,
+        }
+    )

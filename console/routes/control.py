@@ -1,0 +1,106 @@
+"""What holds now, and what operators do about it: kill switch, kills, resets, approvals."""
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+from sqlalchemy import select
+
+from haltline.console import model
+from haltline.console.context import Actor, Here, Looker, Teller
+from haltline.schemas.control import ControlState, control_key
+from haltline.schemas.decisions import ScopeKind
+from haltline.streams.operator import Answer
+
+router = APIRouter(prefix="/api/v1", tags=["control"])
+
+_SCOPES = {"agent": ScopeKind.AGENT, "run": ScopeKind.SESSION, "mission": ScopeKind.MISSION}
+
+
+class KillSwitch(BaseModel):
+    """Whether a target was killed."""
+
+    is_killed: bool
+    target_type: str
+    target_id: str
+    reason: str | None = None
+    code: str | None = None
+    by: str | None = None
+
+
+class Act(BaseModel):
+    """An operator's act: on whom, and why."""
+
+    scope: ScopeKind = ScopeKind.SESSION
+    id: Annotated[str, Field(min_length=1, max_length=256, examples=["night-7"])]
+    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["deletes the wrong schema"])]
+
+
+class Answered(BaseModel):
+    """What became of an act."""
+
+    command_id: str
+    answered: bool
+    """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
+    second_wanted: bool
+    """It is noted, and takes another operator."""
+    state: dict[str, Any] | None
+    """What holds now."""
+
+
+def _answered(answer: Answer) -> Answered:
+    after = None if answer.after is None else orjson.loads(answer.after.to_json())
+    return Answered(
+        command_id=answer.command.command_id,
+        answered=answer.answered,
+        second_wanted=answer.second_wanted,
+        state=after,
+    )
+
+
+@router.get("/kill-switch/check")
+def check(
+    here: Here,
+    _: Teller,
+    target_type: Literal["agent", "run", "mission"],
+    target_id: Annotated[str, Query(min_length=1, max_length=256)],
+) -> KillSwitch:
+    """Whether an agent, a run (a session) or a mission was killed; the whole fleet counts for each."""
+    keys = [control_key(_SCOPES[target_type], target_id), control_key(ScopeKind.FLEET, "*")]
+    table = model.control.c
+    killed = select(table.body).where(table.key.in_(keys), table.state == ControlState.KILLED.value)
+    with here.engine.connect() as connection:
+        body = connection.execute(killed).scalar()
+    if body is None:
+        return KillSwitch(is_killed=False, target_type=target_type, target_id=target_id)
+    said = orjson.loads(body)
+    return KillSwitch(
+        is_killed=True,
+        target_type=target_type,
+        target_id=target_id,
+        reason=said["reason"],
+        code=said["code"],
+        by=said.get("by", "haltline"),
+    )
+
+
+@router.get("/control")
+def standing(here: Here, _: Looker) -> list[dict[str, Any]]:
+    """All that is killed, frozen, contained or on probation, the longest standing first."""
+    table = model.control.c
+    with here.engine.connect() as connection:
+        bodies = connection.execute(select(table.body).order_by(table.since_ms, table.key)).scalars().all()
+    return [orjson.loads(body) for body in bodies]
+
+
+@router.post("/kill")
+def kill(here: Here, who: Actor, act: Act) -> Answered:
+    """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now."""
+    return _answered(here.inbox.kill(act.scope, act.id, by=who.name, reason=act.reason))
+
+
+@router.post("/reset")
+def reset(here: Here, who: Actor, act: Act) -> Answered:
+    """Releases what was killed."""
+    return _answered(here.inbox.reset(act.scope, act.id, by=who.name, reason=act.reason))

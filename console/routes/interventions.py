@@ -1,0 +1,118 @@
+"""`/api/v1/interventions`: what was prevented or changed, in the contract of Agent Sentinel's platform."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
+
+from haltline.console import queries
+from haltline.console.context import Changer, Here, Looker, Teller
+from haltline.console.queries import Wanted
+from haltline.console.records import Intervention, InterventionList, NewIntervention, shown
+from haltline.schemas.control import CommandKind
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
+from haltline.streams.commands import make_command
+
+router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"])
+
+
+def _ms(moment: datetime | None) -> int | None:
+    """A moment without an offset is in UTC."""
+    if moment is None:
+        return None
+    return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _wanted(
+    kind: Annotated[RecordType | None, Query(alias="type")] = None,
+    outcome: RecordOutcome | None = None,
+    action_name: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    policy_id: str | None = None,
+    risk_level: RiskLevel | None = None,
+    start_date: Annotated[datetime | None, Query(description="From this moment on, ISO 8601.")] = None,
+    end_date: Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")] = None,
+    search: Annotated[str | None, Query(max_length=200, description="A part of the record's text.")] = None,
+    min_prevented_usd: Annotated[float | None, Query(ge=0, description="More than this was prevented.")] = None,
+) -> Wanted:
+    return Wanted(
+        type=kind,
+        outcome=outcome,
+        action_name=action_name,
+        agent_id=agent_id,
+        run_id=run_id,
+        policy_id=policy_id,
+        risk_level=risk_level,
+        start_ms=_ms(start_date),
+        end_ms=_ms(end_date),
+        search=search,
+        min_prevented_usd=min_prevented_usd,
+    )
+
+
+Filters = Annotated[Wanted, Depends(_wanted)]
+
+
+@router.get("")
+@router.get("/", include_in_schema=False)
+def list_interventions(
+    here: Here,
+    _: Looker,
+    wanted: Filters,
+    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> InterventionList:
+    """The interventions that every filter holds for, the newest first."""
+    bodies, total = queries.page(here.engine, wanted, skip, limit)
+    return InterventionList(interventions=[shown(body) for body in bodies], total=total, skip=skip, limit=limit)
+
+
+@router.get("/stats")
+def statistics(here: Here, _: Looker, wanted: Filters) -> dict[str, Any]:
+    """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
+    return queries.statistics(here.engine, wanted)
+
+
+@router.get("/{record_id}", responses={404: {"description": "There is none of this id."}})
+def intervention(here: Here, _: Looker, record_id: str) -> Intervention:
+    """One intervention."""
+    body = queries.one(here.engine, record_id)
+    if body is None:
+        raise HTTPException(404, f"intervention {record_id}: wanted one that is there, came none of this id")
+    return shown(body)
+
+
+@router.post("", status_code=201)
+@router.post("/", status_code=201, include_in_schema=False)
+def create(
+    here: Here,
+    who: Teller,
+    new: NewIntervention,
+    x_sentinel_agent_id: Annotated[str | None, Header()] = None,
+    x_sentinel_run_id: Annotated[str | None, Header()] = None,
+) -> Intervention:
+    """Keeps a record that somebody else's guard made. The same one sent again counts once."""
+    record = new.record(agent_id=x_sentinel_agent_id, run_id=x_sentinel_run_id)
+    here.send(
+        make_command(
+            CommandKind.RECORD, ScopeKind.SESSION, record.run_id, by=who.name, reason="sent by its guard", record=record
+        )
+    )
+    return shown(record.to_json().decode())
+
+
+@router.delete("/{record_id}", status_code=204, responses={404: {"description": "There is none of this id."}})
+def hide(
+    here: Here,
+    who: Changer,
+    record_id: str,
+    reason: Annotated[str, Query(min_length=1, max_length=4096)] = "deleted by API",
+) -> Response:
+    """Takes a record out of lists and sums. It stays in the audit, with who hid it and why."""
+    found = intervention(here, who, record_id)
+    here.send(
+        make_command(CommandKind.HIDE, ScopeKind.SESSION, found.run_id, by=who.name, reason=reason, record_id=record_id)
+    )
+    return Response(status_code=204)

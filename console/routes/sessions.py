@@ -1,0 +1,161 @@
+"""Sessions: which there are, and the story of one."""
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel
+from sqlalchemy import func, select
+
+from haltline.console import model
+from haltline.console.context import Here, Looker
+from haltline.schemas.decisions import Level
+from haltline.schemas.record import rfc3339
+
+router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
+
+_LEVELS = {level.rank: level.value for level in Level}
+
+
+class Session(BaseModel):
+    """What is known of a session."""
+
+    session_id: str
+    agent_id: str
+    mission_id: str | None
+    parent_session_id: str | None
+    goal: str
+    first: str
+    last: str
+    events: int
+    interventions: int
+    level: str
+    """The hardest that was decided."""
+    cost_usd: float
+    ended: bool
+    state: str | None
+    """What holds for it now."""
+
+
+class SessionList(BaseModel):
+    """A page of sessions, the latest first."""
+
+    sessions: list[Session]
+    total: int
+    skip: int
+    limit: int
+
+
+class Step(BaseModel):
+    """One record of a story."""
+
+    time: str
+    topic: str
+    partition: int
+    offset: int
+    kind: str
+    summary: str
+    record: dict[str, Any] | str
+    """The record; a text where it could not be read."""
+
+
+class Story(BaseModel):
+    """A session with all that was said of it, in order."""
+
+    session: Session
+    steps: list[Step]
+    total: int
+    skip: int
+    limit: int
+
+
+def _columns() -> Any:
+    sessions, control = model.sessions, model.control
+    on = (control.c.scope == "session") & (control.c.id == sessions.c.session_id)
+    return select(sessions, control.c.state).outerjoin(control, on)
+
+
+def _session(row: Any) -> Session:
+    said = dict(row)
+    return Session(
+        **{name: said[name] for name in Session.model_fields if name in said},
+        first=rfc3339(said["first_ms"]),
+        last=rfc3339(said["last_ms"]),
+        level=_LEVELS[said["hardest"]],
+    )
+
+
+@router.get("")
+def list_sessions(
+    here: Here,
+    _: Looker,
+    agent_id: str | None = None,
+    mission_id: str | None = None,
+    level: Annotated[Level | None, Query(description="At least this level was decided.")] = None,
+    state: Annotated[str | None, Query(description="What holds for it now, such as killed.")] = None,
+    search: Annotated[str | None, Query(max_length=200, description="A part of the id or the goal.")] = None,
+    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> SessionList:
+    """The sessions that every filter holds for, the latest first."""
+    table = model.sessions.c
+    asked = _columns()
+    if agent_id is not None:
+        asked = asked.where(table.agent_id == agent_id)
+    if mission_id is not None:
+        asked = asked.where(table.mission_id == mission_id)
+    if level is not None:
+        asked = asked.where(table.hardest >= level.rank)
+    if state is not None:
+        asked = asked.where(model.control.c.state == state)
+    if search:
+        text = search.lower()
+        asked = asked.where(
+            func.lower(table.session_id).contains(text, autoescape=True)
+            | func.lower(table.goal).contains(text, autoescape=True)
+        )
+    with here.engine.connect() as connection:
+        total = connection.execute(select(func.count()).select_from(asked.subquery())).scalar_one()
+        rows = connection.execute(
+            asked.order_by(table.last_ms.desc(), table.session_id).offset(skip).limit(limit)
+        ).mappings()
+        return SessionList(sessions=[_session(row) for row in rows], total=total, skip=skip, limit=limit)
+
+
+@router.get("/{session_id}", responses={404: {"description": "There is none of this id."}})
+def story(
+    here: Here,
+    _: Looker,
+    session_id: str,
+    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
+) -> Story:
+    """A session and its story: what it did, what was found, decided, answered and commanded."""
+    table = model.records.c
+    with here.engine.connect() as connection:
+        row = connection.execute(_columns().where(model.sessions.c.session_id == session_id)).mappings().first()
+        if row is None:
+            raise HTTPException(404, f"session {session_id}: wanted one that is there, came none of this id")
+        held = table.session_id == session_id
+        total = connection.execute(select(func.count()).select_from(model.records).where(held)).scalar_one()
+        order = (table.time_ms, table.topic, table.partition, table.offset)
+        steps = connection.execute(
+            select(model.records).where(held).order_by(*order).offset(skip).limit(limit)
+        ).mappings()
+        return Story(session=_session(row), steps=[_step(one) for one in steps], total=total, skip=skip, limit=limit)
+
+
+def _step(row: Any) -> Step:
+    try:
+        record = orjson.loads(row["body"]) if row["body"] else ""
+    except orjson.JSONDecodeError:
+        record = row["body"]
+    return Step(
+        time=rfc3339(row["time_ms"]),
+        topic=row["topic"],
+        partition=row["partition"],
+        offset=row["offset"],
+        kind=row["kind"],
+        summary=row["summary"],
+        record=record,
+    )

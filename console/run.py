@@ -1,0 +1,27 @@
+"""Serves the application until SIGTERM or Ctrl-C."""
+
+import socket
+import sys
+
+import uvicorn
+from sqlalchemy.exc import ArgumentError, OperationalError
+
+from haltline.console.app import create_app
+from haltline.console.settings import ConsoleSettings
+from haltline.console.store import empty, open_store
+
+
+def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> int:
+    """Returns the exit code: 0 after a clean stop, 2 for a database or an address that cannot be had."""
+    try:
+        engine = open_store(settings.database)
+        if rebuild:
+            empty(engine)
+        engine.dispose()
+        listening = socket.create_server((host, port))
+    except (ArgumentError, OperationalError, ValueError, OSError) as error:
+        print(f"haltline: {error}", file=sys.stderr)
+        return 2
+    print(f"http://{listening.getsockname()[0]}:{listening.getsockname()[1]}", flush=True)
+    uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning", server_header=False)).run([listening])
+    return 0

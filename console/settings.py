@@ -1,0 +1,28 @@
+"""What a console is told at its start."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from haltline.console.auth import Keys
+from haltline.schemas.topics import Topics
+from haltline.streams.settings import ClientSetting
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsoleSettings:
+    """How a console reads, keeps, and whom it lets in."""
+
+    bootstrap: str
+    """Kafka's address, "host:port", several separated by commas."""
+    keys: Keys
+    database: str
+    """Of the read model, as SQLAlchemy's URL, such as `sqlite:///console.db`."""
+    topics: Topics = field(default_factory=Topics)
+    group: str = "haltline-console"
+    """The consumer group whose lag shows how far the read model is."""
+    workers: str = "haltline"
+    """The workers' consumer group."""
+    client: Mapping[str, ClientSetting] = field(default_factory=dict)
+    """librdkafka settings of every connection, for encryption and credentials."""
+    answer_within_s: float = 10.0
+    """How long a worker has to answer a command."""

@@ -1,0 +1,84 @@
+"""The read model's database: SQLite beside the process, or PostgreSQL by URL."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import make_url
+
+from haltline.console import model
+
+_BUSY_S: Final = 30
+_ROWS: Final = 500
+"""Of one statement: SQLite bounds the number of its parameters."""
+
+
+def open_store(url: str) -> Engine:
+    """The database with its tables; one that an older release made is emptied and filled anew.
+
+    Raises:
+        ValueError: it is SQLite in memory.
+        sqlalchemy.exc.ArgumentError: the URL is none.
+        sqlalchemy.exc.OperationalError: the database cannot be reached.
+
+    """
+    engine = _engine(url)
+    if not _is_current(engine):
+        empty(engine)
+    return engine
+
+
+def empty(engine: Engine) -> None:
+    """Throws away all that is there: it is made anew from topics and audit."""
+    with engine.begin() as connection:
+        model.metadata.drop_all(connection)
+        model.metadata.create_all(connection)
+        connection.execute(insert(model.versions).values(version=model.SCHEMA_VERSION))
+
+
+def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
+    """Writes rows by their primary key. One that is there is replaced, in the columns that are given, or else kept."""
+    for chunk in _chunks(rows):
+        said = _insert(connection, table).values(list(chunk))
+        key = [column.name for column in table.primary_key]
+        others = {name: said.excluded[name] for name in chunk[0] if name not in key} if replace else {}
+        said = (
+            said.on_conflict_do_update(index_elements=key, set_=others)
+            if others
+            else said.on_conflict_do_nothing(index_elements=key)
+        )
+        connection.execute(said)
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    # Both dialects have the same statement, each in a class of its own.
+    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+
+
+def _chunks(rows: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str, Any]]]:
+    return (rows[first : first + _ROWS] for first in range(0, len(rows), _ROWS))
+
+
+def _engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(parsed, pool_pre_ping=True)
+    if parsed.database in (None, "", ":memory:"):
+        raise ValueError(f"database: wanted a file, as several threads use it, came {url}")
+    engine = create_engine(parsed, connect_args={"timeout": _BUSY_S})
+
+    @event.listens_for(engine, "connect")
+    def _set(connection: Any, _record: Any) -> None:
+        # Readers go on while the feeder writes; what a crash takes away comes again from the topics.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return engine
+
+
+def _is_current(engine: Engine) -> bool:
+    if not inspect(engine).has_table(model.versions.name):
+        return False
+    with engine.connect() as connection:
+        return connection.execute(select(model.versions.c.version)).scalar() == model.SCHEMA_VERSION

@@ -1,0 +1,114 @@
+"""`haltline console`: the API for operators and for SDKs."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from haltline.schemas.topics import Topics
+from haltline.streams.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    Bootstrap,
+    ClientConfig,
+    Exit,
+    Group,
+    Prefix,
+    fail,
+    group_of,
+    say,
+)
+
+# The console is above this package, and is imported by name where it is asked for.
+_AUTH, _RUN, _SETTINGS = "haltline.console.auth", "haltline.console.run", "haltline.console.settings"
+
+console = typer.Typer(help="Serve the API: what agents did, what stopped them, and what operators do about it.")
+
+
+@console.callback(invoke_without_command=True)
+def serve(  # the options are the settings
+    ctx: typer.Context,
+    *,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_KEYS",
+            help="YAML list of name, role and sha256 of who may come in; see `console key`. Left out: one key for "
+            "an admin is made and printed.",
+            metavar="FILE",
+        ),
+    ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_DATABASE",
+            help="URL of the read model's database, SQLite or PostgreSQL.",
+            metavar="URL",
+        ),
+    ] = "sqlite:///haltline-console.db",
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the read model anew from the topics.")] = False,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0: any.", min=0, max=65535)] = 8460,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C. The read model is fed from the topics, and goes on where it was.
+
+    Example: haltline console --keys keys.yaml --bootstrap kafka-1:9092
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    auth, run, settings = (import_module(name) for name in (_AUTH, _RUN, _SETTINGS))
+    try:
+        known = auth.Keys.read(keys) if keys is not None else None
+    except (OSError, ValueError) as error:
+        fail(error, Exit.USAGE)
+    if known is None:
+        key = auth.new_key()
+        known = auth.Keys.of([(key, auth.Who("admin", auth.Role.ADMIN))])
+        say(f"Key of admin, for this run: {key}")
+    workers = group or group_of(prefix)
+    code = run.run(
+        settings.ConsoleSettings(
+            bootstrap=bootstrap,
+            keys=known,
+            database=database,
+            topics=Topics(prefix),
+            group=f"{workers}-console",
+            workers=workers,
+            client=client_config,
+        ),
+        host,
+        port,
+        rebuild=rebuild,
+    )
+    raise typer.Exit(code)
+
+
+@console.command("key")
+def make_key(
+    name: Annotated[str, typer.Argument(help="Whose: stands in the audit with everything that is done with it.")],
+    role: Annotated[str, typer.Option(help="viewer, agent, operator or admin.")] = "operator",
+) -> None:
+    """Make a key, and print it with the lines for the file of keys. It is kept nowhere.
+
+    Example: haltline console key ada --role operator
+    """
+    auth = import_module(_AUTH)
+    try:
+        whose = auth.Role(role)
+    except ValueError:
+        fail(ValueError(f"--role: wanted one of {', '.join(auth.Role)}, came {role!r}"), Exit.USAGE)
+    key = auth.new_key()
+    say(f"# the key, for {name} alone: {key}")
+    say(f"- name: {name}\n  role: {whose.value}\n  sha256: {auth.digest_of(key)}")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(console, name="console")

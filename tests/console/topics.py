@@ -1,0 +1,63 @@
+"""What workers would have put on the topics, of a pure fleet; and a place for each."""
+
+from collections.abc import Iterable
+
+from confluent_kafka import Producer
+
+from haltline.schemas.control import Command
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import Record
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.core import Core
+from haltline.streams.fleet import Fleet, decisions_of
+
+NOW_MS = 1_750_000_000_000
+Said = tuple[str, str, Record]
+"""Topic without prefix, key, record."""
+
+
+def said(inputs: Iterable[ActionEvent | Command], policy: Policy | None = None) -> list[Said]:
+    """The inputs with what the workers make of them, in order."""
+    core = Core(policy or Policy())
+    fleet = Fleet(core)
+    found: list[Said] = []
+    for one in inputs:
+        if isinstance(one, Command):
+            found.append(("commands", one.id, one))
+            if one.scope is not ScopeKind.SESSION:
+                _, answer = core.on_scope_command(None, one)
+                found += [("control", answer.control.key, answer.control)] if answer.control is not None else []
+                continue
+            followed = fleet.command(one)
+        else:
+            found.append(("actions", one.session_id, one))
+            followed = fleet.event(one)
+        for outcome in followed:
+            found += [("detections", detection.session_id, detection) for detection in outcome.detections]
+            found += [("interventions", decision.session_id, decision) for decision in decisions_of(outcome)]
+            controls = outcome.controls if hasattr(outcome, "controls") else [outcome.control]
+            found += [("control", control.key, control) for control in controls if control is not None]
+    return found
+
+
+def rows(records: Iterable[Said]) -> list[Row]:
+    """As the sink's reader makes them, each topic one partition."""
+    reader, offsets, made = Reader(Topics(), "console"), dict[str, int](), []
+    for topic, key, record in records:
+        offset = offsets[topic] = offsets.get(topic, -1) + 1
+        place = KafkaRecord(f"haltline.{topic}", 0, offset, NOW_MS, key.encode(), record.to_json())
+        made.append(reader.row(place, NOW_MS))
+    return made
+
+
+def produce(bootstrap: str, records: Iterable[Said], topics: Topics | None = None) -> None:
+    """Puts them on the topics, confirmed."""
+    prefix = (topics or Topics()).prefix
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    for topic, key, record in records:
+        producer.produce(prefix + topic, key=key.encode(), value=record.to_json())
+    assert producer.flush(30) == 0
