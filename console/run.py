@@ -1,5 +1,6 @@
 """Serves the application until SIGTERM or Ctrl-C."""
 
+import signal
 import socket
 import sys
 
@@ -23,5 +24,8 @@ def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> in
         print(f"haltline: {error}", file=sys.stderr)
         return 2
     print(f"http://{listening.getsockname()[0]}:{listening.getsockname()[1]}", flush=True)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # The server ends in order by either, and then raises it again for whoever held it before.
+        signal.signal(number, lambda *_: None)
     uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning", server_header=False)).run([listening])
     return 0

@@ -12,7 +12,7 @@ import pytest
 import haltline
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("detectors", "interventions", "schemas", "streams")
+PACKAGES = ("console", "detectors", "interventions", "schemas", "streams")
 
 
 @pytest.mark.parametrize("name", PACKAGES)

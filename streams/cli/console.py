@@ -4,6 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
 
 from haltline.schemas.topics import Topics
@@ -106,7 +107,8 @@ def make_key(
         fail(ValueError(f"--role: wanted one of {', '.join(auth.Role)}, came {role!r}"), Exit.USAGE)
     key = auth.new_key()
     say(f"# the key, for {name} alone: {key}")
-    say(f"- name: {name}\n  role: {whose.value}\n  sha256: {auth.digest_of(key)}")
+    for line in (f"- name: {orjson.dumps(name).decode()}", f"  role: {whose}", f"  sha256: {auth.digest_of(key)}"):
+        say(line)
 
 
 def register(app: typer.Typer) -> None:

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from haltline.console.auth import BadKeys, Keys, May, Role, Who
+from haltline.streams.cli.app import app
+from haltline.streams.cli.common import Exit
+
+
+def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["console", "key", 'ada "the first"', "--role", "viewer"])
+    key = done.stdout.splitlines()[0].split()[-1]
+    file = tmp_path / "keys.yaml"
+    file.write_text(done.stdout)
+    keys = Keys.read(file)
+    assert keys.who(key) == Who('ada "the first"', Role.VIEWER)
+    assert keys.who(key + "x") is None
+    assert key not in "".join(done.stdout.splitlines()[1:])
+
+
+def test_a_role_that_is_none_is_refused() -> None:
+    done = CliRunner().invoke(app, ["console", "key", "ada", "--role", "god"])
+    assert done.exit_code == Exit.USAGE
+    assert "--role: wanted one of viewer, agent, operator, admin, came 'god'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "wanted a list of name, role and sha256, came NoneType", id="nothing"),
+        pytest.param("a: b", "wanted a list of name, role and sha256, came dict", id="no list"),
+        pytest.param("- {name: ada, role: god, sha256: 00}", "0: role", id="a role that is none"),
+        pytest.param("- {name: ada, role: admin, sha256: hl_secret}", "0: sha256", id="a key in the clear"),
+        pytest.param("- [", "wanted YAML", id="no YAML"),
+    ],
+)
+def test_a_file_of_keys_that_cannot_be_used_says_where(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "keys.yaml"
+    file.write_text(text)
+    with pytest.raises(BadKeys) as refused:
+        Keys.read(file)
+    assert str(refused.value).startswith(f"{file}: ")
+    assert problem in str(refused.value)
+
+
+def test_no_role_may_what_it_is_not_for() -> None:
+    may = {role: {act for act in May if Who("x", role).may(act)} for role in Role}
+    assert may == {
+        Role.VIEWER: {May.LOOK},
+        Role.AGENT: {May.TELL},
+        Role.OPERATOR: {May.LOOK, May.TELL, May.ACT},
+        Role.ADMIN: set(May),
+    }
