@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -150,6 +151,15 @@ def test_a_request_that_cannot_be_read_is_told_in_its_own_format(
         assert wanted in pb.ExportTracePartialSuccess.FromString(said).error_message
     else:
         assert wanted.encode() in said
+
+
+def test_without_the_package_for_protobuf_json_is_asked_for(
+    embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1", None)
+    status, _, _ = posted(embedded, request_of(1).SerializeToString())
+    assert status == 415
+    assert posted(embedded, b"{}", "application/json")[0] == 200
 
 
 ATTRIBUTES = {

@@ -81,6 +81,7 @@ class Calls:
         self._prefix = prefix
         self._ids = ids
         self._lists: OrderedDict[str, None] = OrderedDict()
+        self._waiting: dict[str, bool] = {}  # whether its client has taken it back
         self._open: OrderedDict[str, str] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -91,19 +92,32 @@ class Calls:
             if len(self._lists) > _MAX_TOOLS:
                 self._lists.popitem(last=False)
 
+    def cancel(self, message: Message) -> None:
+        """A `notifications/cancelled`: a call that still waits for its verdict, or for a person, is not to be made."""
+        key = self._key(_params_of(message).get("requestId"))
+        with self._lock:
+            if key in self._waiting:
+                self._waiting[key] = True
+
     def ask(self, message: Message) -> Asked:
         """Asks about a `tools/call`, and waits as the guard's mode says."""
         name, args = _call_of(message)
-        key = self._key(message.get("id"))
-        answer = self.desk.propose(key, self._prefix + name, args, effect=self._tools.of(name).effect)
-        return self._asked(message, key, name, args, answer)
+        key = self._begun(message)
+        try:
+            answer = self.desk.propose(key, self._prefix + name, args, effect=self._tools.of(name).effect)
+            return self._asked(message, key, name, args, answer)
+        finally:
+            self._waiting.pop(key, None)
 
     async def ask_async(self, message: Message) -> Asked:
         """As `ask`; the event loop goes on meanwhile."""
         name, args = _call_of(message)
-        key = self._key(message.get("id"))
-        answer = await self.desk.propose_async(key, self._prefix + name, args, effect=self._tools.of(name).effect)
-        return self._asked(message, key, name, args, answer)
+        key = self._begun(message)
+        try:
+            answer = await self.desk.propose_async(key, self._prefix + name, args, effect=self._tools.of(name).effect)
+            return self._asked(message, key, name, args, answer)
+        finally:
+            self._waiting.pop(key, None)
 
     def answered(self, message: Any) -> Message | None:
         """Takes in what comes from the server. Returns what the client gets in its place; None: that as it is."""
@@ -145,8 +159,13 @@ class Calls:
             self.desk.complete(key, error=NotTold("what came of it was not told"))
 
     def _asked(self, message: Message, key: str, name: str, args: dict[str, Any], answer: Answer) -> Asked:
+        with self._lock:
+            is_taken_back = self._waiting.pop(key, False)
         if answer.refused is not None:
             return Asked(refusal_of(message, answer))
+        if is_taken_back:
+            self.desk.complete(key, error="not made: its client has taken it back")
+            return Asked(failed(message.get("id"), "not made: it was taken back"))
         with self._lock:
             self._open[key] = answer.hints
         if "id" not in message:  # it has no answer, and so no end
@@ -156,6 +175,12 @@ class Calls:
         new = answer.changes.of(args)
         headers = {f"Mcp-Param-{h}": _header(new.get(a)) for a, h in (self._tools.of(name).headers or {}).items()}
         return Asked(changed=message | {"params": _params_of(message) | {"arguments": new}}, headers=headers)
+
+    def _begun(self, message: Message) -> str:
+        key = self._key(message.get("id"))
+        with self._lock:
+            self._waiting[key] = False
+        return key
 
     def _key(self, message_id: Any) -> str:
         """1 and "1" are two ids."""

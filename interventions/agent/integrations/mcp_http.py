@@ -239,17 +239,18 @@ class HttpProxy:
             await response.prepare(request)
             for refusal in batch.refusals:
                 await response.write(_event(refusal))
-            left = b""
+            left, searched = bytearray(), 0
             async for some in came.content.iter_any():
                 left += some
                 at = 0
-                while end := _END_OF_EVENT.search(left, at):
-                    await response.write(_answered_event(calls, left[at : end.end()]))
+                while end := _END_OF_EVENT.search(left, max(at, searched)):
+                    await response.write(_answered_event(calls, bytes(left[at : end.end()])))
                     at = end.end()
-                left = left[at:]
+                del left[:at]
+                searched = max(len(left) - 3, 0)  # an end may lie across two pieces
                 if len(left) > MAX_BODY_BYTES:  # no event that anyone reads
                     break
-            await response.write(left)
+            await response.write(bytes(left))
         return response
 
 
@@ -264,6 +265,8 @@ async def _asked(calls: Calls, said: Any) -> Batch:
         method = message.get("method") if isinstance(message, dict) else None
         if method == "tools/list":
             calls.listed(message)
+        elif method == "notifications/cancelled":
+            calls.cancel(message)
         if method != "tools/call":
             left.append(message)
             continue

@@ -91,6 +91,8 @@ class Proxy:
             return
         if method == "tools/list":
             self._calls.listed(message)
+        elif method == "notifications/cancelled":
+            self._calls.cancel(message)
         to_server.write(line)
 
     def _call(self, message: Message, line: bytes, to_server: "_Lines", to_client: "_Lines") -> None:

@@ -8,6 +8,21 @@ import pytest
 from haltline.streams.__main__ import BESIDE_AGENTS, PROCESSOR
 
 
+@pytest.mark.parametrize(
+    ("command", "extra"),
+    [(["intake"], "intake"), (["mcp-proxy", "--url", "http://a/mcp"], "mcp")],
+    ids=["intake", "mcp"],
+)
+def test_what_an_extra_brings_is_named_when_it_is_not_there(command: list[str], extra: str) -> None:
+    program = (
+        f"import sys; sys.modules['aiohttp'] = None; sys.argv[1:] = {[*command, '--bootstrap', 'a:1']!r}\n"
+        "from haltline.streams.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"pip install 'haltline[{extra}]'" in done.stderr
+
+
 @pytest.mark.parametrize("command", BESIDE_AGENTS)
 def test_the_command_runs_without_the_processor(command: str) -> None:
     program = (

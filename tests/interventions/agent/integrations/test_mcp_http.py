@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +32,8 @@ from pydantic import Field
 from yarl import URL
 
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.desk import Desk
+from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.integrations.mcp_http import HttpProxy
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, decision
@@ -389,6 +393,89 @@ def test_what_is_no_request_of_the_protocol_is_told(method: str, path: str, stat
     (came, said), reached = with_echo(talk, Guards())
     assert (came, reached) == (status, [])
     assert f"wanted POST, GET or DELETE /mcp, came {method} {path}" in said["error"]["message"]
+
+
+def test_a_call_that_its_client_takes_back_by_going_away_is_taken_back_from_the_server_too() -> None:
+    guards = Guards(lambda _: Level.ALLOW)
+    ended: list[str] = []
+
+    async def talk(http: Http) -> None:
+        reached, left = asyncio.Event(), asyncio.Event()
+        waiting.extend((reached, left))
+        call = asyncio.create_task(_posted(http))
+        await reached.wait()
+        call.cancel()
+        await left.wait()
+
+    waiting: list[asyncio.Event] = []
+
+    async def never(_: web.Request) -> web.Response:
+        waiting[0].set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("the server's handler")
+            waiting[1].set()
+        return web.Response()
+
+    with_echo(talk, guards, never)
+    assert (ended, guards.ends()) == (["the server's handler"], [("rm", Outcome.UNKNOWN)])
+
+
+async def _posted(http: Http) -> int:
+    async with http.post("/mcp", json=CALL) as response:
+        return response.status
+
+
+def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() -> None:
+    asked = threading.Event()
+    taken_back = threading.Event()
+
+    def verdict(_: ActionEvent) -> Level:
+        asked.set()
+        assert taken_back.wait(20)
+        return Level.ALLOW
+
+    guards = Guards(verdict)
+    made = Calls(Desk(guards(SETTINGS)), Tools())
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(made.ask, CALL)
+        assert asked.wait(20)
+        made.cancel({"method": "notifications/cancelled", "params": {"requestId": 2}})
+        made.cancel({"method": "notifications/cancelled", "params": {"requestId": CALL["id"]}})
+        taken_back.set()
+        assert call.result(20).refusal == {
+            "jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "haltline: not made: it was taken back"},
+        }  # fmt: skip
+    assert guards.ends() == [("rm", Outcome.ERROR)]
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n", b"\r\r"])
+def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
+    guards = Guards(lambda event: decision(Level.NUDGE, event, message="Think again."))
+    message = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": []}})
+    stream = b": comment" + end + b"id: 7" + end[: len(end) // 2] + b"data: " + message + end
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for at in range(0, len(stream), pieces):
+            await response.write(stream[at : at + pieces])
+        return response
+
+    async def talk(http: Http) -> bytes:
+        async with http.post("/mcp", json=CALL) as response:
+            return await response.read()
+
+    said, _ = with_echo(talk, guards, answer)
+    first, second = said.split(end, 1)
+    assert first == b": comment"
+    lines = second.strip().splitlines()
+    assert lines[0] == b"id: 7"
+    content = orjson.loads(lines[1].removeprefix(b"data: "))["result"]["content"]
+    assert content == [{"type": "text", "text": "haltline: Think again."}]
+    assert guards.ends() == [("rm", Outcome.OK)]
 
 
 def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
