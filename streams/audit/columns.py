@@ -95,6 +95,7 @@ COLUMNS: Final = (
     Column("time_to_stop_ms", _LONG, "from the decision to the agent's side saying that it stopped"),
     Column("summary", _TEXT, "one line for people"),
     Column("decode_error", _TEXT, "why the record could not be read; then only raw says what it was"),
+    Column("redacted", _TEXT, "kinds of secrets and personal data that were taken out before it was stored"),
     Column("prev_offset", _LONG, "the last offset that the row before it in the partition stands for"),
     Column("record_digest", _TEXT, "SHA-256 of what came from Kafka; stays when the content is erased"),
     Column("chain_hash", _TEXT, "SHA-256 that chains the row to the one before it"),

@@ -18,6 +18,7 @@ from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.quick import event_columns
+from haltline.streams.audit.redacting import Redaction
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -42,11 +43,12 @@ class Reader:
     """Makes rows for one sink.
 
     `topics` says which topic holds which kind of record; a topic that it does not know is kept
-    as bytes, with a decode error.
+    as bytes, with a decode error. `redaction` is done to all but documents of policies, which are trusted.
     """
 
-    def __init__(self, topics: Topics, sink: str) -> None:
+    def __init__(self, topics: Topics, sink: str, redaction: Redaction | None = None) -> None:
         self._sink = sink
+        self._redaction = redaction
         self._kinds = {
             name: (layout.name, layout.cleanup is Cleanup.COMPACT)
             for name, layout in zip(topics.all, LAYOUT, strict=True)
@@ -54,8 +56,14 @@ class Reader:
 
     def row(self, record: KafkaRecord, now_ms: int) -> Row:
         """The row of a record that was read at `now_ms` (epoch milliseconds). Never raises for a bad record."""
-        row = self._position(record, now_ms)
         kind, compacted = self._kinds.get(record.topic, ("", False))
+        taken: str | None = None
+        if self._redaction is not None and kind != "policies":
+            value, headers, taken = self._redaction.of(record.value, record.headers)
+            if taken is not None:
+                record = record._replace(value=value, headers=headers)
+        row = self._position(record, now_ms)
+        row["redacted"] = taken
         try:
             if compacted and not record.value:
                 row.update(_cleared(kind, row["key"] or ""))

@@ -1,11 +1,12 @@
 """What an audit sink is told at its start."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from haltline.schemas.topics import Topics
+from haltline.streams.audit.redacting import KINDS, Redaction
 from haltline.streams.settings import ClientSetting
 
 DEFAULT_TABLE: Final = ".haltline/audit"
@@ -58,6 +59,9 @@ class AuditSettings:
     sign_every: int = 1000
     """Rows of a partition behind which its chain is signed."""
 
+    redact: Collection[str] = KINDS
+    """What is taken out before a record is stored: some of `haltline.streams.audit.redacting.KINDS`."""
+
     session_timeout_s: float = 10.0
     """A sink that is silent for longer loses its partitions."""
     fetch_wait_ms: int = 500
@@ -85,5 +89,6 @@ class AuditSettings:
                 raise ValueError(f"{name}: wanted 1 or more, came {getattr(self, name)}")
         if self.flush_bytes > _LARGEST_FLUSH_BYTES:
             raise ValueError(f"flush_bytes: wanted at most {_LARGEST_FLUSH_BYTES}, came {self.flush_bytes}")
+        Redaction(self.redact)  # it knows them all
         if taken := sorted(set(self.client) & set(_OURS)):
             raise ValueError(f"client: wanted settings other than those that the sink depends on, came {taken}")

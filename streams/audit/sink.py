@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
 from haltline.streams.audit.identity import LogIdentity
 from haltline.streams.audit.observer import SinkObserver, Unobserved
 from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.redacting import Redaction
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
@@ -62,7 +63,7 @@ class AuditSink:
         self._observer: SinkObserver = observer or Unobserved()
         self._writer = AuditWriter(
             table or DeltaAuditTable(settings.table, settings.storage_options),
-            Reader(settings.topics, settings.sink),
+            Reader(settings.topics, settings.sink, Redaction(settings.redact) if settings.redact else None),
             settings.sink,
             adopt=settings.adopt,
             signer=None if settings.signing_key is None else load_signer(settings.signing_key),

@@ -163,6 +163,13 @@ def audit(
     sign_every: Annotated[
         int, typer.Option(help="Rows of a partition behind which its chain is signed.", min=1)
     ] = 1000,
+    redact: Annotated[
+        str,
+        typer.Option(
+            help="Taken out before it is stored: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
+            metavar="KINDS",
+        ),
+    ] = "all",
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9465,
@@ -176,6 +183,7 @@ def audit(
     """
     if ctx.invoked_subcommand is not None:
         return
+    from haltline.streams.audit.redacting import KINDS  # noqa: PLC0415  # as below
     from haltline.streams.audit.run import run_audit  # noqa: PLC0415  # deltalake is large; other commands need none
     from haltline.streams.audit.settings import AuditSettings  # noqa: PLC0415  # as above
 
@@ -192,6 +200,7 @@ def audit(
             flush_s=flush,
             signing_key=signing_key,
             sign_every=sign_every,
+            redact={"all": KINDS, "none": ()}.get(redact, [kind.strip() for kind in redact.split(",")]),
             fetch_wait_ms=fetch_wait_ms,
             client=client_config,
             metrics_host=metrics_host,

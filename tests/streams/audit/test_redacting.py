@@ -1,0 +1,173 @@
+"""What a producer without a guard sends is stored without secrets and personal data; the chain is of what is stored."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.personal import is_card_number
+from haltline.streams.audit.query import open_query
+from haltline.streams.audit.reading import Reader
+from haltline.streams.audit.redacting import KINDS, Headers, Redaction
+from haltline.streams.audit.settings import AuditSettings
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.verify import Verifier
+from haltline.streams.audit.writer import AuditWriter, Place
+from tests.streams.audit.records import NOW_MS, TOPICS, command, event, one_of_each, policy, record
+
+KEY = "AKIA" + "ABCDEFGHIJKLMNOP"
+TOKEN = "ghp_" + "a1" * 12
+JWT = "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxIn0." + "c2ln"
+FOUND = [
+    ("aws_access_key", KEY),
+    ("github_token", TOKEN),
+    ("slack_token", "xox" + "b-1234567890-abc"),
+    ("stripe_key", "sk_live" + "_abcdefghijklmnop"),
+    ("api_key", "sk-" + "abcdefghijklmnopqrst"),
+    ("jwt", JWT),
+    ("private_key", "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"),
+    ("url_password", "https://ada:hunter2@example.org/x"),
+    ("email", "ada.lovelace+x@mail.example.org"),
+    ("us_ssn", "078-05-1120"),
+    ("credit_card", "4111 1111 1111 1111"),
+    ("credit_card", "378282246310005"),
+    ("phone_us", "(555) 867-5309"),
+    ("phone_us", "555.867.5309"),
+]
+NOT_FOUND = [
+    "1780000000000",
+    "2026-05-28T20:26:40Z",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "4111 1111 1111 1112",
+    "10.0.192.168",
+    "000-12-3456",
+    "task-12",
+    "v1.22.333",
+    "react@18.2.0",
+    "high_",
+    "a token of it",
+]
+everything = Redaction()
+
+
+def stored(raw: bytes | None, headers: Headers = ()) -> dict[str, Any]:
+    return Reader(TOPICS, "audit", everything).row(record(TOPICS.actions, raw, headers=headers), NOW_MS)
+
+
+@pytest.mark.parametrize(("kind", "text"), FOUND, ids=[f"{kind} {number}" for number, (kind, _) in enumerate(FOUND)])
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_what_has_a_known_form_is_taken_out_wherever_it_stands(kind: str, text: str, *, ascii_only: bool) -> None:
+    said = json.loads(event(args={"a": [{"b": f"see {text}, ü"}]}, error=text, targets=[f"x={text}"]).to_json())
+    raw = json.dumps(said, ensure_ascii=ascii_only).encode()
+    row = stored(raw)
+    kept = row["raw"]
+    assert isinstance(kept, bytes)
+    assert text not in json.dumps(json.loads(kept), ensure_ascii=False)
+    assert kept.count(b"[redacted:" + kind.encode()) == 3
+    assert row["redacted"] == kind
+    assert text not in str(row)
+    assert json.loads(kept)["args"]["a"][0]["b"].endswith(", ü")
+
+
+@pytest.mark.parametrize("name", ["password", "API_KEY", "client_secret", "Authorization", "x-api-key", "card_token"])
+def test_what_goes_under_a_telling_name_is_taken_out(name: str) -> None:
+    row = stored(event(args={name: "hunter2", "max_tokens": 7}).to_json())
+    assert b"hunter2" not in row["raw"]
+    assert orjson.loads(row["raw"])["args"]["max_tokens"] == 7
+
+
+@pytest.mark.parametrize("text", NOT_FOUND)
+def test_what_only_looks_alike_stays_byte_by_byte(text: str) -> None:
+    raw = json.dumps(json.loads(event(args={"a": text}, usage={"input_tokens": 3}).to_json()), indent=1).encode()
+    row = stored(raw)
+    assert (row["raw"], row["redacted"]) == (raw, None)
+
+
+def test_ids_and_who_did_it_stay_and_so_does_what_is_no_text() -> None:
+    said = event(session_id="ada@example.org", event_id=TOKEN, error="ada@example.org")
+    row = stored(said.to_json())
+    assert (row["session_id"], row["event_id"], row["error"]) == ("ada@example.org", TOKEN, "[redacted:email]")
+    assert stored(b"\xff ada@example.org")["raw"] == b"\xff ada@example.org"
+    reader = Reader(TOPICS, "audit", everything)
+    assert (
+        reader.row(record(TOPICS.commands, command(by="ada@example.org").to_json()), NOW_MS)["by"] == "ada@example.org"
+    )
+    document = policy().to_json()[:-1] + b',"note":"ada@example.org"}'
+    assert reader.row(record(TOPICS.policies, document), NOW_MS)["raw"] == document
+
+
+def test_a_record_that_cannot_be_read_and_headers_are_looked_through_too() -> None:
+    row = stored(
+        b'{"password": "hunter2", "to": ada@example.org', headers=(("authorization", b"Bearer x"), ("n", None))
+    )
+    assert row["raw"] == b'{"password": "[redacted:password]", "to": [redacted:email]'
+    assert row["headers"] == '[["authorization","[redacted:authorization]"],["n",null]]'
+    assert row["redacted"] == "authorization,email,password"
+    assert row["kind"] == "unreadable"
+
+
+def test_only_the_chosen_kinds_are_taken_out_and_an_unknown_one_is_refused() -> None:
+    raw = event(error=f"{KEY} ada@example.org 078-05-1120").to_json()
+    value, _, kinds = Redaction(["email"]).of(raw)
+    assert (value, kinds) == (raw.replace(b"ada@example.org", b"[redacted:email]"), "email")
+    assert Redaction([]).of(raw) == (raw, (), None)
+    with pytest.raises(ValueError, match="came names"):
+        AuditSettings(bootstrap="x:1", redact=["names"])
+    assert AuditSettings(bootstrap="x:1").redact == KINDS
+
+
+def test_records_of_our_own_that_hold_none_are_stored_as_they_came() -> None:
+    for one in one_of_each():
+        row = Reader(TOPICS, "audit", everything).row(one, NOW_MS)
+        assert (row["raw"], row["redacted"]) == (one.value, None)
+
+
+def test_the_chain_is_of_what_is_stored(tmp_path: Path) -> None:
+    writer = AuditWriter(DeltaAuditTable(tmp_path), Reader(TOPICS, "audit", everything), "audit")
+    writer.assign([Place(TOPICS.actions, 0)])
+    for offset in range(4):
+        raw = event(error=f"{KEY} ada@example.org" if offset % 2 else "none", action="delete_asset").to_json()
+        writer.add(record(TOPICS.actions, raw, offset))
+    writer.flush(NOW_MS)
+    verifier = Verifier(tmp_path, topics=TOPICS)
+    assert [rows for _, rows in verifier.run()] == [4]
+    assert verifier.found.problems == []
+    said = open_query(tmp_path).rows('SELECT error, redacted FROM audit WHERE redacted IS NOT NULL ORDER BY "offset"')
+    assert said == [{"error": "[redacted:aws_access_key] [redacted:email]", "redacted": "aws_access_key,email"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("4111111111111111", True), ("4111-1111-1111-1111", True), ("4111 1111-1111-1111", False),
+     ("4111111111111112", False), ("30569309025904", True), ("4222222222222", False), ("1", False)],
+)  # fmt: skip
+def test_a_card_s_number_has_its_check_digit(text: str, *, wanted: bool) -> None:
+    assert is_card_number(text) is wanted
+
+
+class Careful(Redaction):
+    """Looks through everything."""
+
+    def is_suspicious(self, value: bytes) -> bool:
+        return bool(value)
+
+
+pieces = st.sampled_from(
+    [text for _, text in FOUND]
+    + NOT_FOUND
+    + ["password", "TOKEN", "input_tokens", "Api-Key", ":", "=", " ", '"', "\n", "x"]
+)
+texts = st.lists(pieces, max_size=4).map("".join)
+
+
+@given(
+    st.dictionaries(texts, texts | st.lists(texts, max_size=2) | st.dictionaries(texts, texts, max_size=2)),
+    st.booleans(),
+)
+def test_the_quick_look_misses_nothing_that_is_found(said: dict[str, object], as_text: bool) -> None:
+    raw = str(said).encode() if as_text else json.dumps(said).encode()
+    assert everything.of(raw) == Careful().of(raw)
