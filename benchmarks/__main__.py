@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 from rich.console import Console
 
-from benchmarks import latency, profiling, recovery, throughput
+from benchmarks import latency, profiling, recovery, sink, throughput
 from benchmarks.cluster import Cluster
 from benchmarks.load import Load, generate
 from benchmarks.report import Results, show
@@ -24,7 +24,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.children import Children, interruptible
 from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, missing_tools
 
-_PARTS = ("throughput", "latency", "recovery", "profile")
+_PARTS = ("throughput", "latency", "recovery", "sink", "profile")
 _OURS_AT_MOST_S = 900.0
 _WIDTH = 120  # also where there is no terminal
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
         try:
             with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
-                _Run(asked, Cluster(kafka), children, results, console).all_parts()
+                _Run(asked, Cluster(kafka), children, results, console, Path(scratch)).all_parts()
         finally:  # what was measured before a failure is worth having
             results.load_average.append(os.getloadavg()[0])
             show(results, Console(width=_WIDTH))
@@ -61,6 +61,7 @@ class _Run:
     children: Children
     results: Results
     console: Console
+    scratch: Path
 
     def all_parts(self) -> None:
         asked, console = self.asked, self.console
@@ -79,6 +80,8 @@ class _Run:
             for sessions in asked.recovery:
                 console.print(f"Recovery of {sessions:,} sessions ...")
                 self.results.recovery.append(recovery.measure(self.cluster, self.children, sessions))
+        if "sink" in asked.only:
+            self.sink()
         if "profile" in asked.only:
             sessions, topics = next(iter(topics_of.items()))
             asked.profile.parent.mkdir(parents=True, exist_ok=True)
@@ -95,6 +98,14 @@ class _Run:
         self.cluster.make_topics(topics, f"{topics.prefix}changelog")
         size = self.cluster.fill(topics.actions, generate(self.load(events, sessions)))
         self.console.print(f"  {size / events:.0f} bytes each")
+
+    def sink(self) -> None:
+        topics = Topics("benchsink.")
+        self.console.print(f"Producing {self.asked.sink_events:,} events of {sink.EVENT_BYTES} bytes for the sinks ...")
+        sink.fill(self.cluster, topics, self.asked.sink_events, self.asked.seed)
+        for result in sink.measure(self.cluster, self.children, topics, self.scratch):
+            self.results.sink.append(result)
+            self.console.print(f"  {result.engine}: {result.rows_per_s or 0:,.0f} rows/s")
 
     def throughput(self, topics: Topics, sessions: int) -> None:
         asked, console = self.asked, self.console
@@ -148,6 +159,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--peer-seconds", type=float, default=60.0, help="the most for one peer (%(default)s)")
     parser.add_argument("--latency-seconds", type=float, default=30.0, help="for each engine and rate (%(default)s)")
     parser.add_argument("--core-events", type=int, default=200_000, help="events for the core alone (%(default)s)")
+    parser.add_argument("--sink-events", type=int, default=1_000_000, help="for each sink (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
     parser.add_argument(

@@ -12,6 +12,8 @@ from rich.table import Table
 
 from benchmarks.latency import ECHO, WORKER, Latency
 from benchmarks.recovery import Recovery
+from benchmarks.sink import OURS as SINK
+from benchmarks.sink import Sunk
 from benchmarks.throughput import OURS, Throughput
 
 _MIB = 1024 * 1024
@@ -24,6 +26,7 @@ class Results:
     throughput: list[Throughput] = field(default_factory=list)
     latency: list[Latency] = field(default_factory=list)
     recovery: list[Recovery] = field(default_factory=list)
+    sink: list[Sunk] = field(default_factory=list)
     load_average: list[float] = field(default_factory=list)
     """Of the last minute, before and after: above zero before, others were at work."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -34,10 +37,12 @@ class Results:
             "ratios": {
                 "throughput": [asdict(ratio) for ratio in self.throughput_ratios()],
                 "latency": [asdict(ratio) for ratio in self.latency_ratios()],
+                "sink": [asdict(ratio) for ratio in self.sink_ratios()],
             },
             "throughput": [asdict(result) for result in self.throughput],
             "latency": [asdict(result) for result in self.latency],
             "recovery": [asdict(result) | {"recovery_s": result.recovery_s} for result in self.recovery],
+            "sink": [asdict(result) for result in self.sink],
             "settings": self.settings,
             "machine": machine() | {"load_average": self.load_average},
         }
@@ -54,6 +59,21 @@ class Results:
             )
             for peer in self.throughput
             if peer.engine != OURS.name and peer.sessions in ours
+        ]
+
+    def sink_ratios(self) -> list["SinkRatio"]:
+        """The audit sink to each peer, over the same topic."""
+        return [
+            SinkRatio(
+                peer=peer.engine,
+                rows_per_s=_ratio(ours.rows_per_s, peer.rows_per_s),
+                rows_per_cpu_s=_ratio(peer.cpu_us_per_row, ours.cpu_us_per_row),
+                bytes_written=_ratio(ours.bytes_written, peer.bytes_written),
+            )
+            for ours in self.sink
+            if ours.engine == SINK
+            for peer in self.sink
+            if peer is not ours
         ]
 
     def latency_ratios(self) -> list["LatencyRatio"]:
@@ -87,6 +107,16 @@ class LatencyRatio:
     rate: int
     p50: float
     p99: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkRatio:
+    """How many times as fast the audit sink is as a peer, and how many times as much it writes."""
+
+    peer: str
+    rows_per_s: float | None
+    rows_per_cpu_s: float | None
+    bytes_written: float | None
 
 
 def machine() -> dict[str, Any]:
@@ -167,6 +197,37 @@ def show(results: Results, console: Console) -> None:
                 _mib(result.peak_rss_bytes),
             ]
             for result in results.recovery
+        ),
+    )
+    _show_sinks(results, console)
+
+
+def _show_sinks(results: Results, console: Console) -> None:
+    _table(
+        console,
+        "The audit sink to a consumer that writes Parquet, on the same topic in the same run",
+        ["peer", "rows/s, times", "rows per CPU second, times", "bytes, times"],
+        (
+            [ratio.peer, _times(ratio.rows_per_s), _times(ratio.rows_per_cpu_s), _times(ratio.bytes_written)]
+            for ratio in results.sink_ratios()
+        ),
+    )
+    _table(
+        console,
+        f"Sinks, {results.sink[0].rows if results.sink else 0:,} rows",
+        ["engine", "what", "rows/s", "CPU us/row", "CPU s", "peak MiB", "MiB written", "commits"],
+        (
+            [
+                result.engine,
+                result.what,
+                "too short" if result.rows_per_s is None else _count(round(result.rows_per_s)),
+                _number(result.cpu_us_per_row),
+                _number(result.cpu_s),
+                _mib(result.peak_rss_bytes),
+                _mib(result.bytes_written),
+                _count(result.commits),
+            ]
+            for result in results.sink
         ),
     )
 

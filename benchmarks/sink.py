@@ -1,0 +1,147 @@
+"""The audit sink beside a plain consumer that writes Parquet, over the same preloaded topic."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks import processes
+from benchmarks.cluster import Cluster, Group
+from benchmarks.load import Load, Sent, generate
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.signing import make_keys
+from haltline.streams.children import Child, Children
+
+EVENT_BYTES: Final = 500
+OURS: Final = "haltline audit"
+PEER: Final = "consumer to Parquet"
+_PEER_MODULE: Final = "benchmarks.engines.parquet_sink"
+_ASK_EVERY_S: Final = 0.05
+_WITHIN_S: Final = 600.0
+_PADDING: Final = "The rows of this part are sound; columns id, amount and day are there. "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """A sink, and what it is told."""
+
+    name: str
+    what: str
+    module: str
+    options: tuple[str, ...] = ()
+
+
+def engines(key: Path) -> tuple[Engine, ...]:
+    """Ours as it runs in earnest, parts of it, and the peer."""
+    signed = ("--signing-key", str(key))
+    return (
+        Engine(name=OURS, what="exactly once, chained, signed", module=processes.WORKER, options=signed),
+        Engine(name=PEER, what="the same columns, no promise", module=_PEER_MODULE),
+        Engine(
+            name="consumer to Parquet, raw", what="place, time, key, value", module=_PEER_MODULE,
+            options=("--variant", "raw"),
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sunk:
+    """What one of them did. Rates are between its first and its last commit that was seen."""
+
+    engine: str
+    what: str
+    rows: int
+    rows_per_s: float | None
+    """None: it committed only once, the input was too short."""
+    cpu_us_per_row: float | None
+    """Of all its threads; says more than the rate on a machine that is shared."""
+    cpu_s: float | None
+    """From its start to its last commit."""
+    peak_rss_bytes: int | None
+    bytes_written: int
+    """All files, the table's log too."""
+    commits: int
+    """Of the table; of the peer, files."""
+
+
+def padded(load: Load, size: int = EVENT_BYTES) -> Iterator[Sent]:
+    """The events of a load, each made to have so many bytes by the head of an output."""
+    start, end = b',"output_head":"', b'"}'
+    for sent in generate(load):
+        missing = size - (len(sent.value) - 1) - len(start) - len(end)
+        text = (_PADDING * (missing // len(_PADDING) + 1))[: max(0, missing)]
+        yield sent._replace(value=sent.value[:-1] + start + text.encode() + end)
+
+
+def fill(cluster: Cluster, topics: Topics, events: int, seed: int) -> None:
+    """Makes the topics, and the events in them."""
+    cluster.make_topics(topics, f"{topics.prefix}changelog")
+    now_ms = time.time_ns() // 1_000_000
+    cluster.fill(topics.actions, padded(Load(events=events, sessions=1000, start_ms=now_ms - 3_600_000, seed=seed)))
+
+
+def measure(cluster: Cluster, children: Children, topics: Topics, scratch: Path) -> Iterator[Sunk]:
+    """Runs one after the other until it has committed everything. Raises RuntimeError when one takes too long."""
+    make_keys(scratch / "key.pem")
+    for engine in engines(scratch / "key.pem"):
+        folder = scratch / re.sub(r"\W+", "-", engine.name)
+        group = f"{topics.prefix}{folder.name}"
+        if engine.module == _PEER_MODULE:
+            where = ["--topic", topics.actions, "--folder", str(folder)]
+        else:
+            where = ["--prefix", topics.prefix, "--table", str(folder), "--metrics-port", "0"]
+        watched = Group(cluster.bootstrap, group, [topics.actions])
+        arguments = ["--bootstrap", cluster.bootstrap, "--group", group, *where, *engine.options]
+        if engine.module == processes.WORKER:
+            arguments = ["audit", *arguments]
+        child = processes.start(children, group, engine.module, arguments)
+        first, last = _watch(watched, child, watched.end())
+        peak_rss_bytes = processes.peak_rss_bytes(child.pid)
+        watched.close()
+        processes.stop(child)
+        yield _result(engine, first, last, folder, peak_rss_bytes)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    at_s: float
+    rows: int
+    cpu_s: float
+
+
+def _watch(watched: Group, child: Child, end: int) -> tuple[_Seen, _Seen]:
+    """The first commit that was seen, and the last one."""
+    deadline = time.monotonic() + _WITHIN_S
+    first: _Seen | None = None
+    rows = 0
+    while True:
+        came = watched.committed()
+        if came != rows:
+            rows = came
+            seen = _Seen(time.perf_counter(), rows, processes.cpu_s(child.pid) or 0.0)
+            first = first or seen
+            if rows >= end:
+                return first, seen
+        child.require_running()
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{child.name}: wanted {end} rows within {_WITHIN_S:.0f} s, came {rows}")
+        time.sleep(_ASK_EVERY_S)
+
+
+def _result(engine: Engine, first: _Seen, last: _Seen, folder: Path, peak_rss_bytes: int | None) -> Sunk:
+    rows, seconds = last.rows - first.rows, last.at_s - first.at_s
+    logs = list(folder.glob("_delta_log/*.json"))
+    files = list(folder.rglob("*.parquet"))
+    return Sunk(
+        engine=engine.name,
+        what=engine.what,
+        rows=last.rows,
+        rows_per_s=rows / seconds if rows else None,
+        cpu_us_per_row=(last.cpu_s - first.cpu_s) * 1e6 / rows if rows else None,
+        cpu_s=last.cpu_s,
+        peak_rss_bytes=peak_rss_bytes,
+        bytes_written=sum(file.stat().st_size for file in [*files, *logs]),
+        commits=len(logs) - 1 if logs else len(files),  # the first one makes the table
+    )
