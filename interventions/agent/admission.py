@@ -29,7 +29,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.parameters import parameters
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -59,6 +59,8 @@ class Admission:
         self._link = link
         self._reporter = Reporter(self.settings, link)
         self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
+        closed_from = self.settings.fail_closed_from
+        self._closed_effects = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
         self._rules = RuleBook(self.settings.rules)
         self._throttled = Throttled(self.settings.throttle_s)
         self._refusals = Allowance(per_s=10, burst=20)
@@ -85,7 +87,8 @@ class Admission:
             raise
         except Exception:
             log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, action.call.action)
-            cause = self._enforcer.against(action.call.action, action.call.targets, action.call.effect)
+            call = action.call
+            cause = self._enforcer.against(call.action, call.targets, call.effect)
             if cause is not None or self._is_closed(action.call):
                 self._release(action.call)
                 raise (cause or _NOBODY).refusal() from None
@@ -99,7 +102,7 @@ class Admission:
             yield self._going_back, self.settings.rollback_budget_s
 
         # 1. What stands: after a kill nothing more is asked.
-        cause = enforcer.against(call.action, call.match_targets, call.effect)
+        cause = enforcer.against_call(call)
         if cause is not None:
             held_back = self._refusals.take()
             raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
@@ -110,11 +113,9 @@ class Admission:
 
         # 3. Say what is about to be done.
         closed = self._is_closed(call)
-        proposal = self._reporter.event(
-            Kind.PROPOSED, await_verdict=call.mode == "blocking", **call.describe(self.settings)
-        )
+        proposal, written = self._reporter.call_event(Kind.PROPOSED, call, await_verdict=call.mode == "blocking")
         answer = enforcer.ask(proposal.event_id) if call.mode != "async" else None
-        handed_over = self._reporter.publish(proposal, must=closed)
+        handed_over = self._reporter.publish(proposal, must=closed, written=written)
         self._decide(proposal)
 
         # 4. Get the verdict: from this process, from the worker within the budget, or none.
@@ -122,8 +123,8 @@ class Admission:
 
         # 5. Obey.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
-            raise self._refuse(call, enforcer.against(call.action, call.match_targets, call.effect) or _NOBODY)
-        yield from self._obey(action, enforcer.admit(call, verdict, parameters(proposal)))
+            raise self._refuse(call, enforcer.against_call(call) or _NOBODY)
+        yield from self._obey(action, enforcer.admit(call, verdict, lambda: parameters(proposal)))
         self._throttled.note(call.effect)
 
     def _verdict(
@@ -165,7 +166,10 @@ class Admission:
 
     def _by_rules(self, action: Action) -> bool:
         """Refuses by the author's rules; or True: an earlier result is given again, and nothing is to be done."""
-        call, now = action.call, now_ms()
+        call = action.call
+        if self._rules.empty and call.key is None and not self._throttled.ever:
+            return False
+        now = now_ms()
         ticket = call.ticket = self._rules.begin(call.action, call.args, now, cost_usd=call.cost_usd, key=call.key)
         objection = self._throttled.against(call.effect, now)
         if ticket is not None:
@@ -227,8 +231,8 @@ class Admission:
             if action.has_value:
                 fields |= describe_output(action.value, self.settings)
             fields["duration_ms"] = round((time.perf_counter() - action.began_s) * 1000, 3)
-            event = self._reporter.event(Kind.COMPLETED, **call.describe(self.settings), **fields)
-            self._reporter.publish(event, must=self._is_closed(call))
+            event, written = self._reporter.call_event(Kind.COMPLETED, call, **fields)
+            self._reporter.publish(event, must=self._is_closed(call), written=written)
             self._decide(event)
         except Exception:
             log.exception(
@@ -303,8 +307,7 @@ class Admission:
 
     def _is_closed(self, call: Call) -> bool:
         """Whether the call is refused when there is no verdict."""
-        closed_from = self.settings.fail_closed_from
-        return closed_from is not None and call.effect >= closed_from
+        return call.effect in self._closed_effects
 
     def _advise(self, advice: Advice) -> None:
         if self._on_advice is None:

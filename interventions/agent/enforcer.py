@@ -226,6 +226,12 @@ class Enforcer:
         with self._lock:
             self._killed = cause
 
+    def against_call(self, call: Call) -> Cause | None:
+        """What stands against this call now, without any verdict."""
+        if self._killed is None and not self._entries and not self._before:
+            return None
+        return self.against(call.action, call.match_targets, call.effect)
+
     def against(self, action: str, targets: Sequence[str], effect: Effect = Effect.READ) -> Cause | None:
         """What stands against such a call now, without any verdict."""
         with self._lock:
@@ -279,11 +285,11 @@ class Enforcer:
                 asked.not_done = refused
             return None
 
-    def admit(self, call: Call, verdict: Decision | None, parameters: str | None = None) -> Admitted:
+    def admit(self, call: Call, verdict: Decision | None, parameters: Callable[[], str | None]) -> Admitted:
         """The last word before a call runs: why it is refused, or that it runs now, with what to heed."""
         with self._lock:
             call_id = call.call_id
-            cause = self.against(call.action, call.match_targets, call.effect)
+            cause = self.against_call(call)
             if cause is not None:
                 return Admitted(cause)
             decisions = [d for d in self._late if not self._is_stale(d)]

@@ -25,6 +25,7 @@ class KafkaLink:
     def __init__(self, settings: GuardSettings) -> None:
         self.session_id = settings.session_id
         self.key = settings.session_id.encode()
+        self.carries = True
         self._settings = settings
         self._hub: Hub = hub_of(settings)
         self._lock = threading.Lock()

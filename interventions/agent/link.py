@@ -34,6 +34,10 @@ class Link(Protocol):
         """False: records surely cannot be carried now."""
 
     @property
+    def carries(self) -> bool:
+        """False: what is handed over goes nowhere, and need not be written."""
+
+    @property
     def undelivered(self) -> int:
         """Records that were handed over and did not arrive."""
 
@@ -54,6 +58,7 @@ class NoLink:
     """Nowhere: for local mode without a broker. Nothing is ever killed from outside."""
 
     up = True
+    carries = False
     undelivered = 0
 
     def start(self, receiver: Receiver) -> None:

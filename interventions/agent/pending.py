@@ -1,6 +1,7 @@
 """Calls that wait for a person's approval, as the agent's side knows them."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
@@ -44,9 +45,9 @@ class Pending:
                 self._open.popitem(last=False)
         return known is not None and known.approval is not None and known.approval.request_id == approval.request_id
 
-    def against(self, parameters: str | None, now_ms: int) -> Decision | None:
+    def against(self, parameters_of: Callable[[], str | None], now_ms: int) -> Decision | None:
         """The request that a call with these parameters has to wait for."""
-        if parameters is None or not self._open:
+        if not self._open or (parameters := parameters_of()) is None:
             return None
         decision = self._open.get(parameters)
         if decision is None or decision.approval is None:

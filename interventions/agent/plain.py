@@ -6,6 +6,7 @@ secret have one digest. A value of more than 64 KiB is digested as it is, which 
 A key (`digest_key`) makes all digests useless to whoever does not hold it.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -15,7 +16,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
-from haltline.interventions.agent.redaction import redact, redact_text
+from haltline.interventions.agent.redaction import may_hold_secrets, redact, redact_text
 
 _REDACT_WHOLE_BYTES = 64 * 1024
 _MARGIN_CHARS = 4096  # looked at beyond a cut, so that a secret across it is seen whole
@@ -36,17 +37,37 @@ class Plain:
     """Of the whole, as JSON."""
     opaque: bool
     """True: something in it has no value that can be compared, so an equal digest says nothing."""
+    encoded: bytes | None = None
+    """The value as it is written, where that is known already."""
 
 
 def plain(value: Any, *, max_bytes: int, key: bytes = b"") -> Plain:
     """The value as JSON of at most about `max_bytes`, with the digest of the whole. Takes anything."""
     whole, opaque = _encode(value)
+    if len(whole) <= min(max_bytes, _REDACT_WHOLE_BYTES) and not may_hold_secrets(whole) and _is_flat(whole):
+        return Plain(orjson.loads(whole), digest(whole, key), len(whole), opaque, whole)
     if len(whole) > _REDACT_WHOLE_BYTES:
         return Plain(_cut(orjson.loads(whole), max_bytes), digest(whole, key), len(whole), opaque)
     clean = redact(orjson.loads(whole))
     encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
     fits = len(encoded) <= max_bytes
     return Plain(clean if fits else _cut(clean, max_bytes), digest(encoded, key), len(whole), opaque)
+
+
+def plain_output(text: str, *, max_chars: int, key: bytes = b"") -> tuple[str, str]:
+    """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
+    if len(text) <= _REDACT_WHOLE_BYTES:
+        with suppress(TypeError):  # lone surrogates
+            encoded = orjson.dumps(text)
+            if len(encoded) <= _REDACT_WHOLE_BYTES and not may_hold_secrets(encoded):
+                head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
+                return head, digest(encoded, key)
+    return plain_text(text, max_chars=max_chars), plain(text, max_bytes=0, key=key).digest
+
+
+def _is_flat(encoded: bytes) -> bool:
+    """It surely is nowhere so deep that it would be cut."""
+    return encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
 
 
 def plain_text(text: str, *, max_chars: int) -> str:

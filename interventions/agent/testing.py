@@ -122,6 +122,7 @@ class _Script:
         self.feedback: list[Feedback] = []
         self.receiver: Receiver
         self.up = True
+        self.carries = True
         self.full = False
         """The queue to the broker has no room."""
         self.undelivered = 0

@@ -67,7 +67,8 @@ class RuleBook:
         self._replays = Replays(rules.idempotency_ttl_seconds)
         self._lists = [*rules.also_allowed, *([] if rules.allowed_actions is None else [rules.allowed_actions])]
         self._applying: dict[str, _Applying] = {}
-        self._empty = rules == NO_RULES
+        self.empty = rules == NO_RULES
+        """Nothing is ruled."""
         self._lock = threading.Lock()
 
     @property
@@ -85,7 +86,7 @@ class RuleBook:
         key: str | None = None,
     ) -> Ticket | None:
         """What the rules say to a call; None: they have nothing to do with it."""
-        if self._empty and key is None:
+        if self.empty and key is None:
             return None
         with self._lock:
             applying = self._of(action)

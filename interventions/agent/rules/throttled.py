@@ -21,6 +21,8 @@ class Throttled:
 
     def __init__(self, hold_s: float) -> None:
         self._hold_ms = round(hold_s * 1000)
+        self.ever = False
+        """Some limits were set."""
         self._limits: dict[str, float] = {}
         self._until_ms = 0
         self._file_operations = 0
@@ -31,6 +33,7 @@ class Throttled:
         """New limits hold beside the ones before: the lower of both. What was used since begins anew."""
         if not limits:
             return
+        self.ever = True
         before = self.limits(now_ms)
         self._limits = {**before, **{n: min(v, before.get(n, v)) for n, v in limits.items()}}
         self._until_ms = until_ms or now_ms + self._hold_ms
@@ -42,6 +45,8 @@ class Throttled:
 
     def note(self, effect: Effect) -> None:
         """A call runs."""
+        if not self.ever:
+            return
         self._file_operations += effect >= Effect.WRITE
 
     def used(self, usage: Usage) -> None:

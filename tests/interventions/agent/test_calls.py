@@ -2,11 +2,16 @@
 
 import threading
 
+import orjson
 import pytest
 
-from haltline.interventions.agent import Effect, Level, Refused, Task, Usage
-from haltline.interventions.agent.testing import ScriptedGuard
+from haltline.interventions.agent import Effect, Guard, Level, Refused, Task, Usage
+from haltline.interventions.agent.link import NoLink
+from haltline.interventions.agent.reporter import made
+from haltline.interventions.agent.testing import ScriptedGuard, killed
+from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.wire import decode_event
 
 
 def test_the_agents_own_exception_goes_through_unchanged_and_is_told() -> None:
@@ -164,7 +169,7 @@ class Deceptive(str):
 
 
 def test_what_cannot_be_described_breaks_neither_a_read_nor_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
-    guard = ScriptedGuard()
+    guard = ScriptedGuard(standing=(killed(ScopeKind.TOOL, "other"),))
     executed = 0
 
     @guard.tool
@@ -189,3 +194,47 @@ def test_the_goal_of_a_task_is_told_without_secrets() -> None:
     task = guard.events[0].task
     assert task is not None
     assert (task.goal, task.expected_paths) == ("log in with password=[redacted:password]", ["/srv/**"])
+
+
+def test_what_is_written_is_what_a_checked_event_would_say() -> None:
+    written: list[tuple[ActionEvent, bytes]] = []
+
+    class Keeps(NoLink):
+        carries = True
+
+        def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:  # noqa: ARG002 - a link's
+            written.append((decode_event(value), value))
+            return True
+
+    guard = Guard(session_id="s1", bootstrap="nowhere", link=Keeps(), mission_id="m", parent_session_id="p")
+    act = guard.tool(name="act", effect="write", targets=["a"], cost_usd=0.5)(lambda a, b: {"a": a, "b": b})
+    for a, b in [
+        (1, "text"),
+        ("p\u00e9", [1, {"deep": None}]),
+        ("password=hunter2", "x" * 20_000),
+        ({"token": "t"}, 2**70),
+    ]:
+        act(a, b)
+    fails = guard.tool(name="fails")(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert len(written) == 11
+    for event, value in written:
+        assert event == ActionEvent(**event.model_dump(exclude_unset=True))
+        assert b"hunter2" not in value
+    assert [event.usage.cost_usd for event, _ in written if event.usage is not None] == [0.5] * 4
+    assert [event.args["a"] for event, _ in written[1:4:2] if event.args] == [1, "p\u00e9"]
+
+
+def test_an_event_that_is_not_checked_is_equal_to_one_that_is() -> None:
+    said = {
+        "event_id": "e1", "kind": Kind.COMPLETED, "session_id": "s1", "time": 1_750_000_000_000, "seq": 3,
+        "args": {"a": [1]}, "targets": ["t"], "usage": Usage(cost_usd=1), "outcome": Outcome.OK,
+    }  # fmt: skip
+    event = ActionEvent(**said)
+    assert made(said) == event
+    assert orjson.loads(made(said).to_json()) == orjson.loads(event.to_json())
+    assert made(said).model_copy(update={"seq": 4}) == event.model_copy(update={"seq": 4})
+    bare = {"event_id": "e", "kind": Kind.PROPOSED, "session_id": "s", "time": 1_750_000_000_000}
+    assert made(bare) == ActionEvent(**bare)
+    assert made(bare).targets is not made(bare).targets

@@ -1,8 +1,20 @@
 """Secrets do not leave the process."""
 
-import pytest
+import json
 
-from haltline.interventions.agent.redaction import redact, redact_text
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.redaction import (
+    _FORMS,
+    _NAMES,
+    is_secret_name,
+    may_hold_secrets,
+    redact,
+    redact_text,
+)
 from haltline.interventions.agent.testing import ScriptedGuard
 
 KEY_BLOCK = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
@@ -91,3 +103,32 @@ def test_arguments_targets_error_and_output_of_a_call_are_told_without_secrets()
     assert secret.encode() not in published
     assert b"hunter2" not in published
     assert published.count(b"[redacted:github_token]") >= 3
+
+
+FRAGMENTS = (
+    "AKIAIOSFODNN7EXAMPLE", "ghp_" + "a1B2" * 9, "github_pat_" + "a1B2_" * 6, "xoxb-1234567890-abcdef", JWT, KEY_BLOCK,
+    "sk_live_" + "a1B2" * 6, "rk_test_" + "a1B2" * 6, "sk-" + "a1B2" * 6, "Bearer abcdefgh123", "x://bob:hunter2@db",
+    "password", "PassWd", "pa\u017f\u017fword", "to\u212aen", "cred\u0130ential", "API-KEY", "apikey", "private_key",
+    "/src/app.py", "\ud800", "privateKey", "authorization", "secret", "=", ":", '"', " ", "hunter2", "\n", "plain words", "\u00e9",
+)  # fmt: skip
+
+
+@given(key=st.lists(st.sampled_from(FRAGMENTS)).map("".join), text=st.lists(st.sampled_from(FRAGMENTS)).map("".join))
+def test_what_is_taken_for_clean_at_a_glance_is_clean(key: str, text: str) -> None:
+    value = json.loads(json.dumps({key: [text]}).encode(errors="replace").decode().replace("\\ud800", "?"))
+    if not may_hold_secrets(orjson.dumps(value)):
+        (name,) = value
+        assert is_secret_name(name) is None
+        assert not any(form.search(part) for part in (name, value[name][0]) for _, _, form in _FORMS)
+        assert redact(value) == value
+
+
+@pytest.mark.parametrize("mark", [literal for _, literals, _ in _FORMS for literal in literals] + list(_NAMES))
+def test_no_mark_is_overlooked_at_a_glance(mark: str) -> None:
+    assert may_hold_secrets(orjson.dumps({"a": f"x {mark} y"}))
+    assert may_hold_secrets(orjson.dumps({mark.upper() if mark in _NAMES else mark: 1}))
+
+
+@pytest.mark.parametrize("name", ["sec\u0280et", "pa\u017f\u017fword", "to\u212aen", "ap\u0130_key", "api_\u212aey"])
+def test_a_name_that_is_equal_when_case_is_ignored_is_not_overlooked(name: str) -> None:
+    assert is_secret_name(name) is None or may_hold_secrets(orjson.dumps({name: "x"}))
