@@ -20,7 +20,7 @@ from haltline.interventions.agent.enforcer import Admitted, Enforcer
 from haltline.interventions.agent.link import Decider, Link
 from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PENDING, awaits_approval
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
-from haltline.interventions.agent.reporter import Reporter, now_ms
+from haltline.interventions.agent.reporter import CallEvent, Reporter, now_ms
 from haltline.interventions.agent.rolling_back import BY_THE_AGENT, roll_back
 from haltline.interventions.agent.rules.book import RuleBook
 from haltline.interventions.agent.rules.objection import Objection
@@ -113,10 +113,11 @@ class Admission:
 
         # 3. Say what is about to be done.
         closed = self._is_closed(call)
-        proposal, written = self._reporter.call_event(Kind.PROPOSED, call, await_verdict=call.mode == "blocking")
+        proposal = self._reporter.call_event(Kind.PROPOSED, call, await_verdict=call.mode == "blocking")
         answer = enforcer.ask(proposal.event_id) if call.mode != "async" else None
-        handed_over = self._reporter.publish(proposal, must=closed, written=written)
-        self._decide(proposal)
+        handed_over = self._reporter.publish(proposal, must=closed)
+        if self._decider is not None:
+            self._decide(proposal.event)
 
         # 4. Get the verdict: from this process, from the worker within the budget, or none.
         verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
@@ -124,11 +125,11 @@ class Admission:
         # 5. Obey.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
             raise self._refuse(call, enforcer.against_call(call) or _NOBODY)
-        yield from self._obey(action, enforcer.admit(call, verdict, lambda: parameters(proposal)))
+        yield from self._obey(action, enforcer.admit(call, verdict, lambda: parameters(proposal.event)))
         self._throttled.note(call.effect)
 
     def _verdict(
-        self, call: Call, proposal: ActionEvent, answer: "Future[Decision | None] | None", *, closed: bool
+        self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
     ) -> "Generator[tuple[Future[Any], float], None, tuple[Decision | None, bool]]":
         """The verdict, if there is one, and whether what stands is known."""
         enforcer = self._enforcer
@@ -187,7 +188,7 @@ class Admission:
         raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
 
     def _approval(
-        self, call: Call, proposal: ActionEvent, paused: Decision
+        self, call: Call, proposal: CallEvent, paused: Decision
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
         """What a person says, in time; else the request itself, which refuses."""
         answer = self._enforcer.person(proposal.event_id)
@@ -231,9 +232,10 @@ class Admission:
             if action.has_value:
                 fields |= describe_output(action.value, self.settings)
             fields["duration_ms"] = round((time.perf_counter() - action.began_s) * 1000, 3)
-            event, written = self._reporter.call_event(Kind.COMPLETED, call, **fields)
-            self._reporter.publish(event, must=self._is_closed(call), written=written)
-            self._decide(event)
+            event = self._reporter.call_event(Kind.COMPLETED, call, **fields)
+            self._reporter.publish(event, must=self._is_closed(call))
+            if self._decider is not None:
+                self._decide(event.event)
         except Exception:
             log.exception(
                 "haltline: session %s: the end of %s could not be told", self.settings.session_id, call.action

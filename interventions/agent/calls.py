@@ -44,6 +44,7 @@ class Call:
     effect: Effect = field(init=False)
     """What the call does, as far as the agent's side knows."""
     described: Plain | None = field(default=None, init=False)
+    fields: dict[str, Any] | None = field(default=None, init=False)
     known_targets: list[str] | None = field(default=None, init=False)
     said_targets: list[str] = field(default_factory=list, init=False)
 
@@ -59,7 +60,9 @@ class Call:
         return self.known_targets
 
     def describe(self, settings: GuardSettings) -> dict[str, Any]:
-        """The fields of an event that tell what is called; worked out once."""
+        """The fields of an event that tell what is called; worked out once, and not to be changed."""
+        if self.fields is not None:
+            return self.fields
         if self.described is None:
             self.described = plain(dict(self.args), max_bytes=settings.max_args_bytes, key=settings.digest_key.encode())
             self.said_targets = [
@@ -76,6 +79,7 @@ class Call:
         }
         if self.hint is not None:
             said["effect"] = self.hint
+        self.fields = said
         return said
 
 

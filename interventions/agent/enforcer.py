@@ -72,6 +72,9 @@ class Admitted:
     """Still to be carried out, and acknowledged only then."""
 
 
+_GOES_ON = Admitted()
+
+
 class Enforcer:
     """Takes in control entries and decisions from one side, and admits or refuses calls on the other."""
 
@@ -292,6 +295,9 @@ class Enforcer:
             cause = self.against_call(call)
             if cause is not None:
                 return Admitted(cause)
+            if verdict is None and not self._late and not self._pending:  # as almost always in mode async
+                self._running[call_id] = call.action
+                return _GOES_ON
             decisions = [d for d in self._late if not self._is_stale(d)]
             self._late.clear()
             waits = self._pending.against(parameters, self._now_ms())

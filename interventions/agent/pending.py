@@ -33,6 +33,9 @@ class Pending:
     def __init__(self) -> None:
         self._open: OrderedDict[str, Decision] = OrderedDict()
 
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
     def heard(self, decision: Decision) -> bool:
         """Takes in a decision; True when it is about a request that was known."""
         approval = decision.approval

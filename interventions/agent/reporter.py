@@ -57,18 +57,18 @@ class Reporter:
         """A new event of the session, now."""
         return ActionEvent(**self._said(kind, fields))
 
-    def call_event(self, kind: Kind, call: Call, **fields: Any) -> tuple[ActionEvent, bytes]:
-        """A new event of a call, and as it is written: what both hold was made here, and is not checked again."""
+    def call_event(self, kind: Kind, call: Call, **fields: Any) -> "CallEvent":
+        """A new event of a call: what it holds was made here, and is not checked again."""
         said = self._said(kind, call.describe(self._settings) | fields)
-        event = made(said)
         if not self._link.carries:
-            return event, b""
+            return CallEvent(said, b"")
         encoded = call.described.encoded if call.described is not None else None
+        write = said
         if encoded is not None and said["args"] is not None:
-            said["args"] = orjson.Fragment(encoded)
+            write = said | {"args": orjson.Fragment(encoded)}
         if "usage" in said:
-            said["usage"] = orjson.Fragment(said["usage"].to_json())
-        return event, orjson.dumps(said)
+            write = write | {"usage": orjson.Fragment(said["usage"].to_json())}
+        return CallEvent(said, orjson.dumps(write))
 
     def _said(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
         seq = next(self._seq)
@@ -86,10 +86,11 @@ class Reporter:
             said["dropped"] = self.dropped - self._dropped_told
         return said
 
-    def publish(self, event: ActionEvent, *, must: bool = False, written: bytes | None = None) -> bool:
+    def publish(self, event: "ActionEvent | CallEvent", *, must: bool = False) -> bool:
         """Hands an event over, or counts it as dropped; what `must` get through has the last of the room."""
-        if self._link.publish(self._topics.actions, event.to_json() if written is None else written, must=must):
-            self._dropped_told = min(self.dropped, self._dropped_told + (event.dropped or 0))
+        if self._link.publish(self._topics.actions, event.to_json(), must=must):
+            if self.dropped > self._dropped_told:
+                self._dropped_told = min(self.dropped, self._dropped_told + (event.dropped or 0))
             return True
         self.dropped += 1
         return False
@@ -130,6 +131,35 @@ class Reporter:
 def now_ms() -> int:
     """The wall clock: epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+class CallEvent:
+    """An event of a call as it is written; the event itself is made when somebody asks for it."""
+
+    __slots__ = ("_said", "_written")
+
+    def __init__(self, said: dict[str, Any], written: bytes) -> None:
+        self._said = said
+        self._written = written
+
+    @property
+    def event_id(self) -> str:
+        """Its id."""
+        return str(self._said["event_id"])
+
+    @property
+    def dropped(self) -> int | None:
+        """As in the event."""
+        return self._said.get("dropped")
+
+    @property
+    def event(self) -> ActionEvent:
+        """A new one each time."""
+        return made(self._said)
+
+    def to_json(self) -> bytes:
+        """One line of JSON."""
+        return self._written
 
 
 def made(said: dict[str, Any]) -> ActionEvent:

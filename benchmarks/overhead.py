@@ -1,0 +1,324 @@
+"""`python -m benchmarks.overhead`: what a guarded call costs an agent, beside a bare call and a peer's guarded call.
+
+The same three tools (read, edit, test, as a coding agent calls them) in turns: bare, with agentsentinel-sdk's
+`guarded_action`
+under a policy that allows them, with a guard in mode `async` over a broker, and in mode `local` with every default
+detector. Each
+piece of work goes through all of them before the next one, and the best pieces count, since others' work only adds.
+Time is the
+clock's; processor time is the calling thread's, so what the peer waits for its disk is in the one and not in the other.
+
+With `--kafka` also: how long a call in mode `blocking` waits for its verdict, on a real Kafka with a worker of every
+default
+detector; and `--agents` guards in one process, then in as many processes.
+"""
+
+import argparse
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import processes
+from benchmarks.cluster import Cluster
+from benchmarks.report import machine
+from haltline.interventions.agent import Guard
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.children import Children, interruptible
+from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch
+
+BARE, PEER, ASYNC, LOCAL = "bare call", "agentsentinel-sdk", "haltline, async", "haltline, local"
+_CALLS_PER_TURN = 3
+_PIECE_TURNS = 20
+_SESSION_PIECES = 5
+"""A session of so many pieces, then another: an agent's session does not go on for ever."""
+
+Tool = Callable[..., str]
+Wrap = Callable[[Tool], Tool]
+
+
+class _Work:
+    """What the tools do: as little as possible, and never the same twice."""
+
+    def __init__(self) -> None:
+        self._turns = 0
+
+    def read_file(self, path: str) -> str:
+        return f"def f_{path[-6:]}():\n    return {self._turns}\n" * 8
+
+    def edit_file(self, path: str, old: str, new: str) -> str:  # noqa: ARG002 - tools have arguments
+        self._turns += 1
+        return f"edited {path} {self._turns}"
+
+    def run_tests(self, path: str) -> str:  # noqa: ARG002 - as above
+        return f"{self._turns} passed in 0.{self._turns % 97}s"
+
+
+@dataclass
+class Cost:
+    """Of one way of calling: of its pieces the best, and the one in the middle. Microseconds for each call."""
+
+    name: str
+    best_us: float
+    median_us: float
+    cpu_us: float
+    """Of the calling thread, in the best piece."""
+
+
+@dataclass
+class Waits:
+    """What many calls waited, in milliseconds."""
+
+    what: str
+    calls: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    refused: int
+    seconds: float
+    """For all of them."""
+
+
+@dataclass
+class Measured:
+    """One run."""
+
+    pieces: int
+    costs: list[Cost] = field(default_factory=list)
+    waits: list[Waits] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        peer = next(cost for cost in self.costs if cost.name == PEER)
+        return {
+            "pieces": self.pieces,
+            "costs": [asdict(cost) | {"times_peer": cost.best_us / peer.best_us} for cost in self.costs],
+            "waits": [asdict(wait) for wait in self.waits],
+            "machine": machine(),
+        }
+
+
+def measure(pieces: int) -> Measured:
+    """Every way, piece by piece in turns."""
+    with tempfile.TemporaryDirectory(prefix="haltline-bench-") as folder, EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        with _peer(Path(folder)) as peer:
+            ways: dict[str, Callable[[ExitStack], Wrap]] = {
+                BARE: lambda _: lambda tool: tool,
+                PEER: lambda _: peer,
+                ASYNC: lambda stack: stack.enter_context(Guard(bootstrap=broker.bootstrap)).tool,
+                LOCAL: lambda stack: stack.enter_context(Guard(mode="local")).tool,
+            }
+            took = _in_turns(ways, pieces)
+    return Measured(
+        pieces,
+        [
+            Cost(
+                name,
+                best_us=min(wall for wall, _ in of_way) / 1000,
+                median_us=median(wall for wall, _ in of_way) / 1000,
+                cpu_us=min(cpu for _, cpu in of_way) / 1000,
+            )
+            for name, of_way in took.items()
+        ],
+    )
+
+
+def _in_turns(ways: dict[str, Callable[[ExitStack], Wrap]], pieces: int) -> dict[str, list[tuple[float, float]]]:
+    """Nanoseconds a call of each piece: by the clock, and of the thread's processor time."""
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for first in range(0, pieces, _SESSION_PIECES):
+        with ExitStack() as stack:
+            tools = {name: _tools(way(stack)) for name, way in ways.items()}
+            for calls in tools.values():
+                _turns(calls, range(-3, 0))
+            for piece in range(first, min(first + _SESSION_PIECES, pieces)):
+                for name, calls in tools.items():
+                    turns = range(piece * _PIECE_TURNS, (piece + 1) * _PIECE_TURNS)
+                    wall, cpu = time.perf_counter_ns(), time.thread_time_ns()
+                    _turns(calls, turns)
+                    cpu, wall = time.thread_time_ns() - cpu, time.perf_counter_ns() - wall
+                    made = len(turns) * _CALLS_PER_TURN
+                    took[name].append((wall / made, cpu / made))
+    return took
+
+
+def _tools(wrap: Wrap) -> tuple[Tool, Tool, Tool]:
+    work = _Work()
+    return wrap(work.read_file), wrap(work.edit_file), wrap(work.run_tests)
+
+
+def _turns(tools: tuple[Tool, Tool, Tool], turns: range) -> None:
+    read_file, edit_file, run_tests = tools
+    for turn in turns:
+        path = f"src/pkg{turn % 7}/module_{turn % 60}.py"
+        read_file(path=path)
+        edit_file(path=path, old=f"return {turn}", new=f"return {turn + 1}")
+        run_tests(path=f"tests/test_{turn % 60}.py")
+
+
+@contextmanager
+def _peer(folder: Path) -> Iterator[Wrap]:
+    """agentsentinel-sdk as its documentation says: a policy with budgets, prices, and its ledger on disk."""
+    from agent_sentinel import PolicyEngine, guarded_action  # noqa: PLC0415 - reads the working directory
+
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        PolicyEngine.configure(session_budget=1e6, run_budget=1e6)
+        yield lambda tool: guarded_action(name=tool.__name__, cost_usd=0.00001)(tool)
+    finally:
+        os.chdir(before)
+
+
+def measure_waits(agents: int, calls: int, console: Console) -> list[Waits]:
+    """On a real Kafka with a worker: one guard, many in one process, many in processes of their own."""
+    with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
+        console.print("Starting Kafka and a worker")
+        with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(Path(scratch, "logs")) as children:
+            topics = Topics("overhead.")
+            Cluster(kafka).make_topics(topics, "overhead-sessions-changelog")
+            arguments = processes.worker_arguments(kafka.bootstrap, topics.prefix, "overhead")
+            processes.start(children, "overhead", processes.WORKER, arguments)
+            address = kafka.bootstrap, topics.prefix
+            _waits(*address, "warm", 20)
+            each = max(1, calls // agents)
+            measured = [_summed("one guard", [_waits(*address, "one", calls)])]
+            console.print(f"{agents} guards in one process")
+            measured.append(_summed(f"{agents} guards in one process", _in_one_process(*address, agents, each)))
+            console.print(f"{agents} processes")
+            with get_context("fork").Pool(agents) as pool:
+                jobs = [(*address, f"process-{number}", each) for number in range(agents)]
+                came = pool.starmap(_waits, jobs, chunksize=1)
+            return [*measured, _summed(f"{agents} processes", came)]
+
+
+Took = tuple[list[float], int, float, float]
+"""Milliseconds of each call, how many were refused, when the first began and the last ended."""
+
+
+def _waits(bootstrap: str, prefix: str, session_id: str, calls: int) -> Took:
+    guard = Guard(
+        session_id=f"{session_id}-{time.time_ns()}", bootstrap=bootstrap, topic_prefix=prefix, mode="blocking",
+        budget_s=60.0, start_budget_s=60.0,
+    )  # fmt: skip
+    with guard:
+        return _timed([guard], calls)
+
+
+def _in_one_process(bootstrap: str, prefix: str, agents: int, calls: int) -> list[Took]:
+    guards = [
+        Guard(
+            session_id=f"guard-{number}-{time.time_ns()}", bootstrap=bootstrap, topic_prefix=prefix, mode="blocking",
+            budget_s=60.0, start_budget_s=60.0,
+        )
+        for number in range(agents)
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        for guard in guards:
+            stack.enter_context(guard)
+        return [_timed(guards, calls)]
+
+
+def _timed(guards: Sequence[Guard], calls: int) -> Took:
+    took, refused = [], 0
+    began = time.time()
+    for number in range(calls):
+        for guard in guards:
+            since = time.perf_counter()
+            try:
+                with guard.action("write_file", args={"path": f"src/module_{number}.py", "text": str(number)}):
+                    took.append((time.perf_counter() - since) * 1000)
+            except Exception:
+                refused += 1
+    return took, refused, began, time.time()
+
+
+def _summed(what: str, came: Sequence[Took]) -> Waits:
+    took = sorted(ms for of_one, *_ in came for ms in of_one)
+    seconds = max(ended for *_, ended in came) - min(began for *_, began, _ in came)
+    return Waits(
+        what,
+        calls=len(took),
+        p50_ms=took[len(took) // 2],
+        p99_ms=took[min(len(took) - 1, len(took) * 99 // 100)],
+        max_ms=took[-1],
+        refused=sum(refused for _, refused, *_ in came),
+        seconds=seconds,
+    )
+
+
+def show(measured: Measured, console: Console) -> None:
+    """For people."""
+    peer = next(cost for cost in measured.costs if cost.name == PEER)
+    table = Table(title=f"A guarded call, in {measured.pieces} pieces", title_justify="left")
+    for number, name in enumerate(["", "us, best", "us, median", "CPU us, best", "of the peer's"]):
+        table.add_column(name, justify="left" if number == 0 else "right")
+    for cost in measured.costs:
+        times = f"{cost.best_us / peer.best_us:.2f} ({cost.cpu_us / peer.cpu_us:.2f} by CPU)"
+        table.add_row(cost.name, f"{cost.best_us:.1f}", f"{cost.median_us:.1f}", f"{cost.cpu_us:.1f}", times)
+    console.print(table)
+    if measured.waits:
+        waits = Table(title="Waiting for a verdict on a real Kafka, every default detector", title_justify="left")
+        for number, name in enumerate(["", "calls", "p50 ms", "p99 ms", "max ms", "refused", "seconds"]):
+            waits.add_column(name, justify="left" if number == 0 else "right")
+        for wait in measured.waits:
+            figures = (f"{ms:.1f}" for ms in (wait.p50_ms, wait.p99_ms, wait.max_ms))
+            waits.add_row(wait.what, f"{wait.calls:,}", *figures, str(wait.refused), f"{wait.seconds:.1f}")
+        console.print(waits)
+    memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    console.print(f"This process at most {memory_mib:.0f} MiB", highlight=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 when everything was measured, 1 when there is no Kafka to be had."""
+    asked = _options().parse_args(arguments)
+    progress = Console(stderr=True)
+    measured = measure(asked.pieces)
+    if asked.kafka:
+        try:
+            measured.waits = measure_waits(asked.agents, asked.calls, progress)
+        except LocalKafkaError as error:
+            progress.print(f"benchmarks.overhead: {error}")
+            return 1
+    if asked.json:
+        print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        show(measured, Console() if sys.stdout.isatty() else Console(width=120))
+    return 0
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.overhead",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m benchmarks.overhead --kafka --agents 200",
+    )
+    parser.add_argument(
+        "--pieces", type=int, default=100, help=f"of {_PIECE_TURNS * _CALLS_PER_TURN} calls (%(default)s)"
+    )
+    parser.add_argument("--kafka", action="store_true", help="also wait for verdicts, on a real Kafka")
+    parser.add_argument("--agents", type=int, default=200, help="guards, and processes (%(default)s)")
+    parser.add_argument("--calls", type=int, default=2000, help="that wait for a verdict, in each row (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
