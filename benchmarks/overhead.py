@@ -199,9 +199,11 @@ def measure_waits(agents: int, calls: int, console: Console) -> list[Waits]:
             console.print(f"{agents} guards in one process")
             measured.append(_summed(f"{agents} guards in one process", _in_one_process(*address, agents, each)))
             console.print(f"{agents} processes")
-            with get_context("fork").Pool(agents) as pool:
-                jobs = [(*address, f"process-{number}", each) for number in range(agents)]
-                came = pool.starmap(_waits, jobs, chunksize=1)
+            pool = get_context("fork").Pool(agents)
+            jobs = [(*address, f"process-{number}", each) for number in range(agents)]
+            came = pool.starmap(_waits, jobs, chunksize=1)
+            pool.close()  # they end by themselves: one that is told to would take it for Ctrl-C
+            pool.join()
             return [*measured, _summed(f"{agents} processes", came)]
 
 
