@@ -37,7 +37,11 @@ def engines(key: Path) -> tuple[Engine, ...]:
     """Ours as it runs in earnest, parts of it, and the peer."""
     signed = ("--signing-key", str(key))
     return (
-        Engine(name=OURS, what="exactly once, chained, signed", module=processes.WORKER, options=signed),
+        Engine(name=OURS, what="and redacted", module=processes.WORKER, options=signed),
+        Engine(
+            name=f"{OURS} --redact none", what="exactly once, chained, signed", module=processes.WORKER,
+            options=(*signed, "--redact", "none"),
+        ),
         Engine(name=PEER, what="the same columns, no promise", module=_PEER_MODULE),
         Engine(
             name="consumer to Parquet, raw", what="place, time, key, value", module=_PEER_MODULE,
