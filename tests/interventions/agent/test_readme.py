@@ -1,0 +1,64 @@
+"""What the README says that an agent reads when a call is refused is what it reads."""
+
+import re
+import textwrap
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from haltline.interventions.agent import ClientRules, Level, Refused
+from haltline.interventions.agent.rules.objection import BUDGET_WARNING, TEXTS
+from haltline.interventions.agent.testing import ScriptedGuard, killed
+from haltline.schemas.control import ControlState
+from haltline.schemas.decisions import ScopeKind
+
+README = Path(__file__).parents[3] / "README.md"
+
+
+def told() -> dict[str, str]:
+    """By code: the text."""
+    (table,) = re.findall(r"<!-- refusals -->\n(.*?)<!-- /refusals -->", README.read_text(), re.DOTALL)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    return {code: text for codes, _, text in rows for code in re.findall(r"`(\w+)`", codes)}
+
+
+@pytest.mark.parametrize("code", sorted(TEXTS.keys() - {BUDGET_WARNING}))
+def test_the_authors_own_rules(code: str) -> None:
+    assert told()[code] == TEXTS[code]
+
+
+def refused(guard: ScriptedGuard) -> Refused:
+    with pytest.raises(Refused) as refusal, guard.action("delete_asset"):
+        pytest.fail("it was executed")
+    return refusal.value
+
+
+def contained() -> ScriptedGuard:
+    record = killed(ScopeKind.SESSION, "scripted", code="session_contained")
+    return ScriptedGuard(standing=(record.model_copy(update={"state": ControlState.CONTAINED}),))
+
+
+@pytest.mark.parametrize(
+    ("code", "guard"),
+    [
+        pytest.param("no_verdict", lambda: ScriptedGuard(None), id="nobody to ask"),
+        pytest.param(
+            "session_killed_by_operator",
+            lambda: ScriptedGuard(standing=(killed(ScopeKind.SESSION, "scripted"),)),
+            id="an operator's kill",
+        ),
+        pytest.param("session_killed_loop_guard", lambda: ScriptedGuard(Level.KILL), id="a kill by a rule"),
+        pytest.param("session_contained", contained, id="contained"),
+    ],
+)
+def test_what_stands_and_what_nobody_says(code: str, guard: Callable[[], ScriptedGuard]) -> None:
+    refusal = refused(guard())
+    assert (refusal.code, refusal.reason) == (code, told()[code])
+
+
+def test_the_file_of_rules_is_one() -> None:
+    (said,) = re.findall(r"^    session_budget = .*?\n\n", README.read_text(), re.DOTALL | re.MULTILINE)
+    rules = ClientRules.model_validate(tomllib.loads(textwrap.dedent(said)))
+    assert rules.argument_constraints["pay"][0].properties["amount"].maximum == 500
