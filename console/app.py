@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from sqlalchemy.exc import OperationalError
 
 from haltline.console.context import Context, Here
@@ -27,6 +28,21 @@ _STATUS: Final[dict[type[Exception], int]] = {
     Unreachable: 503,
     NoSuchTopic: 503,
     OperationalError: 503,
+}
+class Refused(BaseModel):
+    """Why it was not done: where, what was wanted and what came."""
+
+    detail: str
+
+
+_REFUSED: Final[dict[int | str, dict[str, Any]]] = {
+    status: {"model": Refused, "description": what}
+    for status, what in (
+        (401, "No key of this console."),
+        (403, "The key's role does not allow it."),
+        (409, "It may not be done, or not now."),
+        (503, "No broker or no database answers."),
+    )
 }
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -62,7 +78,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
 
     app = FastAPI(title="haltline", version="1", lifespan=lifespan, summary="What agents did, and what stopped them.")
     for routes in (interventions, control, sessions):
-        app.include_router(routes.router)
+        app.include_router(routes.router, responses=_REFUSED)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 

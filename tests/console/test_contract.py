@@ -1,0 +1,48 @@
+"""What the OpenAPI description says holds for any request: no failure of the server, answers as described."""
+
+from collections.abc import Iterator
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from haltline.console.app import create_app
+from haltline.console.auth import Keys, Role
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from tests.console.test_api import bearer, serving
+
+DESCRIBED = schemathesis.openapi.from_dict(
+    create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database="")).openapi()
+)
+OPERATIONS = {one.ok().label: one.ok() for one in DESCRIBED.get_all_operations()}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        with serving(broker.bootstrap, tmp_path_factory.mktemp("console") / "model.db") as client:
+            yield client
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS))
+def test_any_request_is_answered_as_described(served: TestClient, name: str) -> None:
+    # A command waits for a worker that is not there.
+    examples = 4 if name.startswith("POST") else 20
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(case=OPERATIONS[name].as_strategy())
+    def any_request(case: schemathesis.Case) -> None:
+        asked = case.as_transport_kwargs(base_url="http://testserver", headers=bearer(Role.ADMIN))
+        asked.pop("cookies")  # the API has none
+        answer = served.request(**asked)
+        assert answer.status_code < 500, answer.text
+        described = case.operation.definition.raw["responses"]
+        assert str(answer.status_code) in described, (answer.status_code, answer.text)
+        case.validate_response(schemathesis.Response.from_any(answer))
+
+    any_request()
