@@ -1,12 +1,14 @@
 """What the OpenAPI description says holds for any request: no failure of the server, answers as described."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import schemathesis
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from haltline.console.app import create_app
 from haltline.console.auth import Keys, Role
@@ -18,7 +20,7 @@ from tests.console.test_api import bearer, serving
 DESCRIBED = schemathesis.openapi.from_dict(
     create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database="")).openapi()
 )
-OPERATIONS = {one.ok().label: one.ok() for one in DESCRIBED.get_all_operations()}
+OPERATIONS = {one.ok().label: one.ok() for one in DESCRIBED.get_all_operations() if isinstance(one, Ok)}
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +38,14 @@ def test_any_request_is_answered_as_described(served: TestClient, name: str) -> 
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(case=OPERATIONS[name].as_strategy())
-    def any_request(case: schemathesis.Case) -> None:
+    def any_request(case: schemathesis.Case[Any]) -> None:
         asked = case.as_transport_kwargs(base_url="http://testserver", headers=bearer(Role.ADMIN))
         asked.pop("cookies")  # the API has none
         answer = served.request(**asked)
         assert answer.status_code < 500, answer.text
         described = case.operation.definition.raw["responses"]
         assert str(answer.status_code) in described, (answer.status_code, answer.text)
-        case.validate_response(schemathesis.Response.from_any(answer))
+        # A description cannot say that a text has to be a date of this century.
+        case.validate_response(schemathesis.Response.from_any(answer), excluded_checks=[positive_data_acceptance])
 
     any_request()
