@@ -166,10 +166,13 @@ class Intake:
         targets = said.get("targets", [])
         if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
             raise Bad(400, "targets: wanted a list of texts, came something else")
+        effect = said.get("effect")
+        if effect is not None and not isinstance(effect, str):
+            raise Bad(400, f"effect: wanted a text, came {effect!r:.80}")
         call_id = str(said.get("call_id") or uuid.uuid4().hex)[:256]
         desk = self._desk(said)
         try:
-            answer = await desk.propose_async(call_id, name, args, targets=targets, effect=said.get("effect"))
+            answer = await desk.propose_async(call_id, name, args, targets=targets, effect=effect)
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
         return _json(_said(answer, call_id, killed=desk.guard.killed), 200)

@@ -177,6 +177,7 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
         ("/v1/verdict", {"session_id": "s", "action": "a", "args": 7}, 400, "args: wanted an object, came int"),
         ("/v1/verdict", {"session_id": "s", "action": "a", "targets": 7}, 400, "targets: wanted a list of texts"),
         ("/v1/verdict", {"session_id": "s", "action": "a", "effect": "bad"}, 400, "effect: wanted one of read"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": []}, 400, "effect: wanted a text, came []"),
         ("/v1/verdict", {"session_id": "s", "action": "a", "agent_id": 7}, 400, "agent_id"),
         ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "wanted a call of session s that was asked about"),
         ("/v1/traces", {"resourceSpans": 7}, 400, "wanted an OTLP request"),

@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.integrations.claude_code.companion import Companion
@@ -43,6 +43,7 @@ CALLS = st.fixed_dictionaries(
     },
     optional=dict.fromkeys(NAMES[1:], VALUES),
 )
+GOOD = {"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}
 INPUTS = st.binary(max_size=20) | (CALLS | HOOKS).map(lambda hook: json.dumps(hook).encode())
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
@@ -70,7 +71,8 @@ def test_any_hook_is_answered_and_every_call_of_a_tool_is_asked_about(tmp_path: 
     def ask_all() -> None:
         wait_until(path.exists, "the companion serves")
 
-        @given(INPUTS)
+        @given(said=INPUTS)
+        @example(said=json.dumps(GOOD).encode())
         @settings(max_examples=100, suppress_health_check=list(HealthCheck))
         def any_hook(said: bytes) -> None:
             nonlocal calls
