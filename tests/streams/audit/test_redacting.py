@@ -159,7 +159,25 @@ class Careful(Redaction):
 pieces = st.sampled_from(
     [text for _, text in FOUND]
     + NOT_FOUND
-    + ["password", "TOKEN", "input_tokens", "Api-Key", ":", "=", " ", '"', "\n", "x"]
+    + [
+        "password",
+        "TOKEN",
+        "PASSWD",
+        "PRIVATE_KEY",
+        "private-key",
+        "AUTHORIZATION",
+        "Credential",
+        "secret",
+        "tokens",
+        "input_tokens",
+        "Api-Key",
+        ":",
+        "=",
+        " ",
+        '"',
+        "\n",
+        "x",
+    ]
 )
 texts = st.lists(pieces, max_size=4).map("".join)
 
