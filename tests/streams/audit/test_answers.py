@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from haltline.streams.audit.query import open_query
 from haltline.streams.cli.app import app
-from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, works
+from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
 
 EVENTS = 178
 
@@ -131,3 +131,14 @@ def test_an_answer_that_has_begun_does_not_see_what_the_sink_writes_meanwhile(tm
     log.events(works("b", 30, begin=100)).audited(tmp_path)
     assert {row["session_id"] for row in [first, *begun]} == {"a"}
     assert {row["session_id"] for row in ask.rows(sql)} == {"a", "b"}
+
+
+def test_a_long_story_is_told_to_people_from_its_end(tmp_path: Path) -> None:
+    log = LiveLog().events([*works("s", 260), *deletes("s", 300, 306, 312)])
+    table = log.audited(tmp_path)
+    code, output, _ = run(table, "story", "s")
+    assert (code, "the last 500 of " in output, "500 rows" in output) == (0, True, True)
+    assert "KILL" in output[-8_000:]
+    told = orjson.loads(run(table, "story", "s", "--json")[1])
+    assert len(told) > 500
+    assert "look_up" in str(told[0]["summary"])
