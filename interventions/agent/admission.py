@@ -225,7 +225,9 @@ class Admission:
         """Tell what came of an admitted call. Raises nothing."""
         call = action.call
         try:
-            fields: dict[str, Any] = {"outcome": Outcome.OK} if error is None else describe_error(error)
+            fields: dict[str, Any] = (
+                {"outcome": Outcome.OK} if error is None else describe_error(error, pii=self.settings.pii_key)
+            )
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
                 fields["usage"] = Usage(cost_usd=cost_usd)

@@ -64,10 +64,14 @@ class Call:
         if self.fields is not None:
             return self.fields
         if self.described is None:
-            self.described = plain(dict(self.args), max_bytes=settings.max_args_bytes, key=settings.digest_key.encode())
-            self.said_targets = [
-                plain_text(str(target), max_chars=_MAX_NAME_CHARS - 8) for target in self.targets[:_MAX_TARGETS]
-            ]
+            self.described = plain(
+                dict(self.args),
+                max_bytes=settings.max_args_bytes,
+                key=settings.digest_key.encode(),
+                pii=settings.pii_key,
+            )
+            shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
+            self.said_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
         value = self.described.value
         args: JsonObject | None = value if isinstance(value, dict) else None
         said = {
@@ -92,15 +96,15 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     shown = settings.max_output_chars
     key = settings.digest_key.encode()
     if isinstance(value, str):
-        head, digest = plain_output(value, max_chars=shown, key=key)
+        head, digest = plain_output(value, max_chars=shown, key=key, pii=settings.pii_key)
         return {
             "output_digest": digest,
             "output_bytes": len(value.encode(errors="replace")),
             "output_head": head if shown else None,
         }
-    output = plain(value, max_bytes=max(shown, 16), key=key)
+    output = plain(value, max_bytes=max(shown, 16), key=key, pii=settings.pii_key)
     shown_value = output.value if isinstance(output.value, str) else orjson.dumps(output.value).decode()
-    head = plain_text(shown_value, max_chars=shown)
+    head = plain_text(shown_value, max_chars=shown, pii=settings.pii_key)
     return {
         # Of two opaque values nobody can say that they are equal, and "the same result again" would be a false alarm.
         "output_digest": None if output.opaque else output.digest,
@@ -109,7 +113,7 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     }
 
 
-def describe_error(error: BaseException) -> dict[str, Any]:
+def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[str, Any]:
     """The fields of an event that tell how it failed."""
     try:
         text = str(error)
@@ -121,7 +125,10 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         outcome = Outcome.ERROR
     else:
         outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
-    return {"outcome": outcome, "error": plain_text(f"{type(error).__name__}: {text}", max_chars=_MAX_ERROR_CHARS)}
+    return {
+        "outcome": outcome,
+        "error": plain_text(f"{type(error).__name__}: {text}", max_chars=_MAX_ERROR_CHARS, pii=pii),
+    }
 
 
 def checked(

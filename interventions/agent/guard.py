@@ -245,7 +245,7 @@ class Guard(Admission):
         except Exception:  # no thread to be had, the interpreter ends: calls follow the fail policy
             log.exception("haltline: session %s: cannot listen", self.session_id)
         if not self._is_fork:
-            self._tell(Kind.SESSION_STARTED, task=without_secrets(self.settings.task))
+            self._tell(Kind.SESSION_STARTED, task=without_secrets(self.settings.task, pii=self.settings.pii_key))
 
     def close(self) -> None:
         """Tell that the session has ended, wait until all is sent (`close_budget_s`), stop listening."""

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
+from haltline.interventions.agent.pii import without_pii, without_pii_text
 from haltline.interventions.agent.redaction import may_hold_secrets, redact, redact_text
 
 _REDACT_WHOLE_BYTES = 64 * 1024
@@ -41,28 +42,34 @@ class Plain:
     """The value as it is written, where that is known already."""
 
 
-def plain(value: Any, *, max_bytes: int, key: bytes = b"") -> Plain:
-    """The value as JSON of at most about `max_bytes`, with the digest of the whole. Takes anything."""
+def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = None) -> Plain:
+    """The value as JSON of at most about `max_bytes`, with the digest of the whole. Takes anything.
+
+    With `pii`, a key for digests, what belongs to persons is taken out as well.
+    """
     whole, opaque = _encode(value)
-    if len(whole) <= min(max_bytes, _REDACT_WHOLE_BYTES) and not may_hold_secrets(whole.decode()) and _is_flat(whole):
+    glance = pii is None and len(whole) <= min(max_bytes, _REDACT_WHOLE_BYTES) and _is_flat(whole)
+    if glance and not may_hold_secrets(whole.decode()):
         return Plain(orjson.loads(whole), digest(whole, key), len(whole), opaque, whole)
     if len(whole) > _REDACT_WHOLE_BYTES:
-        return Plain(_cut(orjson.loads(whole), max_bytes), digest(whole, key), len(whole), opaque)
+        return Plain(_cut(orjson.loads(whole), max_bytes, pii), digest(whole, key), len(whole), opaque)
     clean = redact(orjson.loads(whole))
+    if pii is not None:
+        clean = without_pii(clean, pii)
     encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
     fits = len(encoded) <= max_bytes
-    return Plain(clean if fits else _cut(clean, max_bytes), digest(encoded, key), len(whole), opaque)
+    return Plain(clean if fits else _cut(clean, max_bytes, pii), digest(encoded, key), len(whole), opaque)
 
 
-def plain_output(text: str, *, max_chars: int, key: bytes = b"") -> tuple[str, str]:
+def plain_output(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
     """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
-    if len(text) <= _REDACT_WHOLE_BYTES:
+    if pii is None and len(text) <= _REDACT_WHOLE_BYTES:
         with suppress(TypeError):  # lone surrogates
             encoded = orjson.dumps(text)
             if len(encoded) <= _REDACT_WHOLE_BYTES and not may_hold_secrets(text):
                 head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
                 return head, digest(encoded, key)
-    return plain_text(text, max_chars=max_chars), plain(text, max_bytes=0, key=key).digest
+    return plain_text(text, max_chars=max_chars, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
 
 
 def _is_flat(encoded: bytes) -> bool:
@@ -70,9 +77,11 @@ def _is_flat(encoded: bytes) -> bool:
     return encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
 
 
-def plain_text(text: str, *, max_chars: int) -> str:
+def plain_text(text: str, *, max_chars: int, pii: bytes | None = None) -> str:
     """The beginning of a text, without secrets."""
     clean = redact_text(text[: max_chars + _MARGIN_CHARS])
+    if pii is not None:
+        clean = without_pii_text(clean, pii)
     clean = clean.encode(errors="replace").decode()  # lone surrogates cannot be written
     return clean if len(clean) <= max_chars else f"{clean[:max_chars]}[cut]"
 
@@ -149,23 +158,25 @@ class _Walk:
             return f"<{type(value).__qualname__}>"
 
 
-def _cut(value: Any, max_bytes: int) -> Any:
+def _cut(value: Any, max_bytes: int, pii: bytes | None) -> Any:
     """The value with its long texts and lists cut, the shorter the limit the more, until it fits."""
     for limit in _STEPS:
         if limit <= max_bytes:
-            shorter = redact(_shorten(value, limit))
+            shorter = redact(_shorten(value, limit, pii))
+            if pii is not None:
+                shorter = without_pii(shorter, pii)
             if len(orjson.dumps(shorter)) <= max_bytes:
                 return shorter
     return {"[cut]": "all"} if isinstance(value, dict) else "[cut]"
 
 
-def _shorten(value: Any, limit: int) -> Any:
+def _shorten(value: Any, limit: int, pii: bytes | None) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= limit else plain_text(value, max_chars=limit)
+        return value if len(value) <= limit else plain_text(value, max_chars=limit, pii=pii)
     if isinstance(value, dict):
-        kept = {key[:limit]: _shorten(value[key], limit) for key in list(value)[:limit]}
+        kept = {key[:limit]: _shorten(value[key], limit, pii) for key in list(value)[:limit]}
         return kept | ({"[cut]": f"{len(value) - limit} more"} if len(value) > limit else {})
     if isinstance(value, list):
         more = [f"[cut: {len(value) - limit} more]"] if len(value) > limit else []
-        return [_shorten(item, limit) for item in value[:limit]] + more
+        return [_shorten(item, limit, pii) for item in value[:limit]] + more
     return value

@@ -7,6 +7,7 @@ has neither a telling name nor a known form is not found; leave such arguments o
 import re
 from typing import Any
 
+from haltline.interventions.agent.pii import without_pii_text
 from haltline.schemas.events import Task
 
 _MAX_DEPTH = 64
@@ -149,6 +150,9 @@ def _redact_named(name: str, value: Any, depth: int) -> Any:
     return f"[redacted:{kind}]"
 
 
-def without_secrets(task: Task | None) -> Task | None:
-    """The task, its goal without secrets."""
-    return None if task is None else task.model_copy(update={"goal": redact_text(task.goal)})
+def without_secrets(task: Task | None, *, pii: bytes | None = None) -> Task | None:
+    """The task, its goal without secrets; with `pii`, a key for digests, also without what belongs to persons."""
+    if task is None:
+        return None
+    goal = redact_text(task.goal)
+    return task.model_copy(update={"goal": goal if pii is None else without_pii_text(goal, pii)})

@@ -29,7 +29,7 @@ _FROM_ENV = {
         "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
         "budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s", "fail_closed_from",
         "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
-        "spool_dir", "spool_max_mb",
+        "redact_pii", "spool_dir", "spool_max_mb",
     )
 } | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
 
@@ -59,6 +59,7 @@ class GuardOptions(TypedDict, total=False):
     max_args_bytes: int
     max_output_chars: int
     digest_key: str
+    redact_pii: bool
     spool_dir: str | None
     spool_max_mb: int
     fetch_wait_ms: int | None
@@ -114,6 +115,9 @@ class GuardSettings:
     digest_key: str = ""
     """Makes digests useless without it; must be the same for all agents whose calls are compared."""
 
+    redact_pii: bool = False
+    """Also take out addresses, cards, social security and phone numbers, and what looks like a key. Wants a
+    `digest_key`: without one such a number is found by trying."""
     spool_dir: str | None = None
     """A folder in which records wait on disk while the broker is away, also for the next process. None: they wait in
     memory, for two minutes and as far as there is room."""
@@ -131,6 +135,16 @@ class GuardSettings:
                 f"bootstrap: wanted Kafka's address (host:port) for mode {self.mode!r}, came none; "
                 f"only mode 'local' works without. {_PREFIX}BOOTSTRAP is read by GuardSettings.from_env()"
             )
+
+        if self.redact_pii and not self.digest_key:
+            raise ValueError(
+                "redact_pii: wanted a digest_key as well, came none: digests of short numbers can be guessed"
+            )
+
+    @property
+    def pii_key(self) -> bytes | None:
+        """The key under which what belongs to persons is told apart; None: it is not taken out."""
+        return self.digest_key.encode() if self.redact_pii else None
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> "GuardSettings":

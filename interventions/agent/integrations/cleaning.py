@@ -12,18 +12,19 @@ _MAX_ERROR_CHARS = 2000
 def cleaned(event: ActionEvent, settings: GuardSettings) -> ActionEvent:
     """The event as it may be published. A digest that its producer gave stays: only it has seen the whole."""
     changes: dict[str, object] = {}
+    key, pii = settings.digest_key.encode(), settings.pii_key
     if event.args is not None:
-        args = plain(event.args, max_bytes=settings.max_args_bytes, key=settings.digest_key.encode())
+        args = plain(event.args, max_bytes=settings.max_args_bytes, key=key, pii=pii)
         changes["args"] = args.value if isinstance(args.value, dict) else None
         changes["args_digest"] = event.args_digest or args.digest
     if event.targets:
-        changes["targets"] = [plain_text(target, max_chars=_MAX_TARGET_CHARS) for target in event.targets]
+        changes["targets"] = [plain_text(target, max_chars=_MAX_TARGET_CHARS, pii=pii) for target in event.targets]
     if event.error is not None:
-        changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS)
+        changes["error"] = plain_text(event.error, max_chars=_MAX_ERROR_CHARS, pii=pii)
     if event.output_head is not None:
         if event.output_digest is None:  # of what there is, so that repetition is seen
-            changes["output_digest"] = plain(event.output_head, max_bytes=0, key=settings.digest_key.encode()).digest
-        changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars)
+            changes["output_digest"] = plain(event.output_head, max_bytes=0, key=key, pii=pii).digest
+        changes["output_head"] = plain_text(event.output_head, max_chars=settings.max_output_chars, pii=pii)
     if event.task is not None:
-        changes["task"] = without_secrets(event.task)
+        changes["task"] = without_secrets(event.task, pii=pii)
     return event.model_copy(update=changes)
