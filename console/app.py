@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 
 from haltline.console.context import Context, Here
 from haltline.console.feeder import Feeder
-from haltline.console.routes import control, interventions, sessions
+from haltline.console.routes import approvals, control, interventions, sessions
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import open_store
 from haltline.streams.commands import NotAllowed
@@ -29,6 +29,8 @@ _STATUS: Final[dict[type[Exception], int]] = {
     NoSuchTopic: 503,
     OperationalError: 503,
 }
+
+
 class Refused(BaseModel):
     """Why it was not done: where, what was wanted and what came."""
 
@@ -77,7 +79,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             engine.dispose()
 
     app = FastAPI(title="haltline", version="1", lifespan=lifespan, summary="What agents did, and what stopped them.")
-    for routes in (interventions, control, sessions):
+    for routes in (interventions, approvals, control, sessions):
         app.include_router(routes.router, responses=_REFUSED)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))

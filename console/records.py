@@ -1,10 +1,10 @@
 """Intervention records as HTTP has them: read in both spellings of Agent Sentinel's, its SDK's and its platform's."""
 
 import hashlib
+import json
 import time
 from typing import Annotated, Any
 
-import orjson
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from haltline.schemas.payloads import Usd
@@ -76,13 +76,14 @@ class NewIntervention(BaseModel):
         now_ms = time.time_ns() // 1_000_000
         said = self.model_dump(mode="json", exclude_none=True)
         run = self.run_id or run_id or "unknown"
-        name = orjson.dumps([said, run, None if self.timestamp is not None else now_ms], option=orjson.OPT_SORT_KEYS)
+        # Not by orjson: somebody else's arguments may hold a number of more than 64 bits.
+        name = json.dumps([said, run, None if self.timestamp is not None else now_ms], sort_keys=True)
         radius = self.blast_radius or ""
         context = dict(self.context or {})
         if self.remediation_payload is not None:
             context["remediation_payload"] = self.remediation_payload
         return InterventionRecord(
-            id=f"int_{hashlib.sha256(name).hexdigest()[:32]}",
+            id=f"int_{hashlib.sha256(name.encode()).hexdigest()[:32]}",
             type=self.type,
             outcome=self.outcome,
             action_name=self.action_name,
@@ -97,7 +98,7 @@ class NewIntervention(BaseModel):
             estimated_cost_usd=self.estimated_cost_usd,
             actual_cost_usd=self.actual_cost_usd,
             cost_prevented_usd=self.estimated_cost_usd if self.outcome in _PREVENTED else 0.0,
-            blast_radius=radius if isinstance(radius, str) else orjson.dumps(radius).decode()[:16_384],
+            blast_radius=radius if isinstance(radius, str) else json.dumps(radius)[:16_384],
             reason=self.reason or "",
             agent_intent=self.agent_intent or "",
             original_inputs=self.original_inputs,
@@ -152,7 +153,7 @@ class InterventionList(BaseModel):
 
 def shown(body: str) -> Intervention:
     """The record of a row, as it is answered."""
-    said = orjson.loads(body)
+    said = json.loads(body)
     made = said.get("created_at") or said["timestamp"]
     return Intervention.model_validate(
         {

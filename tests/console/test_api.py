@@ -144,6 +144,12 @@ def test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden
     assert client.get("/api/v1/interventions/stats").json()["total_interventions"] == 0
 
 
+def test_a_number_of_more_than_64_bits_in_the_inputs_stays_what_it_is(client: TestClient) -> None:
+    made = client.post("/api/v1/interventions", json={**NEW, "original_inputs": {"n": 2**70}})
+    assert made.status_code == 201, made.text
+    assert client.get(f"/api/v1/interventions/{made.json()['id']}").json()["original_inputs"] == {"n": 2**70}
+
+
 def test_the_same_record_sent_twice_in_the_words_of_the_sdk_counts_once(client: TestClient) -> None:
     one, other = (client.post("/api/v1/interventions/", json=OF_SDK).json() for _ in range(2))
     assert one["id"] == other["id"]

@@ -60,7 +60,7 @@ def test_what_the_sdk_prevented_is_listed_once(platform: tuple[str, TestClient],
     assert page["total"] == 3
     one = page["interventions"][0]
     assert (one["agent_id"], one["policy_name"], one["cost_prevented_usd"]) == ("trainer", "Cost control", 25.0)
-    assert (one["description"], one["blast_radius"]) == ("Train on everything", '{"gpu_hours":40}')
+    assert (one["description"], one["blast_radius"]) == ("Train on everything", '{"gpu_hours": 40}')
     assert looking.get("/api/v1/interventions/stats").json()["cost_prevented_usd"] == 75.0
 
 

@@ -1,0 +1,168 @@
+"""Approvals: what waits for a person, and what the person says."""
+
+import time
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel, Field
+from sqlalchemy import func, select
+
+from haltline.console import model
+from haltline.console.context import Actor, Here, Looker
+from haltline.schemas.control import CommandKind
+from haltline.schemas.decisions import ApprovalState, Decision
+from haltline.schemas.findings import Severity
+from haltline.schemas.record import rfc3339
+
+router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"])
+
+_OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
+_WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": CommandKind.ASK}
+
+
+class Request(BaseModel):
+    """One approval request, as its last decision tells it."""
+
+    id: str
+    session_id: str
+    agent_id: str
+    status: str
+    """As in the request; `expired` from its time on, also before the worker says so."""
+    priority: str
+    action_name: str
+    targets: list[str]
+    arguments: str
+    reason: str
+    question: str
+    quorum: int
+    approved_by: list[str]
+    rejected_by: list[str]
+    asked: int
+    created_at: str
+    expires_at: str
+
+
+class RequestList(BaseModel):
+    """A page of requests, the most urgent and then the longest waiting first."""
+
+    approvals: list[Request]
+    total: int
+    skip: int
+    limit: int
+
+
+class Said(BaseModel):
+    """Why."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["checked with the owner"])]
+
+
+class Answered(BaseModel):
+    """What became of an answer, by request."""
+
+    answered: bool
+    """Whether the worker has taken in all of them in time."""
+    approvals: list[Request]
+    """Those that were answered, as they were or as the worker told them since."""
+
+
+def _shown(body: str, now_ms: int) -> Request:
+    decision = Decision.model_validate_json(body)
+    approval = decision.approval
+    if approval is None:
+        raise TypeError(f"decision {decision.decision_id}: wanted one with an approval request")
+    late = approval.state.value in _OPEN and now_ms >= approval.expires
+    return Request(
+        id=approval.request_id,
+        session_id=decision.session_id,
+        agent_id=decision.agent_id,
+        status=ApprovalState.EXPIRED.value if late else approval.state.value,
+        priority=approval.priority.value,
+        action_name=approval.action,
+        targets=approval.targets,
+        arguments=approval.arguments,
+        reason=decision.reason,
+        question=approval.question,
+        quorum=approval.quorum,
+        approved_by=approval.approved_by,
+        rejected_by=approval.rejected_by,
+        asked=approval.asked,
+        created_at=rfc3339(approval.since),
+        expires_at=rfc3339(approval.expires),
+    )
+
+
+@router.get("")
+def list_approvals(
+    here: Here,
+    _: Looker,
+    status: ApprovalState | None = None,
+    priority: Severity | None = None,
+    agent_id: str | None = None,
+    include_expired: Annotated[bool, Query(description="Also those whose time is over.")] = True,
+    skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> RequestList:
+    """The requests that every filter holds for."""
+    table, now_ms = model.approvals.c, _now_ms()
+    held = [] if priority is None else [table.priority == priority.value]
+    is_open = table.state.in_(_OPEN) & (table.expires_ms > now_ms)
+    is_over = (table.state == ApprovalState.EXPIRED.value) | (table.state.in_(_OPEN) & (table.expires_ms <= now_ms))
+    if status is ApprovalState.EXPIRED:
+        held.append(is_over)
+    elif status is not None:
+        held.append((table.state == status.value) & (is_open if status.value in _OPEN else ~is_over))
+    if agent_id is not None:
+        held.append(table.agent_id == agent_id)
+    if not include_expired:
+        held.append(~is_over)
+    with here.engine.connect() as connection:
+        total = connection.execute(select(func.count()).select_from(model.approvals).where(*held)).scalar_one()
+        rows = connection.execute(select(table.body, table.priority).where(*held).order_by(table.since_ms)).all()
+    rows = sorted(rows, key=lambda row: -Severity(row[1]).rank)[skip : skip + limit]
+    return RequestList(approvals=[_shown(body, now_ms) for body, _ in rows], total=total, skip=skip, limit=limit)
+
+
+@router.get("/pending")
+def pending(here: Here, who: Looker, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> RequestList:
+    """Those that can be answered now."""
+    every = list_approvals(here, who, include_expired=False, limit=1000)
+    waiting = [one for one in every.approvals if one.status in _OPEN]
+    return RequestList(approvals=waiting[:limit], total=len(waiting), skip=0, limit=limit)
+
+
+@router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})
+@router.get("/{request_id}/poll", responses={404: {"description": "There is none of this id."}})
+def approval(here: Here, _: Looker, request_id: str) -> Request:
+    """One request, as it stands."""
+    table = model.approvals.c
+    with here.engine.connect() as connection:
+        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar()
+    if body is None:
+        raise HTTPException(404, f"request {request_id}: wanted one that is there, came none of this id")
+    return _shown(body, _now_ms())
+
+
+@router.post("/{request_id}/{word}", responses={404: {"description": "There is none of this id."}})
+def answer(
+    here: Here,
+    who: Actor,
+    request_id: str,
+    word: Literal["approve", "reject", "ask"],
+    said: Said,
+    identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
+) -> Answered:
+    """Approves or rejects a request, or asks for more. What is answered is what was seen; a timeout never allows."""
+    kind = _WORDS[word]
+    if identical:
+        told = here.inbox.answer_identical(kind, request_id, by=who.name, reason=said.reason)
+    else:
+        told = [here.inbox.answer(kind, request_id, by=who.name, reason=said.reason)]
+    return Answered(
+        answered=all(one.after is not None for one in told),
+        approvals=[approval(here, who, one.before.approval.request_id) for one in told],
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
