@@ -43,7 +43,8 @@ def keygen(
         )
     except OSError as error:
         fail(f"{file}: {error.strerror or error}", Exit.USAGE)
-    say(f"private key: {file}\npublic key: {public}")
+    say(f"private key: {file}")
+    say(f"public key: {public}")
 
 
 def verify(
