@@ -2,7 +2,8 @@
 
 The kinds are those of Agent Sentinel: e-mail addresses, US social security numbers, US telephone numbers, and the
 numbers of payment cards (Luhn's check digit, ISO/IEC 7812-1 annex B). What has no telling form, such as a name, is not
-found. The agent's side leaves them in: whom a mail goes to is what rules look at. The audit takes them out.
+found. The agent's side leaves them in unless it is told otherwise (`redact_pii`): whom a mail goes to is what rules
+look at. The audit takes them out.
 """
 
 import re
@@ -18,10 +19,6 @@ _PHONE = re.compile(r"(?<![\w.-])(?:\+?1[ .-])?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ 
 _CARD_DIGITS = range(14, 20)  # with 13 none was issued for decades, and all times in milliseconds have so many
 
 
-def _card(found: re.Match[str]) -> str:
-    return "[redacted:credit_card]" if is_card_number(found.group()) else found.group()
-
-
 def is_card_number(text: str) -> bool:
     """Whether it has 14 to 19 digits of which the last one is Luhn's, and no two kinds of separators."""
     digits = [int(one) for one in text if one.isdecimal()]
@@ -31,19 +28,27 @@ def is_card_number(text: str) -> bool:
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
-_FORMS: Final[dict[str, tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = {
-    "email": (_EMAIL, "[redacted:email]"),
-    "us_ssn": (_SSN, "[redacted:us_ssn]"),
-    "credit_card": (_CARD, _card),  # before telephone numbers, for some cards' digits are grouped like one
-    "phone_us": (_PHONE, "[redacted:phone_us]"),
+_FORMS: Final = {
+    "email": _EMAIL,
+    "us_ssn": _SSN,
+    "credit_card": _CARD,  # before telephone numbers, for some cards' digits are grouped like one
+    "phone_us": _PHONE,
 }
 PERSONAL: Final = tuple(_FORMS)
 """The kinds."""
 
 
-def redact_personal(text: str, kinds: Collection[str] = PERSONAL) -> str:
-    """The text without personal data of these kinds."""
-    for kind, (form, instead) in _FORMS.items():
+def redact_personal(
+    text: str, kinds: Collection[str] = PERSONAL, instead: Callable[[str, str], str] | None = None
+) -> str:
+    """The text without personal data of these kinds; `instead` makes what stands there, of kind and text."""
+
+    def replaced(found: re.Match[str]) -> str:
+        if kind == "credit_card" and not is_card_number(found.group()):
+            return found.group()
+        return f"[redacted:{kind}]" if instead is None else instead(kind, found.group())
+
+    for kind, form in _FORMS.items():
         if kind in kinds and (kind != "email" or "@" in text):
-            text = form.sub(instead, text)
+            text = form.sub(replaced, text)
     return text

@@ -151,7 +151,7 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
         (b"{}", "came an empty object"),
         (b'{"messages": []}', "came an object with messages"),
         (b"[[1]]", "came a list of a list of 1"),
-        (gzip.compress(b'{"trajectory": []}')[:-9], "wanted a whole gzip file"),
+        pytest.param(gzip.compress(b'{"trajectory": []}')[:-9], "wanted a whole gzip file", id="a cut gzip file"),
     ],
 )
 def test_what_is_no_recording_says_so(tmp_path: Path, text: bytes, came: str) -> None:
