@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 
 from haltline.console import model
 from haltline.console.context import Here, Looker
@@ -13,6 +13,14 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.record import rfc3339
 
 router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
+
+_CAUSES = {
+    topic: place
+    for place, topic in enumerate(
+        ("commands", "actions", "signals", "detections", "interventions", "control", "feedback")
+    )
+}
+"""What follows from an event bears its time: of the same moment, the cause is told first."""
 
 _LEVELS = {level.rank: level.value for level in Level}
 
@@ -138,7 +146,7 @@ def story(
             raise HTTPException(404, f"session {session_id}: wanted one that is there, came none of this id")
         held = table.session_id == session_id
         total = connection.execute(select(func.count()).select_from(model.records).where(held)).scalar_one()
-        order = (table.time_ms, table.topic, table.partition, table.offset)
+        order = (table.time_ms, case(_CAUSES, value=table.topic, else_=len(_CAUSES)), table.topic, table.offset)
         steps = connection.execute(
             select(model.records).where(held).order_by(*order).offset(skip).limit(limit)
         ).mappings()

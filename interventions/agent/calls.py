@@ -137,9 +137,9 @@ def checked(
     """What a tool is declared as. Raises ValueError for a name, an effect or a mode that cannot be."""
     if not isinstance(action, str) or not action:
         raise ValueError(f"tool: name: wanted a text, came {action!r}")
-    if effect is not None and effect not in set(Effect):
+    if effect is not None and (not isinstance(effect, str) or effect not in set(Effect)):
         raise ValueError(f"tool {action}: effect: wanted one of {', '.join(Effect)}, came {effect!r}")
-    if mode is not None and mode not in {"async", "blocking"}:
+    if mode is not None and mode not in ("async", "blocking"):
         raise ValueError(f"tool {action}: mode: wanted async or blocking, came {mode!r}")
     return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
 

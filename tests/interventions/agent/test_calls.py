@@ -114,6 +114,7 @@ def test_a_generator_function_is_refused_as_a_tool() -> None:
     ("options", "message"),
     [
         pytest.param({"effect": "harmless"}, "effect: wanted one of read, poll", id="an effect that does not exist"),
+        pytest.param({"effect": ["read"]}, r"effect: wanted one of read, poll.* came \['read'\]", id="a list"),
         pytest.param({"mode": "later"}, "mode: wanted async or blocking", id="a mode that does not exist"),
     ],
 )
