@@ -39,6 +39,10 @@ class NoSuchTopic(LookupError):
     """The cluster has no topic of this name."""
 
 
+class Gone(LookupError):
+    """Records that are asked for were deleted by the broker before they could be read."""
+
+
 def open_consumer(
     bootstrap: str,
     group: str = "haltline-reader",

@@ -19,7 +19,7 @@ from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord
 from haltline.streams.commands import NotAllowed
-from haltline.streams.log_reader import NoSuchTopic, Unreachable
+from haltline.streams.log_reader import Gone, NoSuchTopic, Unreachable
 from haltline.streams.operator import NotFound
 
 
@@ -141,7 +141,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except Unreachable as error:
             fail(error, Exit.UNREACHABLE)
-        except (NotFound, InvalidRecord) as error:
+        except (NotFound, Gone, InvalidRecord) as error:
             fail(error, Exit.NO)
         except (NoSuchTopic, NotAllowed) as error:
             fail(error, Exit.USAGE)

@@ -82,6 +82,8 @@ def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None
                 _show_count(found.name, topic, said.target, counted, total, as_json=as_json)
                 return
             require_target(where.bootstrap, said.target, at.spans, where.topics, where.client)
+            # Before the first record: who asked for it is known also when this process does not come to its end.
+            _noted(where, said, at, topic, "begins or goes on after ")
             with progress("Replaying", total) as step:
                 copy(
                     found.read(left),
@@ -139,6 +141,8 @@ def _begun(found: "Range", said: Onto, topic: str) -> "Progress":
         spans = found.spans_of(topic)
         return Progress(uuid.uuid4().hex[:12], found.name, said.target, spans, choice=said.choice)
     at = Progress.load(said.resume)
+    if at.source.split(" (version")[0] != found.name.split(" (version")[0]:  # a table may have grown
+        raise NotThere(f"{said.resume}: wanted the state of a replay of {found.name}, came that of one of {at.source}")
     if at.choice != said.choice:
         raise NotThere(f"{said.resume}: wanted the choice of this replay ({said.choice}), came ({at.choice})")
     if at.target != said.target or any(span.topic != topic for span in at.spans):

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from haltline.schemas.topics import Topics
 from haltline.streams.closing import Closing
-from haltline.streams.log_reader import ANSWER_WITHIN_S, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.replay.moments import OPEN, BadMoment, Moment
 from haltline.streams.replay.records import LogRecord, Span, in_order
 from haltline.streams.settings import ClientSetting
@@ -167,6 +167,8 @@ class KafkaRange(Closing):
 class _Stream:
     """One partition on its way in."""
 
+    next: int
+    """The offset that is wanted next."""
     end: int
     waiting: deque[LogRecord] = field(default_factory=deque)
     done: bool = False
@@ -178,7 +180,7 @@ class _Streams(Closing):
 
     def __init__(self, consumer: Consumer, spans: Sequence[Span]) -> None:
         self._consumer = consumer
-        self._streams = {(span.topic, span.partition): _Stream(span.end) for span in spans}
+        self._streams = {(span.topic, span.partition): _Stream(span.start, span.end) for span in spans}
         if spans:
             consumer.assign([TopicPartition(span.topic, span.partition, span.start) for span in spans])
 
@@ -217,6 +219,7 @@ class _Streams(Closing):
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
                 if stream is not None:
+                    self._require_kept(place, stream, stream.end)
                     stream.done = True
             elif error.fatal() or not (
                 error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
@@ -226,6 +229,8 @@ class _Streams(Closing):
         if stream is None or stream.done:
             return
         record = _record(message, place)
+        self._require_kept(place, stream, min(record.offset, stream.end))
+        stream.next = record.offset + 1
         if record.offset < stream.end:
             stream.waiting.append(record)
         if record.offset + 1 >= stream.end:
@@ -234,6 +239,17 @@ class _Streams(Closing):
         elif len(stream.waiting) > _MOST_WAITING and not stream.paused:
             self._consumer.pause([TopicPartition(*place)])
             stream.paused = True
+
+    def _require_kept(self, place: tuple[str, int], stream: _Stream, until: int) -> None:
+        """A gap may be of transactions or of compaction; what retention took away is missing. Raises Gone."""
+        if stream.next >= until:
+            return
+        low, _ = bounds(self._consumer, TopicPartition(*place))
+        if low > stream.next:
+            raise Gone(
+                f"topic {place[0]}, partition {place[1]}: wanted offsets {stream.next} to {stream.end - 1}, came a "
+                f"broker that has deleted those before {low}; the audit has them: replay audit"
+            )
 
     def close(self) -> None:
         """Leaves the broker."""

@@ -112,7 +112,7 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(
     state = tmp_path / "state.json"
     spans = [span for span in night.spans if span.topic == TOPICS.actions]
     done = {f"{span.topic}[{span.partition}]": span.end // 2 for span in spans}
-    Progress("abc", "kafka", "lab", spans, dict(done), sum(done.values()), "all").save(state)
+    Progress("abc", f"kafka {broker.bootstrap}", "lab", spans, dict(done), sum(done.values()), "all").save(state)
     code, output = run(broker.bootstrap, "--onto", "lab", "--resume", state, *BY, "--json")
     total = night.count(TOPICS.actions)
     assert (code, orjson.loads(output)["id"], orjson.loads(output)["written"]) == (0, "abc", total)
@@ -125,6 +125,11 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(
     assert len(on(broker.bootstrap, TOPICS.commands)) == notes
     code, output = run(broker.bootstrap, "--onto", "other", "--resume", state, *BY)
     assert (code, "onto lab" in output) == (2, True)
+    elsewhere = Progress.load(state)
+    elsewhere.source = "kafka elsewhere:9092"
+    elsewhere.save(tmp_path / "elsewhere.json")
+    code, output = run(broker.bootstrap, "--onto", "lab", "--resume", tmp_path / "elsewhere.json", *BY)
+    assert (code, "came that of one of kafka elsewhere:9092" in output) == (2, True)
     code, output = run(broker.bootstrap, "--onto", "lab", "--resume", state, "--tool", "delete_asset", *BY)
     assert (code, "wanted the choice of this replay (tool delete_asset), came (all)" in output) == (2, True)
 
@@ -148,7 +153,11 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
     assert (code, orjson.loads(output)["written"]) == (0, night.count(TOPICS.actions))
     assert len(on(broker.bootstrap, "cut")) == night.count(TOPICS.actions)
     notes = [orjson.loads(message.value() or b"")["reason"] for message in on(broker.bootstrap, TOPICS.commands)]
-    assert [("interrupted after 5 records" in note) for note in notes if " onto cut: " in note] == [True, False]
+    said = [note.split(": ", 1)[1].split(" records")[0] for note in notes if " onto cut: " in note]
+    every = night.count(TOPICS.actions)
+    assert said == [
+        f"{how}" for how in ("begins or goes on after 0", "interrupted after 5", "begins or goes on after 5", every)
+    ]
 
 
 @pytest.mark.parametrize(

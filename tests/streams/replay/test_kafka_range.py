@@ -6,7 +6,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from haltline.schemas.topics import Topics
@@ -15,7 +16,7 @@ from haltline.streams.children import Children
 from haltline.streams.cli.app import app
 from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.local_system import start_worker, wait_until_ready
-from haltline.streams.log_reader import LogReader, open_consumer, partitions_of
+from haltline.streams.log_reader import Gone, LogReader, open_consumer, partitions_of
 from haltline.streams.replay.kafka_range import KafkaRange
 from haltline.streams.replay.moments import BadMoment, Moment
 from haltline.streams.replay.records import Span
@@ -93,6 +94,29 @@ def test_offsets_of_actions_cut_the_other_topics_at_their_times(bootstrap: str, 
 def test_an_offset_that_is_not_there_is_refused(bootstrap: str, offsets: dict[int, int]) -> None:
     with pytest.raises(BadMoment, match="wanted"):
         KafkaRange(bootstrap, TOPICS, Moment(offsets=offsets))
+
+
+@pytest.mark.kafka
+def test_what_the_broker_has_deleted_since_the_range_was_frozen_is_missed_aloud(
+    kafka: LocalKafka, kafka_topics: Topics
+) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for n in range(100):
+        producer.produce(kafka_topics.actions, f"{n}".encode(), b"k", partition=0)
+    assert producer.flush(10) == 0
+    with KafkaRange(kafka.bootstrap, kafka_topics) as found:
+        (span,) = [one for one in found.spans_of(kafka_topics.actions) if one.count]
+        assert len(list(found.read([span]))) == 100
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for deleted in admin.delete_records([TopicPartition(kafka_topics.actions, 0, 38)]).values():
+            deleted.result()
+        with pytest.raises(Gone, match="wanted offsets 0 to 99, came a broker that has deleted those before 38"):
+            list(found.read([span]))
+        assert len(list(found.read([Span(span.topic, 0, 38, 100)]))) == 62
+        for deleted in admin.delete_records([TopicPartition(kafka_topics.actions, 0, 100)]).values():
+            deleted.result()
+        with pytest.raises(Gone, match="wanted offsets 38 to 99"):
+            list(found.read([Span(span.topic, 0, 38, 100)]))
 
 
 @pytest.mark.kafka
