@@ -25,7 +25,7 @@ from haltline.interventions.agent.causes import (
     cause_of_waiting,
     may_look,
 )
-from haltline.interventions.agent.pending import Pending, awaits_approval, is_answer
+from haltline.interventions.agent.pending import Pending, awaits_approval, is_answer, is_same_request
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -298,11 +298,12 @@ class Enforcer:
             if verdict is None and not self._late and not self._pending:  # as almost always in mode async
                 self._running[call_id] = call.action
                 return _GOES_ON
+            waits = self._pending.against(parameters, self._now_ms())
+            if verdict is None and waits is not None:  # what came late about anything else is for the next call
+                self._late = deque((d for d in self._late if not is_same_request(d, waits)), _MAX_LATE)
+                return Admitted(cause_of_waiting(waits))
             decisions = [d for d in self._late if not self._is_stale(d)]
             self._late.clear()
-            waits = self._pending.against(parameters, self._now_ms())
-            if verdict is None and waits is not None:
-                return Admitted(cause_of_waiting(waits))
             if verdict is not None and verdict.level is not Level.ALLOW:
                 decisions.append(verdict)
             rollbacks = [d for d in decisions if d.level is Level.ROLLBACK]

@@ -27,6 +27,13 @@ def is_answer(decision: Decision) -> bool:
     return decision.approval is not None and awaits_approval(decision) is None
 
 
+def is_same_request(one: Decision, other: Decision) -> bool:
+    """Whether both are about one request to a person."""
+    if one.approval is None or other.approval is None:
+        return False
+    return one.approval.request_id == other.approval.request_id
+
+
 class Pending:
     """By canonical parameters: the requests that are open. Not thread safe."""
 
@@ -46,7 +53,7 @@ class Pending:
             self._open[approval.parameters] = decision
             while len(self._open) > _MAX:
                 self._open.popitem(last=False)
-        return known is not None and known.approval is not None and known.approval.request_id == approval.request_id
+        return known is not None and is_same_request(known, decision)
 
     def against(self, parameters_of: Callable[[], str | None], now_ms: int) -> Decision | None:
         """The request that a call with these parameters has to wait for."""

@@ -472,3 +472,26 @@ def test_when_decisions_come_too_late_the_guard_says_so_and_refuses_what_destroy
     assert (refused.value.code, executed) == ("no_verdict", ["delete a", "get b"])
     guard.send(decision(Level.ALLOW, guard.events[1], decision_id="fresh"))
     assert guard.degraded is None
+
+
+@pytest.mark.parametrize("level", [Level.THROTTLE, Level.BLOCK, Level.ROLLBACK])
+def test_what_came_late_is_not_lost_on_a_call_that_waits_for_approval(level: Level) -> None:
+    guard = ScriptedGuard(session_id="s1", mode="async")
+    delete_asset, get_asset, executed = tools(guard)
+    delete_asset("a")
+    guard.send(about_approval(guard.events[1], ApprovalState.PENDING, Level.PAUSE, decision_id="p1"))
+    guard.send(decision(level, guard.events[1], decision_id="late", limits={"batch_size": 4.0}))
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            delete_asset("a")
+        assert refused.value.code == "approval_pending"
+    assert [f.stage for f in guard.feedback if f.decision_id == "late"] == [Stage.RECEIVED]
+    if level is Level.THROTTLE:
+        get_asset("b")
+        assert guard.limits == {"batch_size": 4.0}
+    else:
+        with pytest.raises(Refused, match=level.value.lower()):
+            get_asset("b")
+    assert Stage.APPLIED in [f.stage for f in guard.feedback if f.decision_id == "late"]
+    get_asset("c")
+    assert executed == ["delete a", *(["get b"] if level is Level.THROTTLE else []), "get c"]
