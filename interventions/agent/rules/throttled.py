@@ -7,6 +7,7 @@ that was reported).
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from haltline.interventions.agent.rules.objection import THROTTLED, Objection
@@ -14,6 +15,17 @@ from haltline.schemas.events import Effect, Usage
 
 MIB: Final = 1024 * 1024
 FILE_OPERATIONS, TOKENS, MEMORY = "max_file_operations", "max_tokens", "max_memory_mb"
+_MAX_OF_A_NAME: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """One limit of one decision."""
+
+    value: float
+    since: float
+    """What had been used when it was set: only what is used from then on counts."""
+    until_ms: int
 
 
 class Throttled:
@@ -23,25 +35,31 @@ class Throttled:
         self._hold_ms = round(hold_s * 1000)
         self.ever = False
         """Some limits were set."""
-        self._limits: dict[str, float] = {}
-        self._until_ms = 0
+        self._limits: dict[str, list[_Limit]] = {}
         self._file_operations = 0
         self._tokens = 0
         self._memory_bytes = 0
 
     def take(self, limits: Mapping[str, float], now_ms: int, until_ms: int | None = None) -> None:
-        """New limits hold beside the ones before: the lower of both. What was used since begins anew."""
+        """New limits hold beside the ones before, each with its own end and count: none makes another softer."""
         if not limits:
             return
         self.ever = True
-        before = self.limits(now_ms)
-        self._limits = {**before, **{n: min(v, before.get(n, v)) for n, v in limits.items()}}
-        self._until_ms = until_ms or now_ms + self._hold_ms
-        self._file_operations = self._tokens = 0
+        used = {FILE_OPERATIONS: self._file_operations, TOKENS: self._tokens}
+        for name, value in limits.items():
+            hold = self._holding(name, now_ms)
+            hold.append(_Limit(value, used.get(name, 0), until_ms or now_ms + self._hold_ms))
+            if len(hold) > _MAX_OF_A_NAME:  # the two oldest become one that is as strict as both
+                one, other, *rest = hold
+                least = min(one.value, other.value)
+                since = min(one.since + one.value, other.since + other.value) - least
+                hold = [_Limit(least, since, max(one.until_ms, other.until_ms)), *rest]
+            self._limits[name] = hold
 
     def limits(self, now_ms: int) -> dict[str, float]:
-        """By name; empty when they have ended."""
-        return dict(self._limits) if now_ms < self._until_ms else {}
+        """The lowest of each name; empty when they have ended."""
+        holding = {name: self._holding(name, now_ms) for name in self._limits}
+        return {name: min(limit.value for limit in hold) for name, hold in holding.items() if hold}
 
     def note(self, effect: Effect) -> None:
         """A call runs."""
@@ -57,8 +75,7 @@ class Throttled:
 
     def against(self, effect: Effect, now_ms: int) -> Objection | None:
         """Why such a call goes beyond the limits; what only looks is never held back."""
-        limits = self.limits(now_ms)
-        if not limits or effect < Effect.WRITE:
+        if not self._limits or effect < Effect.WRITE:
             return None
         # Another file operation would be one more; of tokens and memory it is known only after what was used.
         used = {
@@ -67,12 +84,17 @@ class Throttled:
             MEMORY: self._memory_bytes / MIB,
         }
         for name, value in used.items():
-            if name in limits and value > limits[name]:
+            beyond = [limit for limit in self._holding(name, now_ms) if value - limit.since > limit.value]
+            if beyond:
+                last = max(beyond, key=lambda limit: limit.until_ms)
                 return Objection(
                     THROTTLED,
-                    f"{name}: {value:.6g} since it was throttled",
-                    values={name: value},
-                    thresholds={name: limits[name]},
-                    retry_after_s=max(1, -((now_ms - self._until_ms) // 1000)),
+                    f"{name}: {value - last.since:.6g} since it was throttled",
+                    values={name: value - last.since},
+                    thresholds={name: last.value},
+                    retry_after_s=max(1, -((now_ms - last.until_ms) // 1000)),
                 )
         return None
+
+    def _holding(self, name: str, now_ms: int) -> list[_Limit]:
+        return [limit for limit in self._limits.get(name, ()) if now_ms < limit.until_ms]

@@ -320,6 +320,51 @@ def test_the_lower_of_two_throttlings_holds() -> None:
     assert throttled.limits(1) == {"max_tokens": 50, "batch_size": 4}
 
 
+def test_a_throttling_that_ends_earlier_or_is_softer_takes_nothing_from_the_one_before() -> None:
+    throttled = Throttled(hold_s=300)
+    throttled.take({"max_file_operations": 2, "max_tokens": 100}, 0, 300 * S)
+    throttled.note(Effect.WRITE)
+    throttled.note(Effect.WRITE)
+    throttled.used(Usage(input_tokens=101))
+    throttled.take({"max_file_operations": 9, "batch_size": 4}, 10 * S, 20 * S)
+    objection = throttled.against(Effect.WRITE, 11 * S)
+    assert objection is not None
+    assert (objection.values, objection.thresholds) == ({"max_file_operations": 3}, {"max_file_operations": 2})
+    assert objection.retry_after_s == 289
+    assert throttled.limits(11 * S) == {"max_file_operations": 2, "max_tokens": 100, "batch_size": 4}
+    assert throttled.limits(21 * S) == {"max_file_operations": 2, "max_tokens": 100}
+    assert throttled.against(Effect.WRITE, 299 * S) is not None
+    assert throttled.limits(300 * S) == {}
+
+
+def test_of_two_limits_the_lower_holds_until_its_own_end_and_then_the_other() -> None:
+    throttled = Throttled(hold_s=300)
+    throttled.take({"max_tokens": 100}, 0, 300 * S)
+    throttled.take({"max_tokens": 10}, 0, 20 * S)
+    throttled.used(Usage(input_tokens=50))
+    assert throttled.against(Effect.WRITE, 19 * S) is not None
+    assert throttled.against(Effect.WRITE, 20 * S) is None
+    throttled.used(Usage(input_tokens=51))
+    assert throttled.against(Effect.WRITE, 21 * S) is not None
+
+
+@given(
+    taken=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 60), st.integers(0, 3)), min_size=1, max_size=40),
+)
+def test_no_throttling_ever_lets_more_pass_than_it_says(taken: list[tuple[int, int, int]]) -> None:
+    throttled = Throttled(hold_s=300)
+    stand: list[list[int]] = []  # value, until, used since
+    for now, (value, for_s, tries) in enumerate(taken):
+        throttled.take({"max_file_operations": value}, now, now + for_s)
+        stand.append([value, now + for_s, 0])
+        for _ in range(tries):
+            if throttled.against(Effect.WRITE, now) is None:
+                throttled.note(Effect.WRITE)
+                for one in stand:
+                    one[2] += 1
+                assert all(used <= limit for limit, until, used in stand if now < until)
+
+
 def test_the_stricter_of_two_files_holds_in_everything() -> None:
     one = ClientRules(
         session_budget=5,
