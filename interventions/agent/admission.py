@@ -21,7 +21,7 @@ from haltline.interventions.agent.link import Decider, Link
 from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PENDING, awaits_approval
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.reporter import CallEvent, Reporter, now_ms
-from haltline.interventions.agent.rolling_back import BY_THE_AGENT, roll_back
+from haltline.interventions.agent.rolling_back import BY_THE_AGENT, roll_back, waits_for
 from haltline.interventions.agent.rules.book import RuleBook
 from haltline.interventions.agent.rules.objection import Objection
 from haltline.interventions.agent.rules.throttled import Throttled
@@ -98,8 +98,9 @@ class Admission:
         call, enforcer = action.call, self._enforcer
         if not enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
             yield enforcer.when_loaded(), left_s
-        if self._going_back is not None and not self._going_back.done():  # files change under everybody's hands
-            yield self._going_back, self.settings.rollback_budget_s
+        going_back = self._going_back
+        if going_back is not None and waits_for(going_back):  # files change under everybody's hands
+            yield going_back, self.settings.rollback_budget_s
 
         # 1. What stands: after a kill nothing more is asked.
         cause = enforcer.against_call(call)
@@ -210,7 +211,8 @@ class Admission:
         if self._checkpoints is None:  # the agent's own code goes back: the refusal names the checkpoint
             self._acknowledge_rollback(decision, Stage.APPLIED, BY_THE_AGENT)
             return ""
-        done = self._going_back = roll_back(self._checkpoints, decision, self._acknowledge_rollback)
+        done = self._going_back = Future()  # before it begins: its own calls, and others', look at it
+        roll_back(self._checkpoints, decision, self._acknowledge_rollback, done)
         yield done, self.settings.rollback_budget_s
         if done.done():
             return done.result()

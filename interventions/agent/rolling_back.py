@@ -3,6 +3,7 @@
 import logging
 import threading
 from concurrent.futures import Future
+from contextvars import ContextVar
 from typing import Final, Protocol
 
 from haltline.interventions.agent.checkpoints import CannotRestore, Checkpoints
@@ -14,6 +15,8 @@ log: Final = logging.getLogger("haltline.agent")
 BY_THE_AGENT: Final = "refused; the guard keeps no checkpoints: going back is left to the agent's own code"
 NO_SAFE_ONE: Final = "nothing was restored: no checkpoint is safe, a person has to recover the work"
 
+_carried_out: ContextVar["Future[str] | None"] = ContextVar("haltline_carried_out", default=None)
+
 
 class Told(Protocol):
     """Tells the worker how far it is."""
@@ -21,11 +24,16 @@ class Told(Protocol):
     def __call__(self, decision: Decision, stage: Stage, detail: str) -> None: ...  # noqa: D102 - the class says it
 
 
-def roll_back(checkpoints: Checkpoints, decision: Decision, tell: Told) -> "Future[str]":
-    """Begins to go back in a thread of its own; done with what the model is told. The future never fails."""
-    done: Future[str] = Future()
+def waits_for(going_back: "Future[str] | None") -> bool:
+    """Whether a call has to wait for this; not one that is a part of it: a tool that `restore` itself calls."""
+    return going_back is not None and not going_back.done() and _carried_out.get() is not going_back
+
+
+def roll_back(checkpoints: Checkpoints, decision: Decision, tell: Told, done: "Future[str]") -> None:
+    """Begins to go back in a thread of its own; `done` gets what the model is told, and never fails."""
 
     def run() -> None:
+        _carried_out.set(done)
         said = "Nothing was put back."
         try:
             said = _carry_out(checkpoints, decision, tell)
@@ -35,7 +43,6 @@ def roll_back(checkpoints: Checkpoints, decision: Decision, tell: Told) -> "Futu
             done.set_result(said)
 
     threading.Thread(target=run, name="haltline-rollback", daemon=True).start()
-    return done
 
 
 def _carry_out(checkpoints: Checkpoints, decision: Decision, tell: Told) -> str:

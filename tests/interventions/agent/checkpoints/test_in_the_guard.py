@@ -124,3 +124,31 @@ def test_the_event_loop_goes_on_and_other_calls_wait_meanwhile() -> None:
     asyncio.run(both())
     assert order[0] == "the loop goes on"
     assert set(order[1:]) == {"went back", "other call"}
+
+
+def test_a_restore_that_calls_a_guarded_tool_does_not_wait_for_itself() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def restore(checkpoint: str) -> str:
+        begun.set()
+        assert go_on.wait(10)
+        with guard.action("restore_snapshot", args={"checkpoint": checkpoint}):
+            return "by a tool"
+
+    checkpoints = CallbackCheckpoints(keep=print, restore=restore)
+    guard = ScriptedGuard(back_to("c1"), checkpoints=checkpoints, rollback_budget_s=1.0)
+
+    async def write() -> str:
+        with pytest.raises(Refused) as refused:
+            async with guard.action("write"):
+                pass
+        return refused.value.reason
+
+    async def both() -> str:
+        task = asyncio.create_task(write())
+        await asyncio.to_thread(begun.wait, 10)  # the loop is free: the call waits for going back
+        go_on.set()
+        return await task
+
+    assert "was put back to checkpoint c1" in asyncio.run(both())
+    assert "by a tool" in last_of(guard, Stage.APPLIED).detail
