@@ -68,6 +68,7 @@ class FolderCheckpoints:
         self._max_bytes = max_bytes
         self._max_kept = max(2, max_kept)
         self._kept: OrderedDict[str, _Copy] = OrderedDict()
+        self._went_back = 0
         self._lock = threading.Lock()
 
     def keep(self, checkpoint_id: str) -> None:
@@ -86,7 +87,9 @@ class FolderCheckpoints:
                 raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed")
             self._kept.move_to_end(checkpoint_id)  # what is kept of now does not push it out
             try:
-                before = self._copy(f"before going back to {checkpoint_id}")
+                # A copy for each time: the second going back does not overwrite what the first one kept.
+                self._went_back += 1
+                before = self._copy(f"before going back to {checkpoint_id} ({self._went_back})")
             except (OSError, CannotKeep) as error:
                 raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
             try:
@@ -112,10 +115,16 @@ class FolderCheckpoints:
                 f"checkpoint {checkpoint_id}: {self._root}: wanted at most {self._max_bytes} bytes, came {size}"
             )
         folder = Path(tempfile.mkdtemp(prefix="kept-", dir=self._store))
-        for name, entry in entries.items():
-            _put(self._root / name, folder / name, entry)
+        try:
+            for name, entry in entries.items():
+                _put(self._root / name, folder / name, entry)
+        except BaseException:  # half a copy is none, and must not fill the disk
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        replaced = self._kept.pop(checkpoint_id, None)
         copied = self._kept[checkpoint_id] = _Copy(folder, entries)
-        self._kept.move_to_end(checkpoint_id)
+        if replaced is not None:
+            shutil.rmtree(replaced.folder, ignore_errors=True)
         while len(self._kept) > self._max_kept:
             shutil.rmtree(self._kept.popitem(last=False)[1].folder, ignore_errors=True)
         return copied

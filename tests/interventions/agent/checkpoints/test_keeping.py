@@ -216,6 +216,33 @@ def test_a_folder_keeps_so_many_copies_and_not_the_oldest(tmp_path: Path) -> Non
     assert (folder / "a.txt").read_text() == "2"
 
 
+def test_a_folder_keeps_no_copy_of_what_was_replaced_or_could_not_be_copied_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, store = tmp_path / "work", tmp_path / "store"
+    folder.mkdir()
+    checkpoints = FolderCheckpoints(folder, store=store, max_kept=3)
+    for number in range(10):
+        (folder / "a.txt").write_text(str(number))
+        checkpoints.keep("latest")
+    assert len(list(store.iterdir())) == 1
+    before = []
+    for number in range(10):
+        (folder / "a.txt").write_text(f"by the user {number}")
+        before.append(Path(checkpoints.restore("latest").kept_as))
+        assert (folder / "a.txt").read_text() == "9"
+    assert len(list(store.iterdir())) == 3
+    assert [(kept / "a.txt").read_text() for kept in before if kept.exists()] == ["by the user 8", "by the user 9"]
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(CannotKeep, match="no space left"):
+        checkpoints.keep("c2")
+    assert len(list(store.iterdir())) == 3
+
+
 def test_a_callback_says_what_it_did_and_its_exception_is_that_it_did_not() -> None:
     kept: list[str] = []
     checkpoints = CallbackCheckpoints(keep=kept.append, restore=lambda checkpoint: f"restored snapshot {checkpoint}")
