@@ -76,7 +76,8 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _action(self, request: ToolCallRequest) -> Action:
         call = request.tool_call
-        action = self._guard.action(call["name"], args=call["args"], effect=self._effects.get(call["name"]))
+        name = call["name"] or "unknown"  # a model may name none: that is refused or fails as any other call
+        action = self._guard.action(name, args=call["args"], effect=self._effects.get(name))
         if call.get("id"):
             action.call.call_id = str(call["id"])[:256]
         return action
@@ -86,7 +87,7 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
             return result
         action.result(result.text)
         hints = "\n".join(dict.fromkeys(one.message for one in action.advice if one.message))
-        told = result.model_copy(update={"content": f"{result.text}\n\n{hints}"}) if hints else result
+        told = result.model_copy(update={"content": _with(result.content, hints)}) if hints else result
         if result.status == "error":
             raise ToolError(told)
         return told
@@ -109,6 +110,13 @@ def usage_of(message: AIMessage) -> Usage | None:
         output_tokens=used["output_tokens"],
         cache_read_tokens=cached,
     )
+
+
+def _with(content: str | list[str | dict[str, Any]], hints: str) -> str | list[str | dict[str, Any]]:
+    """A result with the hints after it; blocks of it, an image for one, stay as they are."""
+    if isinstance(content, str):
+        return f"{content}\n\n{hints}"
+    return [*content, {"type": "text", "text": hints}]
 
 
 def _changed(request: ToolCallRequest, action: Action) -> ToolCallRequest:

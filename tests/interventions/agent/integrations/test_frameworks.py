@@ -159,3 +159,30 @@ def test_a_call_whose_arguments_cannot_be_changed_is_not_made() -> None:
     guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, arguments={"path": "safe"}))
     assert openai_agents(guard, ["/"]) == ['This call is only allowed with other arguments: {"path": "safe"}']
     assert ran == []
+
+
+def test_a_hint_leaves_the_image_of_a_result_where_it_is() -> None:
+    image = {"type": "image", "source_type": "url", "url": "https://example.org/a.png"}
+
+    def look() -> list[Any]:
+        """Looks."""
+        return [{"type": "text", "text": "a chart"}, image]
+
+    guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, message="Think again."))
+    model = Script(
+        messages=iter([AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "c0"}]), AIMessage("end")])
+    )
+    agent: Any = create_agent(model, [tool(look)], middleware=[HaltlineMiddleware(guard)])
+    (result,) = [m for m in agent.invoke({"messages": [("user", "look")]})["messages"] if isinstance(m, ToolMessage)]
+    assert result.content == [{"type": "text", "text": "a chart"}, image, {"type": "text", "text": "Think again."}]
+
+
+def test_a_call_of_a_tool_without_a_name_is_guarded_as_any_other() -> None:
+    guard = ScriptedGuard(lambda e: decision(Level.BLOCK, e, message="Not this."))
+    model = Script(
+        messages=iter([AIMessage("", tool_calls=[{"name": "", "args": {}, "id": "c0"}]), AIMessage("the end")])
+    )
+    agent: Any = create_agent(model, [tool(work)], middleware=[HaltlineMiddleware(guard)])
+    (result,) = [m for m in agent.invoke({"messages": [("user", "work")]})["messages"] if isinstance(m, ToolMessage)]
+    assert result.content == "block: Not this."
+    assert [e.action for e in guard.events if e.kind is Kind.PROPOSED] == ["unknown"]
