@@ -23,7 +23,7 @@ worker says. `install` adds it to a settings file (.claude/settings.json), shows
 The options, and all else that a guard can be told, can be said in the environment as well: HALTLINE_BOOTSTRAP ...
 HALTLINE_HOOK_APPROVAL=ask puts what waits for an operator's approval to the user of the terminal; else it is refused.
 
-Exit codes: 0 answered; 1 the hook could not be read, or haltline not be asked (the call goes on); 2 set up wrongly.
+Exit codes: 0 answered; 1 no hook came, or haltline could not be asked (the call goes on); 2 set up wrongly.
 
 Example: haltline hook install --bootstrap kafka-1:9092 --agent-id builder
 """
@@ -36,6 +36,8 @@ OPTIONS = {
 _ANSWER_S = 20.0
 _START_S = 15.0
 _POLL_S = 0.01
+_NOBODY = "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+_UNREADABLE = "The call could not be read, so nobody could be asked whether it may be done. Write it another way."
 _COMPANION = "haltline.interventions.agent.integrations.claude_code.companion"
 
 
@@ -60,9 +62,11 @@ def main(arguments: list[str]) -> int:
     try:
         hook = json.loads(raw)
         session_id = hook["session_id"]
-    except (ValueError, KeyError, TypeError):
-        session_id = None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        hook, session_id = {}, None
     if not isinstance(session_id, str) or not session_id:
+        if b'"PreToolUse"' in raw:  # of no session that could be asked about
+            return _deny(None, _UNREADABLE, "the hook could not be read")
         return _fail("wanted a hook of Claude Code on standard input, a JSON object with session_id; came none", 1)
     try:
         path = _place(session_id)
@@ -70,7 +74,7 @@ def main(arguments: list[str]) -> int:
     except (Unanswered, OSError) as error:
         return _unanswered(hook, _killed(session_id), str(error))
     if answer.get("error"):
-        return _unanswered(hook, None, str(answer["error"]))
+        return _unread(hook, _killed(session_id), str(answer["error"]))
     if answer.get("out"):
         print(json.dumps(answer["out"]))
     return 0
@@ -186,9 +190,16 @@ def _unanswered(hook: dict[str, Any], killed: dict[str, str] | None, why: str) -
         return _fail(why, 1)
     if killed is None and not _closed(str(hook.get("tool_name", ""))):
         return _fail(f"{why}\nhaltline: hook: nobody was asked about this call; it goes on", 1)
-    code, reason = (killed["code"], killed["reason"]) if killed is not None else (
-        "no_verdict", "Nobody could be asked whether this may be done, and it could do harm. Report it instead.",
-    )  # fmt: skip
+    return _deny(killed, _NOBODY, why)
+
+
+def _unread(hook: dict[str, Any], killed: dict[str, str] | None, why: str) -> int:
+    """The companion cannot read the hook: the worker does not see the call, so it is not made."""
+    return _deny(killed, _UNREADABLE, why) if hook.get("hook_event_name") == "PreToolUse" else _fail(why, 1)
+
+
+def _deny(killed: dict[str, str] | None, otherwise: str, why: str) -> int:
+    code, reason = ("no_verdict", otherwise) if killed is None else (killed["code"], killed["reason"])
     said = {
         "hookEventName": "PreToolUse",
         "permissionDecision": "deny",

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from haltline.interventions.agent.integrations.any_json import readable
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
@@ -138,16 +139,16 @@ def _read(path: Path) -> _Read:
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise NotReadable(f"{path}: wanted a whole gzip file, came {error}") from None
     try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError as whole:
+        value = readable(raw)
+    except ValueError as whole:
         lines: list[dict[str, Any]] = []
         skipped: list[str] = []
         for number, line in enumerate(raw.splitlines(), start=1):
             if not line.strip():
                 continue
             try:
-                one = orjson.loads(line)
-            except orjson.JSONDecodeError as error:
+                one = readable(line)
+            except ValueError as error:
                 skipped.append(f"line {number}: wanted JSON, came {error}")
                 continue
             if isinstance(one, dict):

@@ -185,6 +185,18 @@ def test_what_cannot_be_read_of_a_recording_is_told_by_its_place(tmp_path: Path,
     )
 
 
+def test_half_a_surrogate_pair_is_read_in_lines_and_in_one_value(tmp_path: Path) -> None:
+    lines, whole = tmp_path / "lines.jsonl", tmp_path / "whole.traj"
+    said = json.loads(json.dumps(CLAUDE).replace('"ls"', '"ls \\ud83d"'))
+    lines.write_text("\n".join(map(json.dumps, said)))
+    whole.write_text(json.dumps(SWE).replace('"ls"', '"ls \\ud83d"').replace("0.5", "NaN"))
+    for path in (lines, whole):
+        imported = Imported(path)
+        texts = [str(event.args) for event in imported.events() if event.kind is Kind.PROPOSED]
+        assert ["ls ?" in text for text in texts] == [True]
+        assert imported.skipped == []
+
+
 def test_each_line_of_an_evaluation_of_openhands_is_a_session(tmp_path: Path) -> None:
     lines = [{"instance_id": name, "history": OPENHANDS} for name in ("django-1", "django-2")]
     assert [e.session_id for e in imported(tmp_path, lines, lines=True)] == ["django-1"] * 3 + ["django-2"] * 3

@@ -6,7 +6,6 @@ failed tool. The annotations of `tools/list` are hints: `destructiveHint` can ma
 """
 
 import base64
-import json
 import re
 import threading
 from collections import OrderedDict
@@ -14,9 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from haltline.interventions.agent.effects import known_effect
+from haltline.interventions.agent.integrations.any_json import written
 from haltline.interventions.agent.integrations.desk import Answer, Desk, NotTold
 from haltline.schemas.events import Effect
 
@@ -224,30 +222,6 @@ def texts_of(result: Mapping[str, Any]) -> str:
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
     return "\n".join(b["text"] for b in blocks if isinstance(b, dict) and isinstance(b.get("text"), str))
-
-
-def parsed(said: bytes) -> Any:
-    """The JSON, also where a server may read what strict readers do not (NaN, half a surrogate pair).
-
-    Raises:
-        ValueError: it is none; or it is nested so deeply that nobody reads it.
-
-    """
-    try:
-        return orjson.loads(said)
-    except orjson.JSONDecodeError:
-        try:
-            return json.loads(said)
-        except RecursionError:
-            raise ValueError("nested too deeply") from None
-
-
-def written(message: Any) -> bytes:
-    """The JSON of a message, also of one that only `parsed` reads."""
-    try:
-        return orjson.dumps(message)
-    except TypeError:  # a surrogate, or a whole number of more than 64 bits
-        return json.dumps(message).encode()
 
 
 def _call_of(message: Message) -> tuple[str, dict[str, Any]]:

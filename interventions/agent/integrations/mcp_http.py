@@ -25,15 +25,14 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.desk import Desk
 from haltline.interventions.agent.integrations.mcp_calls import (
     Calls,
     Message,
     Tools,
     failed,
-    parsed,
     unreadable,
-    written,
 )
 from haltline.interventions.agent.settings import GuardSettings
 

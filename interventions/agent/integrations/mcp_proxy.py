@@ -12,15 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any, BinaryIO, Final
 
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.desk import Desk
 from haltline.interventions.agent.integrations.mcp_calls import (
     Calls,
     Message,
     Tools,
     failed,
-    parsed,
     unreadable,
-    written,
 )
 
 log: Final = logging.getLogger("haltline.agent")

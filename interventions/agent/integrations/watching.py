@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-import orjson
-
 from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse
 from haltline.interventions.agent.integrations.desk import Desk
 from haltline.interventions.agent.integrations.lines import Lines, Said, Turn
@@ -144,12 +143,13 @@ class Watch:
                 self._out.write(line)
                 self._out.flush()
             try:
-                said = orjson.loads(line)
+                said = parsed(line)
+            except ValueError:
+                continue
+            try:
                 if isinstance(said, dict):
                     for whose, one in self._lines.read(said):
                         self._heed(self._desk(whose), one)
-            except orjson.JSONDecodeError:
-                continue
             except Exception:  # an agent whose lines nobody reads would stand still
                 log.exception("haltline: a line of the agent could not be read")
 
@@ -177,4 +177,4 @@ class Watch:
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) else orjson.dumps(content, default=str).decode()
+    return content if isinstance(content, str) else written(content).decode()

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.claude_code.hooks import OnApproval, Sessions, stopped_answer
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
@@ -67,7 +68,7 @@ class Companion:
         self._used.set()
         try:
             answer, ends = await self._answer(await reader.read(-1))
-            writer.write(orjson.dumps(answer))
+            writer.write(written(answer))
             await writer.drain()
         except ConnectionError:
             ends = False  # the hook was ended by its timeout: it hears no answer
@@ -82,7 +83,7 @@ class Companion:
     async def _answer(self, said: bytes) -> tuple[dict[str, Any], bool]:
         """What the hook prints, or an error; and whether the session ends with it."""
         try:
-            hook = _object(orjson.loads(said))
+            hook = _object(parsed(said))
             out = await self._sessions.answer(hook)
         except ValueError as error:  # also what is no JSON
             return {"error": str(error)}, False

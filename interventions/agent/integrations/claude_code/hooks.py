@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import orjson
-
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.claude_code.messages import Turns
 from haltline.interventions.agent.integrations.desk import Answer, Desk
 from haltline.interventions.agent.pending import APPROVAL_PENDING
@@ -188,8 +187,8 @@ class _Transcript:
         usages = []
         for line in whole.splitlines():
             try:
-                said = orjson.loads(line)
-            except orjson.JSONDecodeError:
+                said = parsed(line)
+            except ValueError:
                 continue
             # In an agent's transcript, a subagent's lines are not its own.
             if isinstance(said, dict) and bool(said.get("isSidechain")) <= self._subagent:
@@ -227,7 +226,7 @@ def _call_id(hook: Mapping[str, Any]) -> str:
     if isinstance(given, str) and given:
         return given
     # Older releases give none: the same call twice at once is then one.
-    return f"{hook.get('tool_name')}:{hash(orjson.dumps(hook.get('tool_input'), option=orjson.OPT_SORT_KEYS)):x}"
+    return f"{hook.get('tool_name')}:{hash(written(hook.get('tool_input'), sort_keys=True)):x}"
 
 
 def _text(hook: Mapping[str, Any], name: str) -> str:

@@ -122,6 +122,21 @@ def test_a_kill_that_was_heard_of_holds_with_companion_and_broker_gone(folder: P
     assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
 
 
+def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: EmbeddedBroker, folder: Path) -> None:
+    claude = ClaudeCode(folder, embedded.bootstrap)
+    with StandIn(embedded.bootstrap, kills_deletes) as worker:
+        half = claude("PreToolUse", tool_name="Bash", tool_use_id="t0", tool_input={"command": "ls # \ud83d"})
+        assert (half.returncode, half.stdout) == (0, "")
+        assert worker.of(Kind.PROPOSED)[0].args == {"command": "ls # ?"}
+        unread = claude("PreToolUse", tool_use_id="t1")
+        assert json.loads(unread.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+        assert claude.pre("delete_asset", "t2")["continue"] is False
+        after = claude("PreToolUse", tool_name="Bash", tool_use_id="t3", tool_input={"command": "rm -rf x # \ud83d"})
+        assert json.loads(after.stdout)["continue"] is False
+        unread = claude("PreToolUse", tool_use_id="t4")
+        assert json.loads(unread.stdout)["stopReason"].startswith("haltline: session_killed")
+
+
 @pytest.mark.parametrize(
     ("tool", "wanted"),
     [
@@ -151,6 +166,19 @@ def test_what_is_no_hook_is_told_and_stops_nothing(folder: Path, said: str) -> N
     done = ClaudeCode(folder, NOWHERE).run(said)
     assert (done.returncode, done.stdout) == (1, "")
     assert "wanted a hook of Claude Code on standard input" in done.stderr
+
+
+def test_a_proposed_call_that_is_no_json_is_denied(folder: Path) -> None:
+    deep = "[" * 100_000 + "]" * 100_000
+    for said in (
+        '{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_input": {',
+        deep.join(
+            ('{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"a": ', "}}")
+        ),
+    ):
+        done = ClaudeCode(folder, NOWHERE).run(said)
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:

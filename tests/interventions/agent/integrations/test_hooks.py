@@ -263,3 +263,17 @@ def test_a_hook_that_cannot_be_read_says_where(hook: dict[str, Any]) -> None:
 @pytest.mark.parametrize("event", ["Notification", "PreCompact", "SomethingNew"])
 def test_a_hook_that_is_not_known_is_answered_with_nothing(event: str) -> None:
     assert Hooks()(event) == {}
+
+
+def test_half_a_surrogate_pair_in_a_call_and_in_the_transcript_is_read(tmp_path: Path) -> None:
+    transcript = tmp_path / "session.jsonl"
+    transcript.write_text("")
+    hooks = Hooks(Level.ALLOW)
+    hooks("SessionStart", transcript_path=str(transcript))
+    said = {"type": "assistant", "message": {"id": "m", "usage": {"input_tokens": 3}, "content": [{"text": "\ud83d"}]}}
+    transcript.write_text(json.dumps(said) + "\n")
+    hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="", transcript_path=str(transcript))
+    hooks("Stop", transcript_path=str(transcript))
+    events = hooks.guards["s1"].events
+    assert [e.args for e in events if e.kind is Kind.PROPOSED] == [{"command": "rm -rf x # ?"}]
+    assert [e.usage.input_tokens for e in events if e.usage is not None] == [3]

@@ -1,6 +1,8 @@
 """`haltline watch` as a process, with an agent that has children."""
 
 import contextlib
+import io
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from haltline.interventions.agent.integrations.desk import Answer, Desk
 from haltline.interventions.agent.integrations.lines import Lines, Turn
+from haltline.interventions.agent.integrations.watching import Watch as Watching
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Outcome, Usage
@@ -247,3 +252,20 @@ def test_the_lines_of_codex_are_read() -> None:
     assert (call.call_id, call.name, call.args) == ("i1", "shell", {"command": "ls"})  # type: ignore[union-attr]
     assert (result.content, result.is_error) == ("no", True)  # type: ignore[union-attr]
     assert turn == Turn(Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4))
+
+
+def test_a_line_with_half_a_surrogate_pair_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    def propose(_: Desk, call_id: str, name: str, args: object) -> Answer:
+        told.append((call_id, name, args))
+        return Answer()
+
+    monkeypatch.setattr(Desk, "propose", propose)
+    monkeypatch.setattr(Desk, "complete", lambda *args, error: told.append((args[1], error)))
+    used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "rm # \ud83d"}}
+    came = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": [{"text": "\ud83d"}]}
+    lines = [{"type": "assistant", "message": {"content": [used]}}, {"type": "user", "message": {"content": [came]}}]
+    watch = Watching(GuardSettings(session_id="s1", bootstrap="127.0.0.1:9"), out=io.BytesIO())
+    watch._read(io.BytesIO("\n".join(map(json.dumps, lines)).encode()))
+    assert told == [("t1", "Bash", used["input"]), ("t1", "\ud83d")]
