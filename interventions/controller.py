@@ -109,14 +109,27 @@ class Controller:
             return False
         if feedback.decision_id != kill.decision_id:
             return False
-        if kill.stopped_at_ms is not None:
-            return False
-        kill.stopped_at_ms = feedback.time
-        if feedback.decided_at is not None:
+        known = (kill.stopped_at_ms, kill.time_to_stop_ms)
+        # The end of the session may have been heard of before, and the same answer too: the first moment counts.
+        kill.stopped_at_ms = feedback.time if kill.stopped_at_ms is None else min(kill.stopped_at_ms, feedback.time)
+        if feedback.decided_at is not None and kill.time_to_stop_ms is None:
             # It may answer a kill that was sent again: what counts is when it was sent first.
             first_ms = min(feedback.decided_at, kill.sent_ms or feedback.decided_at)
             kill.time_to_stop_ms = max(0, feedback.time - first_ms)
-        return True
+        return known != (kill.stopped_at_ms, kill.time_to_stop_ms)
+
+    @staticmethod
+    def has_ended(standing: Standing, time_ms: int) -> bool:
+        """Its side says that the session ends, so nothing of it runs; True when a kill is now known to be carried out.
+
+        A side that ends in order acknowledges what it has heard of, and may miss a kill that comes just then.
+        """
+        kill = standing.killed
+        if kill is None:
+            return False
+        known, ended_ms = kill.stopped_at_ms, max(time_ms, kill.since_ms)
+        kill.stopped_at_ms = ended_ms if known is None else min(known, ended_ms)
+        return known != kill.stopped_at_ms
 
     def _said(
         self,

@@ -2,8 +2,7 @@
 
 A kill is carried out when the agent's side says so. Until then it has a deadline, on the worker's clock:
 when that passes it is sent again, with the same id, and after the last time it becomes an incident of its
-own. It is never taken for carried out because time has passed. A session whose side has said that it ended has stopped:
-a kill that comes afterwards, as that of a session of a killed agent may, is carried out already.
+own. It is never taken for carried out because time has passed.
 
 The deadline begins at the first tick after the decision (`ARM`), since what decides has no clock. What
 follows from it bears the deadline as its time, so it is the same however late the tick comes.
@@ -43,10 +42,7 @@ def on_due(standing: Standing, who: Who, policy: Policy, now_ms: int) -> Said:
     wait_ms = round(policy.operated.kill_ack_s * 1000)
     if not who.listens:
         kill.issued = 0  # nobody is there who could answer; it holds for whoever comes
-        if not who.ended:
-            return NOTHING
-        kill.stopped_at_ms = now_ms
-        return Said(control=record(kill, who))
+        return NOTHING
     if not kill.due_ms:
         kill.sent_ms = now_ms
         kill.due_ms = now_ms + wait_ms

@@ -34,5 +34,3 @@ class Who:
     agent_id: str
     listens: bool = True
     """Something was heard of it, and not that it has ended: somebody is there to acknowledge."""
-    ended: bool = False
-    """Its side has said that it has ended: nothing of it runs."""

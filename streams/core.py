@@ -112,6 +112,7 @@ class Core:
         )
         decision, passed = self._held_to(standing, act, decision, was_killed is None)
         killed = standing.killed
+        stopped = state.ended and self._controller.has_ended(standing, event.time)
         state.due_ms = self._desk.due_ms(standing)
         if decision is not None and was_killed is None:
             origin = origin_of(act, state.agent_id)
@@ -124,7 +125,7 @@ class Core:
             detections=tuple(self._detection(event, finding, watch, decision) for finding in findings),
             decision=decision,
             control=control_record(state.session_id, state.agent_id, killed)
-            if killed is not None and was_killed is None
+            if killed is not None and (was_killed is None or stopped)
             else None,
             released=passed,
             failures=tuple(failures),
@@ -144,6 +145,8 @@ class Core:
             killed = standing.killed
             if decision is None or killed is None:
                 return Outcome(state)  # killed already: what stands says by whom and when
+            if state.ended:
+                self._controller.has_ended(standing, command.time)
             state.due_ms = self._desk.due_ms(standing)
             control = control_record(state.session_id, state.agent_id, killed)
             signals = tuple(self._signaller.decided(origin, decision, killed=True))
@@ -292,7 +295,7 @@ class Core:
 
 
 def _who(state: SessionState) -> Who:
-    return Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended, ended=state.ended)
+    return Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
 
 
 def _note(state: SessionState, act: Act) -> None:

@@ -24,7 +24,7 @@ from haltline.schemas.topics import Topics
 
 log: Final = logging.getLogger("haltline.agent")
 
-_POLL_S = 0.05
+_POLL_S = 0.02
 _METADATA_S = 1.0
 _PROBE_S = 0.5
 _RETRY_S = 0.5
@@ -79,6 +79,8 @@ class Hub:
         self._partitions_read: dict[int, bool] = {}  # of `interventions`: whether the consumer has it already
         self._count = 0  # partitions of `interventions`; 0: not known yet
         self._loaded = False
+        self._control_next: dict[int, int] = {}  # of the control topic, by partition
+        self._joined: list[Member] = []  # since the consumer was assigned, and not told yet what stands
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._suspect = False
@@ -110,8 +112,9 @@ class Hub:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="haltline-kafka", daemon=True)
                 self._thread.start()
-            elif self._count and self._partitions_read.setdefault(self._partition(member), False):
-                self._tell_what_stands(receiver)
+            elif self._count:
+                self._partitions_read.setdefault(self._partition(member), False)
+                self._joined.append(member)
             return True
 
     def leave(self, member: Member) -> None:
@@ -201,6 +204,7 @@ class Hub:
 
     def _read(self) -> None:
         consumer, unread = self._assigned()
+        waiting: list[tuple[list[Member], dict[int, int]]] = []
         self._down = self._suspect = False
         try:
             if not unread:
@@ -213,12 +217,15 @@ class Hub:
                 if self._spool and not self._down:
                     self._catch_up(self._spool)
                 self._take_new_partitions(consumer)
+                self._tell_who_joined(consumer, waiting)
                 if message is None:
                     continue
                 error = message.error()
                 if error is None:
                     self._deliver(message)
+                    self._note_place(message, after=1)
                 elif error.code() == KafkaError._PARTITION_EOF:
+                    self._note_place(message, after=0)
                     if message.topic() == self._topics.control and message.partition() in unread:
                         unread.discard(message.partition())
                         if not unread:
@@ -252,12 +259,15 @@ class Hub:
                 self._count = count
                 mine = {self._partition(member) for member in self._members}
                 self._partitions_read = dict.fromkeys(mine, False)
+                self._joined.clear()
+                self._control_next.clear()
             places = [self._end_of(consumer, partition) for partition in mine]
             unread = set()
             # By number, not by OFFSET_BEGINNING: librdkafka takes a second to look that up.
             for partition in range(control):
                 first, end = self._ends(consumer, self._topics.control, partition)
                 places.append(TopicPartition(self._topics.control, partition, first))
+                self._control_next[partition] = first
                 if end > first:
                     unread.add(partition)
             consumer.assign(places)
@@ -277,9 +287,29 @@ class Hub:
         consumer.incremental_assign([self._end_of(consumer, partition) for partition in new])
         with self._lock:
             self._partitions_read |= dict.fromkeys(new, True)
-            for member, receiver in self._members.items():
-                if self._partition(member) in new:
+
+    def _tell_who_joined(self, consumer: Consumer, waiting: list[tuple[list[Member], dict[int, int]]]) -> None:
+        """What stands, to those that joined since, once all is read that was there when they did.
+
+        `waiting` are those of whom this is not known yet, with the ends of the control topic's partitions.
+        """
+        with self._lock:
+            joined, self._joined = self._joined, []
+        if joined:
+            topic = self._topics.control
+            waiting.append((joined, {p: self._ends(consumer, topic, p)[1] for p in self._control_next}))
+        while waiting and self._loaded:
+            members, ends = waiting[0]
+            if any(self._control_next[partition] < end for partition, end in ends.items()):
+                return
+            del waiting[0]
+            with self._lock:
+                for receiver in [self._members[member] for member in members if member in self._members]:
                     self._tell_what_stands(receiver)
+
+    def _note_place(self, message: Message, *, after: int) -> None:
+        if message.topic() == self._topics.control:
+            self._control_next[int(message.partition() or 0)] = int(message.offset() or 0) + after
 
     def _end_of(self, consumer: Consumer, partition: int) -> TopicPartition:
         topic = self._topics.interventions
@@ -292,7 +322,7 @@ class Hub:
         with self._lock:
             self._loaded = True
             for member, receiver in self._members.items():
-                if self._partitions_read.get(self._partition(member)):
+                if member not in self._joined and self._partitions_read.get(self._partition(member)):
                     self._tell_what_stands(receiver)
 
     def _tell_what_stands(self, receiver: Receiver) -> None:

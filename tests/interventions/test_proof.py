@@ -65,11 +65,3 @@ def test_where_nobody_listens_nobody_can_answer(ends_after: int) -> None:
     assert ticks(standing, 5, 10, 15, who=Who("s1", "cleaner", listens=False)) == [NOTHING] * 3
     assert standing.killed is not None
     assert proof.due_ms(standing.killed) == 0
-
-
-def test_a_session_that_has_ended_has_stopped() -> None:
-    standing = killed()
-    said, after = ticks(standing, 5, 10, who=Who("s1", "cleaner", listens=False, ended=True))
-    assert said.control is not None
-    assert (said.control.stopped_at, said.decisions, said.incident) == (at(5), (), None)
-    assert after == NOTHING

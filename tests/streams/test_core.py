@@ -360,3 +360,44 @@ def test_a_session_that_was_released_is_not_held_to_its_kill() -> None:
     session = killed_session()
     session.command(CommandKind.RESET, 30)
     assert session(carried_out(60)).detections == ()
+
+
+def ended(second: float) -> ActionEvent:
+    return ActionEvent(event_id=f"end@{second}", kind=Kind.SESSION_ENDED, session_id="s1", time=at(second))
+
+
+def test_a_killed_session_that_ends_without_an_answer_has_stopped() -> None:
+    session = Session()
+    session.deletes(0, 10)
+    session.command(CommandKind.KILL, 12)
+    control = session(ended(13)).control
+    assert control is not None
+    assert (control.state, control.stopped_at, control.time_to_stop_ms) == (ControlState.KILLED, at(13), None)
+    assert session(ended(14)).control is None
+
+
+def test_a_kill_of_a_session_that_has_ended_is_carried_out_already() -> None:
+    session = Session()
+    session.deletes(0)
+    session(ended(5))
+    control = session.command(CommandKind.KILL, 12).control
+    assert control is not None
+    assert control.stopped_at == at(12)
+
+
+@pytest.mark.parametrize("answer_first", [True, False])
+def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answer_first: bool) -> None:
+    session = Session()
+    session.deletes(0, 10)
+    kill = session.command(CommandKind.KILL, 12).decision
+    assert kill is not None
+    answer = Feedback(
+        feedback_id="f", decision_id=kill.decision_id, session_id="s1", stage=Stage.STOPPED,
+        time=at(13), decided_at=at(12.5),
+    )  # fmt: skip
+    controls = []
+    for step in (0, 1) if answer_first else (1, 0):
+        followed = session(ended(14)) if step else session.core.on_feedback(session.state, answer)
+        session.state = followed.state
+        controls += [followed.control] if followed.control is not None else []
+    assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)
