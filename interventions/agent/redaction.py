@@ -1,7 +1,9 @@
 """Secrets are taken out before anything leaves the process: by the name they go under, or by their form.
 
-Replaced by `[redacted:kind]`. Applied to arguments, targets, errors and the head of outputs. What
-has neither a telling name nor a known form is not found; leave such arguments out of the call.
+Replaced by `[redacted:kind]`. Applied to arguments, targets, errors and the head of outputs. A name tells a secret as a
+field of JSON, and in text before `=` or `:`, and as an option of a command (`--password x`). What has neither a telling
+name nor a known form is not found, nor is a value in text of less than three letters; leave such arguments out of the
+call.
 """
 
 import re
@@ -13,11 +15,10 @@ from haltline.schemas.events import Task
 _MAX_DEPTH = 64
 
 _KEY = re.compile(
-    r"api[_-]?key|secret|token|password|passwd|authorization|credential|private[_-]?key",
+    r"(?:api|access|account|private)[_-]?key|secret|token|password|passwd|passphrase|pwd\Z|authorization|credential"
+    r"|auth[_-]?header|auth\Z|cookie(?=s?\Z)",
     re.IGNORECASE,
 )
-
-_NAMES = ("api_key", "api-key", "apikey", "secret", "token", "password", "passwd", "private_key", "private-key")
 
 _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     (kind, literals, re.compile(form, re.DOTALL))
@@ -36,6 +37,10 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ("slack_token", ("xox",), r"\bxox[a-z]-[A-Za-z0-9-]{10,}"),
         ("stripe_key", ("k_live_", "k_test_"), r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
         ("api_key", ("sk-",), r"\bsk-[A-Za-z0-9_-]{16,}"),
+        ("gitlab_token", ("glpat-",), r"\bglpat-[A-Za-z0-9_-]{16,}"),
+        ("npm_token", ("npm_",), r"\bnpm_[A-Za-z0-9]{20,}"),
+        ("google_key", ("AIza",), r"\bAIza[A-Za-z0-9_-]{30,}"),
+        ("huggingface_token", ("hf_",), r"\bhf_[A-Za-z0-9]{20,}"),
         ("jwt", ("eyJ",), r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
         ("bearer", ("earer ",), r"(?<=[Bb]earer )[A-Za-z0-9._~+/-]{8,}=*"),
         ("url_password", ("://",), r"(?<=://)[^\s/:@]{0,64}:[^\s/@]{1,256}(?=@)"),
@@ -43,8 +48,59 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
 )
 """Kind, texts without one of which it cannot be there (looking for them is a hundred times faster), and form."""
 
-# `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`: the name stays, the value goes.
-_AFTER_NAME = re.compile(r"(=[\"']?|[\"']\s{0,8}:\s{0,8}[\"'])([^\s\"'&,;\[]{3,})")
+# What no secret begins with: a variable or a command of the shell, a template, and that there is none.
+_NO_VALUE = r"(?!\$[({A-Z_]|[{<]|(?i:null|none|nil|true|false|undefined)\b)"
+_VALUE = (
+    r"(?:(?<=\")[^\"\n\[]{3,256}(?<!\\)(?=\")|(?<=')[^'\n\[]{3,256}(?<!\\)(?=')"
+    r"|(?:[^\s\"'&,;\[\\]|\\(?![\"'])){3,})"
+)
+_SUFFIX = (
+    r"(?:[_-]?(?i:access|key|base|value|hash|data|text|string|b64|prod|dev|test|staging|live|v?[0-9]{1,3})"
+    r"(?![a-z])){0,3}"
+)
+_QUOTED = r"\\{0,3}[\"']\s{0,8}(?::|=>)\s{0,8}\\{0,3}[\"']?"
+_SCHEME = r"(?:(?i:basic|bearer|digest|token|negotiate|apikey)[ \t]{1,4}(?=\S))?+"
+
+
+def _after(colon: str = r":(?![:/])", but: str = "") -> re.Pattern[str]:
+    """`PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`: the name stays, the value goes."""
+    spaced = rf"(?:[ \t]{{0,4}}(?:=>|:=|={{1,2}}|{colon})[ \t]{{0,4}}\\?[\"']?|{_QUOTED}){_NO_VALUE}"
+    return re.compile(rf"({_SUFFIX}(?:=[\"']?|{spaced}){but})({_VALUE})")
+
+
+# `arn:aws:secretsmanager:...:secret:prod/db` and `org/token:latest` are no values of that name.
+_SPACED_COLON = r":(?=[ \t\"'])"
+# The number of tokens is no token, and PWD=/srv is a directory.
+_NO_COUNT = r"(?!\d{1,5}(?:\.\d{1,3})?[kKmM]?(?![^\s\"'&,;)}\]]))"
+_NO_PATH = r"(?![/~.$]|[A-Za-z]:\\)"
+_PATH = re.compile(r"[/~.$]|[A-Za-z]:\\")
+_AFTER_NAME: dict[str, re.Pattern[str]] = {
+    **dict.fromkeys(("api_key", "api-key", "apikey", "access_key", "access-key", "accesskey"), _after()),
+    **dict.fromkeys(("account_key", "account-key", "accountkey", "private_key", "private-key"), _after()),
+    **dict.fromkeys(("password", "passwd", "passphrase"), _after()),
+    "secret": _after(_SPACED_COLON),
+    "token": _after(_SPACED_COLON, _NO_COUNT),
+    "pwd": _after(but=_NO_PATH),
+    "authorization": re.compile(rf"((?:[ \t]{{0,4}}[:=][ \t]{{0,4}}[\"']?|{_QUOTED}){_SCHEME}{_NO_VALUE})({_VALUE})"),
+    "auth": re.compile(rf"({_QUOTED}{_NO_VALUE})({_VALUE})"),
+    "cookie": re.compile(r"(s?(?:\\{0,3}[\"'])?[ \t]{0,4}:[ \t]{0,4}(?:\\{0,3}[\"'])?)([^\r\n\"'\[{]{3,})"),
+}
+_NAMES = tuple(_AFTER_NAME)
+_OF_OPTIONS = frozenset(_NAMES) - {"auth", "authorization", "pwd"}
+
+_OPTION = re.compile(r"(?:^|[\s\"'])-{1,2}(?!-|no-)[\w.-]{0,40}\Z")
+_AFTER_OPTION = re.compile(
+    rf"({_SUFFIX}[ \t]{{1,4}}[\"']?(?!-|(?:id|name|type|source|src)=){_NO_VALUE}{_NO_COUNT})({_VALUE})"
+)
+_BEFORE_OPTION = 48
+
+# `curl -u user:password`: the user stays.
+_CURL = re.compile(
+    r"(\bcurl\b[^\n|;]{0,300}?\s(?:-[A-Za-z]{0,8}u|--(?:proxy-)?user)[ =]{0,2}[\"']?[^\s:\"']{0,64}:)"
+    r"([^\s\"'\[]{1,256})"
+)
+_ITEM_OPTION = re.compile(r"-{1,2}(?!-|no-)[\w.-]{1,60}")
+_ITEM_VALUE = re.compile(rf"(?!-|\[redacted:){_NO_VALUE}{_NO_COUNT}")
 
 
 # The four letters beyond ASCII that are equal to one of ASCII when case is ignored.
@@ -59,7 +115,7 @@ def may_hold_secrets(text: str) -> bool:
     # One after the other without a loop, which would take three times as long; a test holds that none is missing.
     lower = text.lower()
     if (
-        "private" in lower
+        ("key" in lower and _is_key(lower))
         or "akia" in lower
         or "asia" in lower
         or (
@@ -77,14 +133,26 @@ def may_hold_secrets(text: str) -> bool:
         or "secret" in lower
         or "token" in lower
         or "passw" in lower
-        or "api_key" in lower
-        or "apikey" in lower
-        or "api-key" in lower
-        or "authorization" in lower
+        or "passphrase" in lower
+        or "pwd" in lower
+        or ("auth" in lower and _AUTH.search(lower))
+        or "cookie" in lower
         or "credential" in lower
+        or "glpat-" in lower
+        or "npm_" in lower
+        or "aiza" in lower
+        or "hf_" in lower
+        or "curl" in lower
     ):
         return True
     return not text.isascii() and any(letter in text for letter in _FOLDED)
+
+
+_AUTH = re.compile(r"auth(?:[\"'\\]|orization|[_-]?header)")
+
+
+def _is_key(lower: str) -> bool:
+    return "api" in lower or "access" in lower or "account" in lower or "private" in lower
 
 
 def is_secret_name(name: str) -> str | None:
@@ -101,6 +169,9 @@ def redact_text(text: str) -> str:
         if any(literal in text for literal in literals):
             text = form.sub(f"[redacted:{kind}]", text)
     lower = _lower(text)
+    if "curl" in lower:
+        text = _CURL.sub(r"\1[redacted:password]", text)
+        lower = _lower(text)
     for name in _NAMES:
         if name in lower:
             text, lower = _without_named(text, lower, name)
@@ -109,9 +180,13 @@ def redact_text(text: str) -> str:
 
 def _without_named(text: str, lower: str, name: str) -> tuple[str, str]:
     kept: list[str] = []
+    after = _AFTER_NAME[name]
     done, at = 0, lower.find(name)
     while at >= 0:
-        found = _AFTER_NAME.match(text, at + len(name))
+        end = at + len(name)
+        found = after.match(text, end)
+        if found is None and name in _OF_OPTIONS and _OPTION.search(text[max(0, at - _BEFORE_OPTION) : at]):
+            found = _AFTER_OPTION.match(text, end)
         if found is not None:
             kept += [text[done : found.start(2)], f"[redacted:{name.replace('-', '_')}]"]
             done = found.end()
@@ -137,8 +212,17 @@ def redact(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict):
         return {key: _redact_named(key, item, depth) for key, item in value.items()}
     if isinstance(value, list):
-        return [redact(item, depth + 1) for item in value]
+        return [instead_of_item(value, at) or redact(item, depth + 1) for at, item in enumerate(value)]
     return value
+
+
+def instead_of_item(items: list[Any], at: int) -> str | None:
+    """`[redacted:kind]` in place of an item that is the value of the option before it: `["--password", "x"]`."""
+    item, before = items[at], items[at - 1] if at else None
+    if not isinstance(before, str) or not isinstance(item, str) or not _ITEM_OPTION.fullmatch(before):
+        return None
+    kind = next((name for name in _NAMES if name in _OF_OPTIONS and before.lower().endswith(name)), None)
+    return None if kind is None or not _ITEM_VALUE.match(item) else f"[redacted:{kind.replace('-', '_')}]"
 
 
 def _redact_named(name: str, value: Any, depth: int) -> Any:
@@ -147,6 +231,8 @@ def _redact_named(name: str, value: Any, depth: int) -> Any:
         return redact(value, depth + 1)
     if kind == "token" and isinstance(value, int | float):
         return value  # max_tokens, token_count: numbers of tokens, not tokens
+    if kind == "pwd" and isinstance(value, str) and _PATH.match(value):
+        return redact(value, depth + 1)  # the working directory
     return f"[redacted:{kind}]"
 
 

@@ -3,7 +3,9 @@
 The agent's side takes secrets out before anything leaves its process; here the same is done to what did not come
 through it, and to personal data. What is found becomes `[redacted:kind]`, in the value and in headers; the record's key
 and its ids stay, for they join it with others. All else is kept: a JSON value in which something was found is written
-anew, with the same content; one in which nothing was found is stored byte by byte, as is one that is no text (UTF-8).
+anew, with the same content; one in which nothing was found is stored byte by byte. What is no JSON, or no UTF-8, is
+looked through as text, and the bytes around what is found stay. Where a suspicious record says a name twice, which can
+hide anything from who looks at the last one, it is written anew with the last one (`repeated_name`).
 
 The chain is of what is stored, so `haltline audit verify` proves the table without knowing what was taken out, and no
 digest of the original is kept: a telephone number can be guessed from one. Whoever wants to compare the table with the
@@ -14,6 +16,7 @@ Documents of policies are not touched: they hold what rules look for, and who wr
 table sees what is stored.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection
@@ -22,7 +25,7 @@ from typing import Any, Final
 import orjson
 
 from haltline.interventions.agent.personal import PERSONAL, redact_personal
-from haltline.interventions.agent.redaction import is_secret_name, redact, redact_text
+from haltline.interventions.agent.redaction import instead_of_item, is_secret_name, redact, redact_text
 
 SECRETS: Final = "secrets"
 KINDS: Final = (SECRETS, *PERSONAL)
@@ -57,14 +60,20 @@ _TEXTS: Final = (
     b"AKIA", b"ASIA", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"xox", b"k_live_", b"k_test_",
     b"sk-", b"eyJ", b"earer ",
 )  # fmt: skip
+_AUTH: Final = re.compile(rb"auth(?:[\"'\\]|orization|[_-]?header)")
 _NAMES: Final = (
-    b"secret", b"passw", b"private", b"credential", b"authorization", b"apikey", b"api_key", b"api-key",
+    b"secret", b"passw", b"private", b"credential", b"apikey", b"api_key", b"api-key", b"accesskey",
+    b"access_key", b"access-key", b"accountkey", b"account_key", b"account-key",
 )  # fmt: skip
-_ESCAPED: Final = b"\\u00"  # an @ or a letter may be written so
+_ESCAPES: Final = (b"\\u00", b"\\u01", b"\\u21", b"\\/")  # an @ or a letter may be written so, and ://
+_ASCII_ESCAPE: Final = re.compile(r"\\u00([2-7][0-9A-Fa-f])|\\/")
+# The letters beyond ASCII that are equal to one of ASCII when case is ignored: dotted I, dotless i, long s, Kelvin.
+_FOLDED: Final = (b"\xc4\xb0", b"\xc4\xb1", b"\xc5\xbf", b"\xe2\x84\xaa")
 
 _NO_PART_OF_NUMBERS: Final = b"ghijklmnopqrstuvwxyzGHIJKLMNOPQRSTUVWXYZ"  # without a to f: ids join no numbers
 _SHAPE: Final = bytes.maketrans(b"123456789 .", b"000000000--")
 _CARD: Final = b"0" * 14
+_LEAST_CARD: Final = 10**13
 
 
 class Redaction:
@@ -92,23 +101,24 @@ class Redaction:
     def is_suspicious(self, value: bytes) -> bool:
         """Whether something may be in it. Quick; never no where something is found."""
         return (
-            (b"\\" in value and _ESCAPED in value)
+            (b"\\" in value and any(one in value for one in _ESCAPES))
             or (self._mail and b"@" in value)
             or (self._numbers and _may_have_numbers(value))
             or (self._secrets and _may_have_secrets(value))
         )
 
     def _value(self, value: bytes, taken: Counter[str]) -> bytes:
-        try:
-            text = value.decode()
-        except UnicodeDecodeError:
-            return value
+        text = value.decode(errors="surrogateescape")
         try:
             said = orjson.loads(value)
         except orjson.JSONDecodeError:
-            return self._noted(text, self._text(text), taken) or value
+            plain = _ASCII_ESCAPE.sub(_unescaped, text)
+            without = self._text(plain)
+            return value if without == plain else self._noted(text, without, taken) or value
         without = self._json(said, 0)
-        if without == said:
+        if _says_a_name_twice(text):
+            taken["repeated_name"] += 1
+        elif without == said:
             return value
         anew = orjson.dumps(without)
         return self._noted(text, anew.decode(), taken) or value
@@ -127,7 +137,7 @@ class Redaction:
         if after == before:
             return None
         taken.update(Counter(_MARK.findall(after)) - Counter(_MARK.findall(before)))
-        return after.encode()
+        return after.encode(errors="surrogateescape")
 
     def _text(self, text: str) -> str:
         if self._secrets:
@@ -148,12 +158,18 @@ class Redaction:
                 without[clean] = self._named(name, one, depth)
             return without
         if isinstance(value, list):
-            return [self._json(one, depth + 1) for one in value]
+            return [
+                (self._secrets and instead_of_item(value, at)) or self._json(one, depth + 1)
+                for at, one in enumerate(value)
+            ]
+        if type(value) is int and "credit_card" in self._personal and value >= _LEAST_CARD:
+            clean = redact_personal(str(value), ("credit_card",))
+            return value if clean == str(value) else clean
         return value
 
     def _named(self, name: str, value: Any, depth: int) -> Any:
         if self._secrets and _is_secret(name):
-            return redact({name: value})[name]
+            return self._json(redact({name: value})[name], depth + 1)
         if depth == 0 and (name in _KEPT or name.endswith(_KEPT_ENDINGS)):
             return value
         return self._json(value, depth + 1)
@@ -169,9 +185,24 @@ def _may_have_numbers(value: bytes) -> bool:
 def _may_have_secrets(value: bytes) -> bool:
     if b"@" in value and b"://" in value:
         return True
+    lower = value.lower()
+    # Without a loop, which would take three times as long; their letters tell too little to be looked for in less.
+    if (
+        (b"auth" in lower and _AUTH.search(lower))
+        or b"pwd" in lower
+        or b"cookie" in lower
+        or b"passphrase" in lower
+        or b"curl" in lower
+        or b"glpat-" in value
+        or b"npm_" in value
+        or b"AIza" in value
+        or b"hf_" in value
+    ):
+        return True
+    if not value.isascii() and any(letter in value for letter in _FOLDED):
+        return True
     if not _LEFT_OF_SECRETS.search(value.translate(_LOWER, _LESS)):
         return False
-    lower = value.lower()
     if any(text in value for text in _TEXTS) or any(name in lower for name in _NAMES):
         return True
     return lower.count(b"token") > len(_COUNTS.findall(lower))
@@ -179,3 +210,24 @@ def _may_have_secrets(value: bytes) -> bool:
 
 def _is_secret(name: str) -> bool:
     return is_secret_name(name) is not None and not name.encode().translate(_LOWER, _LESS).endswith(_LEFT_OF_COUNTS)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """A letter that was written as an escape; quotes and backslashes stay as they were, for they end texts."""
+    letter = chr(int(found[1], 16)) if found[1] else "/"
+    return found.group() if letter in '"\\' else letter
+
+
+def _says_a_name_twice(text: str) -> bool:
+    class Twice(Exception):
+        pass
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        if len({name for name, _ in pairs}) < len(pairs):
+            raise Twice
+
+    try:
+        json.loads(text, object_pairs_hook=once)
+    except (Twice, RecursionError):
+        return True
+    return False

@@ -31,6 +31,21 @@ FOUND = [
     ("jwt", JWT),
     ("private_key", "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----"),
     ("url_password", "https://ada:hunter2@example.org/x"),
+    ("gitlab_token", "glpat-" + "a1B2" * 5),
+    ("npm_token", "npm_" + "a1B2" * 9),
+    ("google_key", "AIza" + "a1B2-" * 7),
+    ("huggingface_token", "hf_" + "a1B2" * 8),
+    ("access_key", "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI"),
+    ("accountkey", "AccountKey=ab+/cd=="),
+    ("password", "password: hunter2"),
+    ("password", "password = hunter2"),
+    ("password", "login --password hunter2"),
+    ("password", "curl -u bob:hunter2 x"),
+    ("passphrase", "passphrase=hunter2"),
+    ("pwd", "pwd=hunter2"),
+    ("token", "token: abc123"),
+    ("api_key", "x-api-key: abc123"),
+    ("authorization", "Authorization: Basic Ym9iOmh1bnRlcjI="),
     ("email", "ada.lovelace+x@mail.example.org"),
     ("us_ssn", "078-05-1120"),
     ("credit_card", "4111 1111 1111 1111"),
@@ -73,7 +88,11 @@ def test_what_has_a_known_form_is_taken_out_wherever_it_stands(kind: str, text: 
     assert json.loads(kept)["args"]["a"][0]["b"].endswith(", ü")
 
 
-@pytest.mark.parametrize("name", ["password", "API_KEY", "client_secret", "Authorization", "x-api-key", "card_token"])
+@pytest.mark.parametrize(
+    "name",
+    ["password", "API_KEY", "client_secret", "Authorization", "x-api-key", "card_token",
+    "access_key", "auth", "Cookie", "passphrase", "db_pwd", "to\u212aen"],
+)  # fmt: skip
 def test_what_goes_under_a_telling_name_is_taken_out(name: str) -> None:
     row = stored(event(args={name: "hunter2", "max_tokens": 7}).to_json())
     assert b"hunter2" not in row["raw"]
@@ -87,11 +106,10 @@ def test_what_only_looks_alike_stays_byte_by_byte(text: str) -> None:
     assert (row["raw"], row["redacted"]) == (raw, None)
 
 
-def test_ids_and_who_did_it_stay_and_so_does_what_is_no_text() -> None:
+def test_ids_and_who_did_it_stay_and_so_do_policies() -> None:
     said = event(session_id="ada@example.org", event_id=TOKEN, error="ada@example.org")
     row = stored(said.to_json())
     assert (row["session_id"], row["event_id"], row["error"]) == ("ada@example.org", TOKEN, "[redacted:email]")
-    assert stored(b"\xff ada@example.org")["raw"] == b"\xff ada@example.org"
     reader = Reader(TOPICS, "audit", everything)
     assert (
         reader.row(record(TOPICS.commands, command(by="ada@example.org").to_json()), NOW_MS)["by"] == "ada@example.org"
@@ -108,6 +126,39 @@ def test_a_record_that_cannot_be_read_and_headers_are_looked_through_too() -> No
     assert row["headers"] == '[["authorization","[redacted:authorization]"],["n",null]]'
     assert row["redacted"] == "authorization,email,password"
     assert row["kind"] == "unreadable"
+
+
+def test_a_byte_that_is_no_text_hides_nothing_and_what_is_around_stays() -> None:
+    row = stored(b'\xff {"password": "hunter2", "a": "\xe9 ada\\u0040example.org"}')
+    assert row["raw"] == b'\xff {"password": "[redacted:password]", "a": "\xe9 [redacted:email]"}'
+    assert row["redacted"] == "email,password"
+    assert stored(b"\xff token of \xc3")["raw"] == b"\xff token of \xc3"
+
+
+@pytest.mark.parametrize(
+    ("raw", "kept"),
+    [
+        pytest.param(b'{"args":{"note":"bob@example.com"},"args":{}}', b'{"args":{}}', id="at the top"),
+        pytest.param(b'{"a":[{"n":"bob@example.com","n":1}]}', b'{"a":[{"n":1}]}', id="deep inside"),
+        pytest.param(b'{"n":1,"n":"bob@example.com"}', b'{"n":"[redacted:email]"}', id="the last one"),
+        pytest.param(b'{"n":"hunter2","\\u006e":"a token"}', b'{"n":"a token"}', id="a name that is escaped"),
+    ],
+)
+def test_a_name_that_is_said_twice_hides_nothing(raw: bytes, kept: bytes) -> None:
+    value, _, kinds = everything.of(raw)
+    assert value == kept
+    assert kinds is not None
+    assert "repeated_name" in kinds
+
+
+def test_a_card_s_number_that_is_a_number_and_an_option_s_value_are_taken_out() -> None:
+    said = {"card": 4111111111111111, "no": 4111111111111112, "at": 1780000000000, "argv": ["-x", "--token", "abc"]}
+    value, _, kinds = everything.of(orjson.dumps(said))
+    assert value == orjson.dumps(
+        said | {"card": "[redacted:credit_card]", "argv": ["-x", "--token", "[redacted:token]"]}
+    )
+    assert kinds == "credit_card,token"
+    assert Redaction(["email"]).of(orjson.dumps(said)) == (orjson.dumps(said), (), None)
 
 
 def test_only_the_chosen_kinds_are_taken_out_and_an_unknown_one_is_refused() -> None:
@@ -171,6 +222,18 @@ pieces = st.sampled_from(
         "tokens",
         "input_tokens",
         "Api-Key",
+        "Access_Key",
+        "ACCOUNTKEY",
+        "PassPhrase",
+        "PWD",
+        "CoOkie",
+        "aUth",
+        "to\u212aen",
+        "pa\u017fsword",
+        "--",
+        " = ",
+        ": ",
+        "Basic ",
         ":",
         "=",
         " ",
@@ -179,13 +242,16 @@ pieces = st.sampled_from(
         "x",
     ]
 )
+numbers = st.sampled_from([4111111111111111, 4111111111111112, 5, 378282246310005, -4111111111111111])
 texts = st.lists(pieces, max_size=4).map("".join)
 
 
 @given(
-    st.dictionaries(texts, texts | st.lists(texts, max_size=2) | st.dictionaries(texts, texts, max_size=2)),
+    st.dictionaries(texts, numbers | texts | st.lists(texts, max_size=2) | st.dictionaries(texts, texts, max_size=2)),
     st.booleans(),
 )
 def test_the_quick_look_misses_nothing_that_is_found(said: dict[str, object], as_text: bool) -> None:
     raw = str(said).encode() if as_text else json.dumps(said).encode()
+    assert everything.of(raw + b"\xff") == Careful().of(raw + b"\xff")
+    assert everything.of(orjson.dumps(said)) == Careful().of(orjson.dumps(said))
     assert everything.of(raw) == Careful().of(raw)
