@@ -14,7 +14,7 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -73,21 +73,24 @@ class GitCheckpoints:
                 # A ref for each time: the second going back does not overwrite what the first one kept.
                 number = len(self._git("for-each-ref", "--format=%(refname)", f"{before}-*").splitlines()) + 1
                 before = f"{before}-{number}"
-                now = self._commit(before, f"before going back to checkpoint {checkpoint_id}")
+                names = self._names(wanted)
+                # Also what is ignored or too large by now, where it stands in the way of what is put back.
+                now = self._commit(before, f"before going back to checkpoint {checkpoint_id}", self._there(names))
+                back, gone, left = self._plan(wanted, now)
             except (_Failed, OSError) as error:
                 raise CannotRestore(f"what is there cannot be kept, so nothing was changed: {error}") from error
             try:
-                put_back, removed = self._make(wanted, now)
-                came = self._tree()
+                self._make(wanted, back, gone)
+                came = self._tree(self._there(names), left)
             except (_Failed, OSError) as error:
                 raise CannotRestore(f"not all was put back; what was there is kept as {before}: {error}") from error
             if came != wanted:
                 raise CannotRestore(f"the files are not as they were (tree {came}, wanted {wanted}); see {before}")
-            return Restored(checkpoint_id, put_back, removed, f"the files are tree {came[:12]}, as kept", before)
+            return Restored(checkpoint_id, len(back), len(gone), f"the files are tree {came[:12]}, as kept", before)
 
-    def _commit(self, ref: str, message: str) -> str:
+    def _commit(self, ref: str, message: str, also: Sequence[str] = ()) -> str:
         """Makes a commit of what is there; its tree."""
-        tree = self._tree()
+        tree = self._tree(also)
         with contextlib.suppress(_Failed):
             head = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
             commit = self._git("commit-tree", tree, "-p", head, "-m", message, env=_IDENTITY).strip()
@@ -97,31 +100,92 @@ class GitCheckpoints:
         self._git("update-ref", ref, commit)
         return tree
 
-    def _tree(self) -> str:
-        """The tree of what is there: tracked and untracked, without what is ignored or too large."""
+    def _tree(self, also: Sequence[str] = (), without: Sequence[str] = ()) -> str:
+        """The tree of what is there: tracked and untracked, without what is ignored or too large.
+
+        `also`: files that are in it whatever they are. `without`: files that are not.
+        """
         with self._index() as env:
             with contextlib.suppress(_Failed):  # no commit yet
                 self._git("read-tree", "HEAD", env=env)
             self._git("add", "--update", ".", env=env)
             others = self._git("ls-files", "--others", "--exclude-standard", "-z", env=env).split("\0")
             small = [name for name in others if name and self._is_small(name)]
-            if small:
-                self._git("update-index", "--add", "-z", "--stdin", env=env, said="\0".join(small) + "\0")
+            if small or also:
+                self._git("update-index", "--add", "-z", "--stdin", env=env, said=_lines([*small, *also]))
+            if without:
+                self._git("update-index", "--force-remove", "-z", "--stdin", env=env, said=_lines(without))
             return self._git("write-tree", env=env).strip()
 
-    def _make(self, wanted: str, now: str) -> tuple[int, int]:
-        """Makes the files of a tree out of those of another."""
+    def _names(self, tree: str) -> list[str]:
+        """The files and links of a tree."""
+        listed = self._git("ls-tree", "-r", "-z", tree).split("\0")
+        return [entry.partition("\t")[2] for entry in listed if entry and not entry.startswith("160000")]
+
+    def _there(self, names: Sequence[str]) -> list[str]:
+        """Which of them are files or links now; where one should have a folder above it, what is in its place."""
+        found: dict[str, None] = {}
+        for name in names:
+            path = self._root
+            for part in Path(name).parts:
+                path /= part
+                if path.is_symlink() or path.is_file():
+                    found[path.relative_to(self._root).as_posix()] = None
+                    break  # nothing below it is of this work tree
+        return list(found)
+
+    def _plan(self, wanted: str, now: str) -> tuple[list[str], list[str], list[str]]:
+        """What is to be put back, what is to be removed, and what is left, for the wanted state ignores it.
+
+        Raises _Failed when something that is kept nowhere stands in the way.
+        """
         changed = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", now, wanted).split("\0")
         pairs = list(zip(changed[0::2], changed[1::2], strict=False))
-        gone = [name for status, name in pairs if status == "D"]
         back = [name for status, name in pairs if status != "D"]
+        new = [name for status, name in pairs if status == "D"]
+        ignored = self._ignored(wanted, new)
+        # What stands where something is put back is kept by now, and has to go.
+        left = [name for name in new if name in ignored and not any(_is_above(name, one) for one in back)]
+        staying = frozenset(left)
+        gone = [name for name in new if name not in staying]
+        kept = frozenset(gone)
+        for name in back:
+            path = self._root / name
+            if path.is_dir() and not path.is_symlink():
+                for folder, _, files in os.walk(path):
+                    for file in files:
+                        lost = Path(folder, file).relative_to(self._root).as_posix()
+                        if lost not in kept:
+                            raise _Failed(f"{name} is a folder now, and {lost} in it would be lost")
+        return back, gone, left
+
+    def _ignored(self, tree: str, names: Sequence[str]) -> frozenset[str]:
+        """Which of them the tree's own .gitignore files ignore."""
+        if not names:
+            return frozenset()
+        rules = [name for name in self._names(tree) if Path(name).name == ".gitignore"]
+        with self._index() as env, tempfile.TemporaryDirectory(prefix="haltline-") as folder:
+            there = {
+                **env,
+                "GIT_DIR": self._git("rev-parse", "--absolute-git-dir").rstrip("\n"),
+                "GIT_WORK_TREE": folder,
+            }
+            self._git("read-tree", tree, env=there, folder=folder)
+            if rules:
+                self._git("checkout-index", "-z", "--stdin", env=there, said=_lines(rules), folder=folder)
+            said = self._git(
+                "check-ignore", "--no-index", "-z", "--stdin", env=there, said=_lines(names), folder=folder, none=1
+            )
+            return frozenset(said.split("\0"))
+
+    def _make(self, wanted: str, back: Sequence[str], gone: Sequence[str]) -> None:
+        """Makes the files of a tree."""
         for name in gone:  # first, for a file may stand where a folder was
             self._remove(name)
         if back:
             with self._index() as env:
                 self._git("read-tree", wanted, env=env)
-                self._git("checkout-index", "--force", "-z", "--stdin", env=env, said="\0".join(back) + "\0")
-        return len(back), len(gone)
+                self._git("checkout-index", "--force", "-z", "--stdin", env=env, said=_lines(back))
 
     def _remove(self, name: str) -> None:
         path = self._root / name
@@ -147,15 +211,25 @@ class GitCheckpoints:
         with tempfile.TemporaryDirectory(prefix="haltline-") as folder:
             yield {"GIT_INDEX_FILE": str(Path(folder, "index"))}
 
-    def _git(self, *args: str, env: Mapping[str, str] | None = None, said: str | None = None) -> str:
-        """What a git command prints; it knows no other repository, index or hook than this one's."""
+    def _git(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        said: str | None = None,
+        folder: str | None = None,
+        none: int = 0,
+    ) -> str:
+        """What a git command prints; it knows no other repository, index or hook than this one's.
+
+        `none`: the exit code that says that it found nothing.
+        """
         clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         clean |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **(env or {})}
         command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.safecrlf=false", *args]
         try:
             done = subprocess.run(
                 command,
-                cwd=self._root,
+                cwd=folder or self._root,
                 env=clean,
                 input=said if said is None else said.encode(errors="surrogateescape"),
                 stdin=subprocess.DEVNULL if said is None else None,
@@ -165,9 +239,17 @@ class GitCheckpoints:
             )
         except subprocess.TimeoutExpired as error:
             raise _Failed(f"git {args[0]}: took longer than {self._timeout_s:g}s") from error
-        if done.returncode:
+        if done.returncode not in (0, none):
             raise _Failed(f"git {args[0]}: {done.stderr.decode(errors='replace').strip()[:500] or done.returncode}")
         return done.stdout.decode(errors="surrogateescape")
+
+
+def _lines(names: Sequence[str]) -> str:
+    return "\0".join(names) + "\0"
+
+
+def _is_above(name: str, other: str) -> bool:
+    return other.startswith(f"{name}/")
 
 
 def _ref(checkpoint_id: str) -> str:

@@ -156,6 +156,66 @@ def test_git_what_is_too_large_and_unknown_to_git_is_left_alone(tree: Path) -> N
     assert (tree / "large.bin").read_bytes() == b"1" * 2000
 
 
+@pytest.mark.parametrize("how", ["ignored", "too large", "excluded"])
+def test_git_what_was_kept_and_is_ignored_or_too_large_by_now_is_put_back_and_not_lost(tree: Path, how: str) -> None:
+    checkpoints = GitCheckpoints(tree, max_file_bytes=1000)
+    (tree / "notes.txt").write_text("v1\n")
+    checkpoints.keep("c1")
+    work = "v2, hours of work\n" * (1 if how != "too large" else 100)
+    (tree / "notes.txt").write_text(work)
+    if how == "ignored":
+        (tree / ".gitignore").write_text("*.log\nnotes.txt\n")
+    if how == "excluded":
+        (tree / ".git" / "info" / "exclude").write_text("notes.txt\n")
+    kept_as = checkpoints.restore("c1").kept_as
+    assert (tree / "notes.txt").read_text() == "v1\n"
+    assert git(tree, "show", f"{kept_as}:notes.txt") == work
+
+
+def test_git_a_folder_with_files_that_are_kept_nowhere_is_not_removed(tree: Path) -> None:
+    checkpoints = GitCheckpoints(tree)
+    checkpoints.keep("c1")
+    (tree / "committed.txt").unlink()
+    (tree / "committed.txt").mkdir()
+    (tree / "committed.txt" / "kept.txt").write_text("kept\n")
+    (tree / "committed.txt" / "precious.log").write_text("kept nowhere\n")
+    before = files(tree)
+    with pytest.raises(CannotRestore, match=r"nothing was changed.*committed\.txt/precious\.log in it would be lost"):
+        checkpoints.restore("c1")
+    assert files(tree) == before
+    (tree / "committed.txt" / "precious.log").unlink()
+    kept_as = checkpoints.restore("c1").kept_as
+    assert (tree / "committed.txt").read_text() == "changed by the user\n"
+    assert git(tree, "show", f"{kept_as}:committed.txt/kept.txt") == "kept\n"
+
+
+def test_git_an_ignored_file_in_place_of_a_folder_is_kept(tree: Path) -> None:
+    checkpoints = GitCheckpoints(tree)
+    checkpoints.keep("c1")
+    (tree / "src" / "untracked ä.txt").unlink()
+    (tree / "src").rmdir()
+    (tree / "src").write_text("work\n")
+    (tree / ".git" / "info" / "exclude").write_text("/src\n")
+    kept_as = checkpoints.restore("c1").kept_as
+    assert (tree / "src" / "untracked ä.txt").read_text() == "not known to git\n"
+    assert git(tree, "show", f"{kept_as}:src") == "work\n"
+
+
+def test_git_what_was_ignored_stays_though_nothing_is_ignored_any_more(tree: Path) -> None:
+    (tree / "src" / ".gitignore").write_text(".env\nbuild/\n")
+    (tree / "src" / ".env").write_text("SECRET=1\n")
+    (tree / "src" / "build").mkdir()
+    (tree / "src" / "build" / "a.o").write_text("built\n")
+    checkpoints = GitCheckpoints(tree)
+    before = files(tree)
+    checkpoints.keep("c1")
+    (tree / ".gitignore").write_text("")
+    (tree / "src" / ".gitignore").unlink()
+    (tree / "new.txt").write_text("new\n")
+    assert checkpoints.restore("c1").removed == 1
+    assert files(tree) == before
+
+
 def test_git_a_folder_that_became_a_link_leads_nowhere(tree: Path, tmp_path: Path) -> None:
     checkpoints = GitCheckpoints(tree)
     checkpoints.keep("c1")
