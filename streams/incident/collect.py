@@ -18,6 +18,7 @@ from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, STATEMENT
 from haltline.streams.audit.engine import NoRecords
 from haltline.streams.audit.incident import stop_of
 from haltline.streams.audit.query import QueryFailed, literal
+from haltline.streams.audit.statements import RETENTION
 from haltline.streams.incident.bundle import KINDS, lines_of
 from haltline.streams.incident.proof import LINK
 from haltline.streams.incident.report import report_html
@@ -200,11 +201,40 @@ def _proof(table: TableRange, rows: dict[str, list[Json]]) -> tuple[list[Json], 
         end = last if beyond is None else beyond
         statements += [said for said in signed if said["offset"] <= end]
         columns = ", ".join(f'"{name}"' for name in LINK)
+        chained = f'{sink} AND "topic" = {literal(topic)} AND chain_hash IS NOT NULL'
+        before = list(
+            table.rows(
+                f'SELECT {columns} FROM audit WHERE {chained} AND "offset" < {first:d} ORDER BY "offset" DESC LIMIT 1'
+            )
+        )
+        links += before or _dropped(table, topic, partition, first)
         links += table.rows(
-            f'SELECT {columns} FROM audit WHERE {sink} AND "topic" = {literal(topic)} '
-            f'AND "offset" >= {first:d} AND "offset" <= {end:d} AND chain_hash IS NOT NULL ORDER BY "offset"'
+            f"SELECT {columns} FROM audit WHERE {chained} "
+            f'AND "offset" >= {first:d} AND "offset" <= {end:d} ORDER BY "offset"'
         )
     return links, statements, unsigned
+
+
+def _dropped(table: TableRange, topic: str, partition: int, first: int) -> list[Json]:
+    """The end of what was dropped before the session's first row, as it was stated; none where that is the first."""
+    found: list[Json] = []
+    for row in table.rows(
+        f'SELECT raw FROM audit WHERE kind = \'{STATEMENT}\' AND "sink" = {literal(table.sink)} ORDER BY "offset"'
+    ):
+        said = orjson.loads(row["raw"])
+        for end in said["places"] if said.get("what") == RETENTION else ():
+            if (end["topic"], end["partition"]) == (topic, partition) and end["offset"] < first:
+                place = {"sink": table.sink, "topic": topic, "partition": partition, "kind": "dropped"}
+                found = [
+                    {
+                        **place,
+                        "offset": end["offset"],
+                        "prev_offset": -1,
+                        "record_digest": "",
+                        "chain_hash": end["chain_hash"],
+                    }
+                ]
+    return found
 
 
 def _others(rows: dict[str, list[Json]]) -> list[tuple[str, int, str]]:

@@ -46,23 +46,36 @@ def prove(
 ) -> Proved:
     """Checks chains, the session's own records in them, and the statements over them.
 
-    `links` are parts of chains, each in the order of offsets; `rows` the records of the session, as rows of the audit.
+    `links` are parts of chains, each in the order of offsets, from the row before the session's first one on, unless
+    that is the first of its partition; `rows` the records of the session, as rows of the audit.
     """
     found = Proved(links=len(links))
     by_place: dict[tuple[str, int], dict[int, Mapping[str, Any]]] = {}
     before: Mapping[str, Any] | None = None
     for link in links:
-        by_place.setdefault((link["topic"], link["partition"]), {})[link["offset"]] = link
+        place = (link["topic"], link["partition"])
+        if place in by_place and (before is None or (before["topic"], before["partition"]) != place):
+            found.problems.append(f"{_name(link)}: its partition has a second chain")
+        by_place.setdefault(place, {})[link["offset"]] = link
         _follows(link, before, found.problems)
         before = link
+    anchors = {place: next(iter(part.values())) for place, part in by_place.items()}
+    seen: set[tuple[str, int, int]] = set()
     ends = _signed(checkpoints, by_place, key, found)
     for row in rows:
         found.records += 1
         place = (row["topic"], row["partition"])
         here = by_place.get(place, {}).get(row["offset"])
+        if (*place, row["offset"]) in seen:
+            found.problems.append(f"{_name(row)}: it comes twice")
+        seen.add((*place, row["offset"]))
         if here is None:
             found.problems.append(f"{_name(row)}: it is in no chain")
-        elif here["kind"] != ERASED and record_digest(row) != here["record_digest"]:
+        elif here is anchors[place] and here["prev_offset"] is not None:
+            found.problems.append(f"{_name(row)}: wanted the hash before it, came none: nothing proves it")
+        elif here["kind"] == ERASED:
+            found.problems.append(f"{_name(row)}: its content was erased, and here it is")
+        elif record_digest(row) != here["record_digest"]:
             found.problems.append(f"{_name(row)}: it is not the record that was written to the audit")
         if row["offset"] > ends.get(place, -1):
             found.unsigned += 1
@@ -72,7 +85,10 @@ def prove(
 def _follows(link: Mapping[str, Any], before: Mapping[str, Any] | None, problems: list[str]) -> None:
     same = before is not None and (before["topic"], before["partition"]) == (link["topic"], link["partition"])
     if not same or before is None:
-        return  # the first of its part: what was before it is not in the bundle
+        # The first of a part is the row before the session's, of which the hash alone counts; or nothing is before it.
+        if link["prev_offset"] is None and chain_hash(link, link["record_digest"], None) != link["chain_hash"]:
+            problems.append(f"{_name(link)}: its hash does not follow from it, and it says that it is the first")
+        return
     head = head_before(link, Head(before["offset"], before["chain_hash"]), before["kind"])
     if link["prev_offset"] != head.offset:
         problems.append(f"{_name(link)}: rows between offset {head.offset} and it were removed or added")

@@ -13,10 +13,14 @@ from typer.testing import CliRunner
 
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.policy import Policy
+from haltline.streams.audit.care import Caretaker
+from haltline.streams.audit.chain import record_digest
+from haltline.streams.audit.query import open_query
 from haltline.streams.audit.signing import load_signer, make_keys
 from haltline.streams.cli.app import app
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.picture import Mark, curves, timeline
+from haltline.streams.incident.proof import prove
 from tests.builders import at
 from tests.streams.replay.recorded import LiveLog, a_night, deletes
 
@@ -120,6 +124,53 @@ def test_a_forger_who_corrects_the_manifest_is_found_by_the_chain(
     change(bundle, name, old, new)
     code, output = run("replay", bundle, "--public-key", f"{key}.pub")
     assert (code, said in output) == (1, True), output
+
+
+def lines(bundle: Path, name: str) -> list[dict[str, object]]:
+    return [orjson.loads(line) for line in read_bundle(bundle).files[name].splitlines()]
+
+
+def prove_again(bundle: Path, links: list[dict[str, object]], rows: list[dict[str, object]]) -> list[str]:
+    return prove(links, lines(bundle, "checkpoints.jsonl"), rows).problems
+
+
+def test_a_record_proves_nothing_on_a_link_that_is_called_erased(bundle: Path) -> None:
+    links, rows = lines(bundle, "proof.jsonl"), list(read_bundle(bundle).rows())
+    assert prove_again(bundle, links, rows) == []
+    place = ("topic", "partition", "offset")
+    at = next(n for n, link in enumerate(links) if all(link[name] == rows[3][name] for name in place))
+    links[at]["kind"] = "erased"
+    (problem,) = prove_again(bundle, links, rows)
+    assert "its content was erased, and here it is" in problem
+
+
+def test_the_first_record_of_a_chain_cannot_be_changed_with_its_digest(bundle: Path) -> None:
+    links, rows = lines(bundle, "proof.jsonl"), list(read_bundle(bundle).rows())
+    for row in rows:
+        part = [link for link in links if (link["topic"], link["partition"]) == (row["topic"], row["partition"])]
+        (own,) = (link for link in part if link["offset"] == row["offset"])
+        forged = {**row, "headers": '[["x","y"]]'}
+        changed = [{**link, "record_digest": record_digest(forged)} if link is own else link for link in links]
+        assert prove_again(bundle, changed, [forged if one is row else one for one in rows])
+    without = [link for link in links if link["prev_offset"] is not None]
+    assert any("nothing proves it" in p or "in no chain" in p for p in prove_again(bundle, without, rows))
+
+
+def test_a_record_that_comes_twice_is_one_too_many(bundle: Path) -> None:
+    rows = list(read_bundle(bundle).rows())
+    (problem,) = prove_again(bundle, lines(bundle, "proof.jsonl"), [*rows, rows[2]])
+    assert "it comes twice" in problem
+
+
+def test_a_session_behind_rows_that_were_dropped_is_proved(key: Path, tmp_path: Path) -> None:
+    days = 10 * 86_400
+    log = LiveLog().events(deletes("s-old", 0, 6)).events(deletes("s-new", days, days + 6, days + 12))
+    table = log.audited(tmp_path / "audit", load_signer(key))
+    (last,) = open_query(table).rows("SELECT max(event_date) AS day FROM audit WHERE session_id = 's-new'")
+    care = Caretaker(table, by="ada", reason="policy 7", signer=load_signer(key))
+    assert care.retain(5, today=last["day"]) > 0
+    code, output = run("incident", "s-new", "--out", tmp_path / "s.zip", "--table", table)
+    assert code == 0, output
 
 
 def test_a_file_that_is_not_what_the_manifest_says_is_named(bundle: Path) -> None:
