@@ -17,7 +17,8 @@ import orjson
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, ERASED, STATEMENT
+from haltline.schemas.decisions import ScopeKind
+from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, ERASED, KEPT_OF_ERASED, STATEMENT, lost_until
 from haltline.streams.audit.columns import Row, to_arrow
 from haltline.streams.audit.query import AuditQuery, literal
 from haltline.streams.audit.signing import Signer
@@ -25,11 +26,6 @@ from haltline.streams.audit.statements import ERASURE, INTENDED, RETENTION, stat
 
 _ATTEMPTS: Final = 20
 _USUAL_HOURS: Final = 168
-_KEPT: Final = frozenset(
-    ("sink", "topic", "partition", "offset", "timestamp", "timestamp_ms", "event_date", "ingested_at", "prev_offset",
-     "record_digest", "chain_hash", "kind", "summary")
-)  # fmt: skip
-"""Of an erased row: its place in its chain, and what was done to it."""
 _ERASED_BY: Final = "erased by statement "
 _T = TypeVar("_T")
 
@@ -61,15 +57,19 @@ class Caretaker:
         done, in one commit. 3. It is stated how many rows it was. Whoever is interrupted does it again.
 
         Raises:
-            ValueError: neither or both were said.
+            ValueError: neither or both were said, or there is no key for a table that is signed.
 
         """
         if (session_id is None) == (agent_id is None):
             raise ValueError("erase: wanted a session or an agent, came neither or both")
+        self._require_key("erase")
         self._finish()
         name, value = ("session_id", session_id) if session_id is not None else ("agent_id", agent_id)
         quoted = literal(str(value))
-        of_it = f"{name} = {quoted}" if name == "agent_id" else f"({name} = {quoted} OR key = {quoted})"
+        of_it = f"({name} = {quoted} OR key = {quoted})"
+        if name == "agent_id":  # what was said to it and of it; entries of control have its name in the key
+            entry = literal(f"{ScopeKind.AGENT}:{agent_id}")
+            of_it = f"({name} = {quoted} OR (scope = '{ScopeKind.AGENT}' AND scope_id = {quoted}) OR key = {entry})"
         where = f"{of_it} AND kind <> '{ERASED}' AND kind <> '{STATEMENT}' AND kind <> '{CHECKPOINT}'"
         (intended,) = self._ask(f"SELECT count(*) AS rows FROM audit WHERE {where}")
         if not intended["rows"]:
@@ -101,13 +101,19 @@ class Caretaker:
 
         Rows that stand behind a younger one of their partition stay until that one goes. It is stated first, and done
         in one commit: whoever is interrupted does it again.
+
+        Raises:
+            ValueError: there is no key for a table that is signed.
+
         """
+        self._require_key("retain")
         cut = (today or datetime.now(UTC).date()) - timedelta(days=days)
         records = f"kind NOT IN ('{CHECKPOINT}', '{STATEMENT}')"
         ends = self._ask(
             'WITH young AS (SELECT sink, "topic", "partition", min("offset") AS "first" FROM audit '
             f'WHERE {records} AND event_date >= DATE \'{cut}\' GROUP BY sink, "topic", "partition") '
             'SELECT a.sink, a."topic", a."partition", max(a."offset") AS "offset", '
+            'last_value(a.kind ORDER BY a."offset") AS kind, last_value(a.summary ORDER BY a."offset") AS summary, '
             'last_value(a.chain_hash ORDER BY a."offset") AS "chain_hash" FROM audit a LEFT JOIN young y '
             'ON a.sink = y.sink AND a."topic" = y."topic" AND a."partition" = y."partition" '
             f'WHERE a.{records} AND a.sink = {literal(self.sink)} AND (y."first" IS NULL OR a."offset" < y."first") '
@@ -115,6 +121,7 @@ class Caretaker:
         )
         if not ends:
             return 0
+        ends = [{**end, "offset": lost_until(end)} for end in ends]
         where = f"sink = {literal(self.sink)} AND (" + " OR ".join(map(_up_to, ends)) + ")"
         erased = self._ask(
             f"SELECT summary, count(*) AS rows FROM audit WHERE kind = '{ERASED}' AND {where} GROUP BY summary"
@@ -127,6 +134,16 @@ class Caretaker:
         self._finish()
         self._state(said, f"rows before {cut} of {len(ends)} partitions dropped")
         return int(self._again(lambda table: table.delete(predicate=where))["num_deleted_rows"])
+
+    def _require_key(self, act: str) -> None:
+        """A statement that is not signed as the table is would look like a forged one for ever."""
+        newest = self._ask(f"SELECT raw FROM audit WHERE kind = '{CHECKPOINT}' ORDER BY ingested_at DESC LIMIT 1")
+        if not newest:
+            return
+        wanted = orjson.loads(newest[0]["raw"])["key_id"]
+        if self.signer is None or self.signer.key_id != wanted:
+            came = "none" if self.signer is None else f"key {self.signer.key_id}"
+            raise ValueError(f"{act}: {self.uri} is signed: wanted its key {wanted} (--signing-key), came {came}")
 
     def _ask(self, sql: str) -> list[dict[str, Any]]:
         return AuditQuery(self.uri, self.storage_options).rows(sql)
@@ -159,5 +176,5 @@ def _up_to(end: Mapping[str, Any]) -> str:
 def _emptied(table: DeltaTable, erasure: str) -> dict[str, str]:
     """What becomes of the columns of an erased row, also of those that only another release knows."""
     there = [field.name for field in table.schema().fields]
-    emptied = {f'"{name}"': "NULL" for name in there if name not in _KEPT}
+    emptied = {f'"{name}"': "NULL" for name in there if name not in KEPT_OF_ERASED}
     return emptied | {"kind": f"'{ERASED}'", "summary": f"'{_ERASED_BY}{erasure}'"}

@@ -8,6 +8,7 @@ before it, whatever files the rows are in; and a row whose content was deleted s
 Canonical JSON: keys sorted, no spaces, UTF-8, null for what is not there.
 """
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
@@ -22,6 +23,15 @@ ERASED: Final = "erased"
 
 CHECKPOINTS: Final = "/checkpoints"
 """Stands behind a topic's name in rows that are signed statements of its chain, and no records of Kafka."""
+
+
+KEPT_OF_ERASED: Final = frozenset(
+    ("sink", "topic", "partition", "offset", "timestamp", "timestamp_ms", "event_date", "ingested_at", "prev_offset",
+     "record_digest", "chain_hash", "kind", "summary")
+)  # fmt: skip
+"""Of an erased row: its place in its chain, and what was done to it."""
+
+_LOST_UNTIL: Final = re.compile(r"offsets \d+ to (\d+) were deleted")
 
 
 class Head(NamedTuple):
@@ -82,6 +92,15 @@ def head_before(row: Mapping[str, Any], prev: Head, kind: str | None) -> Head:
     """
     last = row["prev_offset"]
     return Head(last, prev.hash) if kind == LOST and last is not None and last >= prev.offset else prev
+
+
+def lost_until(row: Mapping[str, Any]) -> int:
+    """The last offset that a row stands for: its own, or the last of those that were lost.
+
+    Of a row of lost records that is in its summary, which is a part of its digest.
+    """
+    said = _LOST_UNTIL.search(row["summary"] or "") if row["kind"] == LOST else None
+    return int(row["offset"] if said is None else said[1])
 
 
 def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) -> Head:

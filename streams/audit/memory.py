@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
+from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.table import TableConflict
 
@@ -53,6 +54,15 @@ class OpenMemoryTable:
             if row["sink"] == sink and place in places and row.get("chain_hash"):
                 ends[place] = row["chain_hash"]
         return ends
+
+    def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """By topic and partition: the last offset that is signed, where it is one of these or later."""
+        found: dict[tuple[str, int], int] = {}
+        for row in self._table.rows:
+            place = (row["topic"].removesuffix(CHECKPOINTS), row["partition"])
+            if row["sink"] == sink and row.get("kind") == CHECKPOINT and row["offset"] >= places.get(place, 1 << 63):
+                found[place] = max(found.get(place, 0), row["offset"])
+        return found
 
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions: all of it, or nothing. Raises TableConflict."""

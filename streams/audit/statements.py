@@ -33,12 +33,18 @@ def checkpoint(signer: Signer, sink: str, place: tuple[str, int], head: Head, no
             "time_ms": now_ms,
         }
     )
+    return checkpoint_row(said)
+
+
+def checkpoint_row(said: Mapping[str, Any]) -> Row:
+    """The row of a checkpoint: all of it follows from what is signed. Raises KeyError: it says too little."""
+    topic, partition, offset = said["topic"], said["partition"], said["offset"]
     return {
-        **_row(sink, topic + CHECKPOINTS, now_ms, said),
+        **_row(said["sink"], topic + CHECKPOINTS, said["time_ms"], said),
         "partition": partition,
-        "offset": head.offset,
+        "offset": offset,
         "kind": CHECKPOINT,
-        "summary": f"{topic}[{partition}] up to offset {head.offset} is signed by key {said['key_id']}",
+        "summary": f"{topic}[{partition}] up to offset {offset} is signed by key {said['key_id']}",
     }
 
 
@@ -49,13 +55,18 @@ def statement(
     said = {"v": 1, "sink": sink, "by": by, "reason": reason, "time_ms": now_ms, **what}
     if signer is not None:
         said = signer.signed(said)
+    return statement_row(said, summary)
+
+
+def statement_row(said: Mapping[str, Any], summary: str) -> Row:
+    """The row of another statement. Raises KeyError: it says too little."""
     return {
-        **_row(sink, STATEMENTS, now_ms, said),
+        **_row(said["sink"], STATEMENTS, said["time_ms"], said),
         "partition": 0,
-        "offset": now_ms,
+        "offset": said["time_ms"],
         "kind": STATEMENT,
-        "by": by,
-        "reason": reason,
+        "by": said["by"],
+        "reason": said["reason"],
         "summary": summary,
     }
 

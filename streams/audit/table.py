@@ -16,6 +16,7 @@ from deltalake import (
 )
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from haltline.streams.audit.chain import CHECKPOINTS
 from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Row, batches
 from haltline.streams.audit.query import literal
 
@@ -35,6 +36,9 @@ class OpenTable(Protocol):
 
         One that has none, as it was written by a release without chains, is left out.
         """
+
+    def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """By topic and partition: up to which offset a checkpoint stands for it, where it is one of these or later."""
 
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions by app id: all of it, or nothing.
@@ -168,6 +172,28 @@ class OpenDeltaTable:
             if offsets.keys() <= {partition for _, partition in ends}:
                 break
         return ends
+
+    def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """By topic and partition: the last offset that is signed, where it is one of these or later.
+
+        Raises:
+            OSError, DeltaError: it cannot be read.
+
+        """
+        if not places:
+            return {}
+        names = ", ".join(literal(topic + CHECKPOINTS) for topic in sorted({topic for topic, _ in places}))
+        sql = (
+            'SELECT topic, "partition", max("offset") AS "last" FROM audit '
+            f'WHERE sink = {literal(sink)} AND topic IN ({names}) AND "offset" >= {min(places.values()):d} '
+            'GROUP BY topic, "partition"'
+        )
+        found: dict[tuple[str, int], int] = {}
+        for batch in QueryBuilder().register("audit", self._handle).execute(sql):
+            for number in range(batch.num_rows):
+                topic, partition, last = (batch.column(name)[number].as_py() for name in ("topic", "partition", "last"))
+                found[topic.removesuffix(CHECKPOINTS), partition] = last
+        return {place: last for place, last in found.items() if last >= places.get(place, last + 1)}
 
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions, in one commit. The handle is spent afterwards.

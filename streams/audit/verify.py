@@ -1,14 +1,15 @@
 """Proof that the audit is as it was written: no row changed, removed, added, doubled or moved; or the first that is.
 
 What is proved, and by what:
-- a row's content, by its `record_digest`; that its columns say what its raw record says, by reading that again;
+- a row's content, by its `record_digest`; its columns, by reading the record again, all but when the sink read it
+  and what it took out before;
 - that no row between two others is gone or new, by the chain of its partition (`haltline.streams.audit.chain`);
 - that the end is not cut off, by the offset that the table's own log says was written; that the table was not put
   back as a whole, log and all, only by statements that were kept elsewhere (a witness);
 - that nobody made the chains anew, by signed checkpoints, with the public key alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,15 +24,15 @@ from haltline.streams.audit.chain import (
     CHECKPOINT,
     CHECKPOINTS,
     ERASED,
-    LOST,
     STATEMENT,
     Head,
     chain_hash,
-    head_before,
+    lost_until,
     record_digest,
 )
 from haltline.streams.audit.query import AuditQuery, QueryFailed, literal
-from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.reading import Reader
+from haltline.streams.audit.rebuild import difference, left_of_erased, statement_difference
 from haltline.streams.audit.signing import is_genuine
 from haltline.streams.audit.statements import ERASURE, INTENDED, RETENTION, STATEMENTS
 
@@ -39,12 +40,7 @@ Place = tuple[str, str, int]
 """Sink, topic, partition."""
 
 _AT_A_TIME: Final = 20_000
-_READ_AGAIN: Final = (
-    "kind", "event_id", "call_id", "session_id", "agent_id", "parent_session_id", "root_session_id", "mission_id",
-    "action", "effect", "outcome", "error", "level", "scope", "scope_id", "detector", "severity", "code", "mode",
-    "would", "decision_id", "policy", "by", "reason",
-)  # fmt: skip
-"""Columns that are compared with what the raw record says."""
+_PARTITIONS_ASKED: Final = 256
 
 
 @dataclass(frozen=True)
@@ -67,8 +63,6 @@ class Verification:
 
     partitions: int = 0
     rows: int = 0
-    unchained: int = 0
-    """Rows of a release that did not chain them."""
     erased: int = 0
     """Rows whose content was deleted on purpose; their places are proved."""
     unfinished: int = 0
@@ -113,6 +107,7 @@ class Verifier:
         self._table = DeltaTable(str(uri), storage_options=dict(storage_options or {}))
         self._query = AuditQuery(uri, storage_options, table=self._table)
         self._signed: dict[Place, dict[int, str]] = {}
+        self._visited: set[Place] = set()
         self._begins: dict[Place, list[Head]] = {}
         self._erasures: dict[str, _Erasure] = {}
         self._witness = witness
@@ -125,7 +120,9 @@ class Verifier:
             for place, rows in self._places():
                 yield place, rows
                 self.found.partitions += 1
+                self._visited.add(place)
                 self._chain(place)
+            self._unvisited()
             for statement, erasure in self._erasures.items():
                 self._erased(statement, erasure)
         except Exception as error:
@@ -133,6 +130,40 @@ class Verifier:
             if type(error) is not Exception and not isinstance(error, QueryFailed | OSError | DeltaError):
                 raise
             self._wrong("table", None, f"it cannot be read whole, a file is missing or damaged: {error}")
+
+    def _unvisited(self) -> None:
+        """What was signed, or written, of partitions that have no rows; and whether anything was signed at all."""
+        for place in sorted(self._signed.keys() - self._visited):
+            if beyond := self._not_dropped(place, self._signed[place]):
+                what = f"it has no rows, and a checkpoint was signed at {max(beyond)}: its rows were removed"
+                self._wrong(_name(place), None, what)
+        for place in self._written_places() - self._visited - self._signed.keys():
+            if written := self._not_dropped(place, [self._written(place) or 0]):
+                what = f"it has no rows, and the table's log says that rows up to {written[0]} were written"
+                self._wrong(_name(place), None, what)
+        if self._key is None or self.found.problems or self.found.checkpoints or (not self.found.rows and self._begins):
+            return
+        if self.found.rows:
+            what = "wanted at least one checkpoint that was signed with this key, came none: nothing proves its chains"
+        else:
+            what = "it has no records at all: either it is new, or it was put in the place of another one"
+        self._wrong("table", None, what)
+
+    def _not_dropped(self, place: Place, offsets: Iterable[int]) -> list[int]:
+        """Those behind all that was dropped on purpose."""
+        dropped = max((head.offset for head in self._begins.get(place, ())), default=-1)
+        return [offset for offset in offsets if offset > dropped]
+
+    def _written_places(self) -> set[Place]:
+        """Partitions without rows of which the table's log has a version; they can only be asked for one by one."""
+        sinks = {place[0] for place in self._visited | self._signed.keys()} or {"audit"}
+        most = max((place[2] for place in self._visited | self._signed.keys()), default=0)
+        every = {(s, t, p) for s in sinks for t in self._topics.all for p in range(min(most, _PARTITIONS_ASKED) + 1)}
+        return {place for place in every - self._visited if self._written(place) is not None}
+
+    def _written(self, place: Place) -> int | None:
+        sink, topic, partition = place
+        return self._table.transaction_version(f"{sink}-{topic}-{partition}")
 
     def _places(self) -> list[tuple[Place, int]]:
         counted = self._query.rows(
@@ -143,28 +174,35 @@ class Verifier:
         return [((row["sink"], row["topic"], row["partition"]), row["rows"]) for row in counted]
 
     def _statements(self) -> None:
-        rows = self._query.iter_rows(
-            f"SELECT kind, \"topic\", \"offset\", raw FROM audit WHERE kind IN ('{CHECKPOINT}', '{STATEMENT}')"
-        )
+        rows = self._query.iter_rows(f"SELECT * FROM audit WHERE kind IN ('{CHECKPOINT}', '{STATEMENT}')")
         for row in rows:
             said = self._read(row["raw"], f"{row['topic']}", row["offset"])
             if said is None:
                 continue
-            if row["kind"] == CHECKPOINT:
-                self._checkpoint(said)
-            elif said.get("what") == INTENDED:
-                self._erasures.setdefault(str(said["id"]), _Erasure()).intended = int(said["rows"])
-            elif said.get("what") == ERASURE:
-                self._erasures.setdefault(str(said["id"]), _Erasure()).done = int(said["rows"])
-            elif said.get("what") == RETENTION:
-                for erasure, rows_dropped in said.get("erased", {}).items():
-                    self._erasures.setdefault(erasure, _Erasure()).dropped += int(rows_dropped)
-                for kept in said["places"]:
-                    place = (said["sink"], kept["topic"], kept["partition"])
-                    self._begins.setdefault(place, []).append(Head(kept["offset"], kept["chain_hash"]))
+            try:
+                if what := statement_difference(row, said):
+                    self._wrong(row["topic"], row["offset"], what)
+                self._statement(row["kind"], said)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                what = f"wanted a statement, came one that cannot be read: {type(error).__name__}: {error}"
+                self._wrong(row["topic"], row["offset"], what)
         for seen in self._witness:
-            if self._key is None or self._is_genuine(seen, "witness", seen.get("offset")):
+            if self._is_genuine(seen, "witness", seen.get("offset")):
                 self._checkpoint(seen)
+
+    def _statement(self, kind: str, said: Mapping[str, Any]) -> None:
+        if kind == CHECKPOINT:
+            self._checkpoint(said)
+        elif said["what"] == INTENDED:
+            self._erasures.setdefault(str(said["id"]), _Erasure()).intended = int(said["rows"])
+        elif said["what"] == ERASURE:
+            self._erasures.setdefault(str(said["id"]), _Erasure()).done = int(said["rows"])
+        elif said["what"] == RETENTION:
+            for erasure, rows_dropped in said.get("erased", {}).items():
+                self._erasures.setdefault(erasure, _Erasure()).dropped += int(rows_dropped)
+            for kept in said["places"]:
+                place = (said["sink"], kept["topic"], kept["partition"])
+                self._begins.setdefault(place, []).append(Head(kept["offset"], kept["chain_hash"]))
 
     def _read(self, raw: bytes | None, about: str, offset: int) -> dict[str, Any] | None:
         try:
@@ -172,9 +210,12 @@ class Verifier:
         except orjson.JSONDecodeError:
             self._wrong(about, offset, "wanted a statement in JSON, came something else")
             return None
-        if self._key is not None and not self._is_genuine(said, about, offset):
+        if not isinstance(said, dict):
+            self._wrong(about, offset, f"wanted a statement, came {said!r:.80}")
             return None
-        return dict(said)
+        if not self._is_genuine(said, about, offset):
+            return None
+        return said
 
     def _is_genuine(self, said: Mapping[str, Any], about: str, offset: int | None) -> bool:
         if self._key is None or is_genuine(said, self._key):
@@ -193,33 +234,24 @@ class Verifier:
         reader = Reader(self._topics, place[0])
         signed = dict(self._signed.get(place, {}))
         head: Head | None = None
-        after_lost = False
         broken = False
         last_signed = -1
         since_signed = 0
         for row in self._rows(place):
             self.found.rows += 1
-            if row["chain_hash"] is None:
-                self.found.unchained += 1
-                if head is not None and not broken:
-                    broken = self._wrong(
-                        _name(place), row["offset"], "a row without a hash behind rows that are chained"
-                    )
+            if row["chain_hash"] is None or row["record_digest"] is None:
+                broken = broken or self._wrong(_name(place), row["offset"], "a row without a hash: nothing proves it")
                 continue
             if head is None:
                 head = self._start(place, row)
-            elif after_lost:
-                head = head_before(row, head, LOST)
-                last_signed = self._compare(place, signed, head, last_signed)
             what = self._problem(row, head, reader)
             if what and not broken:
                 broken = self._wrong(_name(place), row["offset"], what)
-            head = Head(row["offset"], row["chain_hash"])
-            after_lost = row["kind"] == LOST
+            head = Head(lost_until(row), row["chain_hash"])
             last_signed = self._compare(place, signed, head, last_signed)
             since_signed = 0 if last_signed == head.offset else since_signed + 1
         self.found.unsigned += since_signed
-        if not broken and head is not None and not after_lost:
+        if not broken and head is not None:
             self._end(place, head, signed)
 
     def _compare(self, place: Place, signed: dict[int, str], head: Head, last: int) -> int:
@@ -244,25 +276,13 @@ class Verifier:
             return f"it was written behind offset {row['prev_offset']}, and stands behind {behind}: rows were removed"
         if row["kind"] == ERASED:
             self._note_erased(row)
+            if what := left_of_erased(row):
+                return what
         elif record_digest(row) != row["record_digest"]:
             return "its key, time, headers or value were changed"
         if chain_hash(row, row["record_digest"], head) != row["chain_hash"]:
             return "its hash does not follow from it and the row before it: one of them was changed"
-        return "" if row["kind"] in {ERASED, LOST} else self._columns(row, reader)
-
-    @staticmethod
-    def _columns(row: Mapping[str, Any], reader: Reader) -> str:
-        """Whether the columns say what the raw record says."""
-        key = row["key_bytes"] if row["key_bytes"] is not None else (row["key"] or "").encode() or None
-        if row["headers"] is not None or row["decode_error"] is not None:
-            return ""  # what else it was read with is not all kept; its digest is right
-        record = KafkaRecord(row["topic"], row["partition"], row["offset"], row["timestamp_ms"], key, row["raw"])
-        again = reader.row(record, row["timestamp_ms"] or 0)
-        for name in _READ_AGAIN:
-            wanted, came = again.get(name), row[name]
-            if _text(wanted) != came and not (came is None and not _storable(str(wanted))):
-                return f"its column {name} says {came!r:.80}, and its raw record says {wanted!r:.80}"
-        return ""
+        return "" if row["kind"] == ERASED else difference(row, reader)
 
     def _note_erased(self, row: Mapping[str, Any]) -> None:
         self.found.erased += 1
@@ -286,20 +306,20 @@ class Verifier:
             self._wrong(STATEMENTS, None, f"erasure {statement}: {missing} of the rows that it erased are gone")
 
     def _end(self, place: Place, head: Head, signed: Mapping[int, str]) -> None:
-        sink, topic, partition = place
-        written = self._table.transaction_version(f"{sink}-{topic}-{partition}")
+        written = self._written(place)
         if written is not None and written > head.offset:
             self._wrong(
                 _name(place),
                 head.offset,
                 f"it ends here, and the table's log says that rows up to {written} were written: it was rolled back",
             )
-        elif beyond := [offset for offset in signed if offset > head.offset]:
-            self._wrong(
-                _name(place),
-                head.offset,
-                f"it ends here, and a checkpoint was signed at {max(beyond)}: it was rolled back",
-            )
+        elif beyond := self._not_dropped(place, signed):
+            if max(beyond) > head.offset:
+                what = f"it ends here, and a checkpoint was signed at {max(beyond)}: it was rolled back"
+                self._wrong(_name(place), head.offset, what)
+            else:
+                what = "a checkpoint was signed of it, and it is not there: rows were removed, and the chain made anew"
+                self._wrong(_name(place), min(beyond), what)
 
     def _rows(self, place: Place) -> Iterator[dict[str, Any]]:
         """The rows of a partition in their order, some at a time."""
@@ -328,17 +348,3 @@ class Verifier:
 
 def _name(place: Place) -> str:
     return f"{place[1]}[{place[2]}]"
-
-
-def _text(value: object) -> str | None:
-    if value is None:
-        return None
-    return str.__str__(value) if isinstance(value, str) else str(value)  # of an enum's member, its value
-
-
-def _storable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

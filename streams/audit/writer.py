@@ -62,7 +62,7 @@ class _Partition:
     head: Head | None = None
     """Where its chain ends in the table."""
     unsigned: int = 0
-    """Rows that this writer has written behind the last signed statement."""
+    """Rows behind the last signed statement, of this writer and of those before it."""
 
 
 SIGN_EVERY: Final = 1000
@@ -203,11 +203,18 @@ class AuditWriter:
     def _begin(self, table: OpenTable, written: Mapping[Place, int | None]) -> None:
         """Goes on behind these offsets, with the chains that end there."""
         ends = table.chain_ends(self._sink, {place: last for place, last in written.items() if last is not None})
+        signed = table.last_signed(self._sink, self._after(written)) if self._signer is not None else {}
         for place, last in written.items():
             self._drop(place)
             end = ends.get(place)
             head = Head(last, end) if last is not None and end is not None else None
-            self._partitions[place] = _Partition(last, last, head=head)
+            # Not the rows are counted but their offsets: it is signed too early rather than never.
+            unsigned = 0 if head is None else min(head.offset - signed.get(place, -1), self._sign_every)
+            self._partitions[place] = _Partition(last, last, head=head, unsigned=unsigned)
+
+    def _after(self, written: Mapping[Place, int | None]) -> dict[tuple[str, int], int]:
+        """From where on a signed statement counts: one before that is due to be followed by another anyhow."""
+        return {place: max(last - self._sign_every, 0) for place, last in written.items() if last is not None}
 
     def _rows(
         self,

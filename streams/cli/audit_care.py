@@ -1,8 +1,10 @@
 """`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`, `export`: proof and care of the table."""
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import orjson
 import typer
@@ -20,7 +22,11 @@ By = Annotated[str, typer.Option(envvar="HALTLINE_OPERATOR", help="Your name, fo
 Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
 Key = Annotated[
     Path | None,
-    typer.Option(envvar="HALTLINE_AUDIT_KEY", help="Private key; signs the statement of it.", metavar="FILE"),
+    typer.Option(
+        envvar="HALTLINE_AUDIT_KEY",
+        help="Private key; signs the statement of it. Needed where the table is signed.",
+        metavar="FILE",
+    ),
 ]
 Sink = Annotated[str, typer.Option(help="The sink whose rows they are.", metavar="NAME")]
 
@@ -73,9 +79,9 @@ def verify(
 
     try:
         key = load_public_key(public_key) if public_key is not None else None
-        kept = [orjson.loads(line) for line in witness.read_bytes().splitlines()] if witness is not None else []
+        kept = _witnessed(witness) if witness is not None else []
         verifier = Verifier(table, options_of(storage_option), topics=Topics(prefix), public_key=key, witness=kept)
-    except (BadKey, OSError, DeltaError, orjson.JSONDecodeError) as error:
+    except (BadKey, OSError, DeltaError) as error:
         fail(f"audit verify: {error}", Exit.USAGE)
     shown = Console(stderr=True)
     with Progress(console=shown, disable=not shown.is_terminal) as progress:
@@ -89,7 +95,6 @@ def verify(
         "rows": found.rows,
         "erased": found.erased,
         "unfinished": found.unfinished,
-        "unchained": found.unchained,
         "checkpoints": found.checkpoints,
         "unsigned": found.unsigned,
         "problems": [{"place": p.place, "offset": p.offset, "what": p.what} for p in found.problems],
@@ -103,7 +108,7 @@ def verify(
         verdict = "VERIFIED" if found.ok else "NOT VERIFIED"
         say(
             f"{verdict}: {found.rows} rows of {found.partitions} partitions, {signed}; "
-            f"{found.unsigned} rows not signed yet, {found.erased} erased, {found.unchained} older than chains"
+            f"{found.unsigned} rows not signed yet, {found.erased} erased"
         )
         if found.unfinished:
             say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes what is said")
@@ -174,7 +179,7 @@ def retain(
 ) -> None:
     """Drop what is older, with a statement that says so. The rest stays provable.
 
-    Example: haltline audit retain 400 --by ada --reason "retention policy 7"
+    Example: haltline audit retain 400 --by ada --reason "retention policy 7" --signing-key audit-key.pem
     """
     care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
     say(f"{_ask(lambda: care.retain(days))} rows dropped")
@@ -195,7 +200,7 @@ def erase(
 
     The files that held it go with `audit compact --vacuum-hours`. Kafka's own copy goes with its retention.
 
-    Example: haltline audit erase --session night-7 --by ada --reason "erasure request 12"
+    Example: haltline audit erase --session night-7 --by ada --reason "erasure request 12" --signing-key audit-key.pem
     """
     if (session is None) == (agent is None):
         fail("audit erase: wanted --session or --agent, came neither or both", Exit.USAGE)
@@ -203,7 +208,7 @@ def erase(
     rows = _ask(lambda: care.erase(session_id=session, agent_id=agent))
     if not rows:
         fail(f"audit erase: wanted rows of {session or agent!r}, came none", Exit.NO)
-    say(f"{rows} rows erased")
+    say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` for their content to go from the disk too")
 
 
 def export(
@@ -239,13 +244,46 @@ def export(
             headers = {name.strip(): value.strip() for name, _, value in (h.partition(":") for h in header or [])}
             rows = exporting.post(exporting.rows_of(table, sql, options), to, headers)
         elif out is not None:
-            with out.open("wb") as file:
-                rows = exporting.write_file(table, sql, file, form, options)
+            rows = _write_beside(out, lambda file: exporting.write_file(table, sql, file, form, options))
         else:
             rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
     except (QueryFailed, OSError, DeltaError, ValueError) as error:
         fail(f"audit export: {error}", Exit.USAGE)
     say(f"{rows} rows") if out is not None or to is not None else sys.stdout.buffer.flush()
+
+
+def _witnessed(file: Path) -> list[dict[str, Any]]:
+    """The checkpoints in a file of `audit witness`; fails where a line is none."""
+    kept: list[dict[str, Any]] = []
+    wanted = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
+        try:
+            said = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            fail(f"--witness: {file}, line {number}: wanted a checkpoint in JSON, came {error}", Exit.USAGE)
+        if not isinstance(said, dict) or not all(type(said.get(name)) is kind for name, kind in wanted.items()):
+            came = line.decode(errors="replace")
+            fail(
+                f"--witness: {file}, line {number}: wanted a checkpoint ({', '.join(wanted)}), came {came:.80}",
+                Exit.USAGE,
+            )
+        kept.append(said)
+    return kept
+
+
+def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:
+    """Writes a file whole or not at all: what was there before stays where it fails."""
+    if out.exists() and not out.is_file():  # a pipe or a terminal
+        with out.open("wb") as file:
+            return write(file)
+    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            rows = write(file)
+        beside.replace(out)
+    finally:
+        beside.unlink(missing_ok=True)
+    return rows
 
 
 def _caretaker(

@@ -109,7 +109,7 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     assert (code, output.startswith("VERIFIED: 80 rows of 2 partitions")) == (0, True)
     assert run("witness", tmp_path / "kept.jsonl", *mine)[0] == 0
     by = ["--by", "ada", "--reason", "request 12", "--signing-key", audit.key]
-    assert run("erase", "--session", "s1", *by, *mine)[2].strip() == "27 rows erased"
+    assert run("erase", "--session", "s1", *by, *mine)[2].startswith("27 rows erased; run ")
     assert run("erase", "--session", "s1", *by, *mine)[0] == 1
     assert run("erase", *by, *mine)[0] == 2
     assert run("compact", *mine, "--vacuum-hours", "0")[0] == 0
@@ -120,3 +120,27 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     code, _, output = run("verify", *mine)
     assert code == 1
     assert f"WRONG  {TOPICS.actions}[0] at offset 8: it was written behind offset 7" in output
+
+
+@pytest.mark.parametrize("line", [b'{"a":1}', b"[]", b"nothing"])
+def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "kept.jsonl").write_bytes(line)
+    code, _, output = run("verify", "--table", audit.uri, "--witness", tmp_path / "kept.jsonl")
+    assert (code, "kept.jsonl, line 1: wanted a checkpoint" in " ".join(output.split())) == (2, True), output
+
+
+def test_an_export_that_fails_leaves_the_file_that_was_there(audit: Audit, tmp_path: Path) -> None:
+    out = tmp_path / "kills.csv"
+    out.write_text("of yesterday")
+    assert run("export", "--table", audit.uri, "--where", "nonsense = 1", "--out", out)[0] == 2
+    assert (out.read_text(), sorted(tmp_path.glob("*kills*"))) == ("of yesterday", [out])
+    (tmp_path / "elsewhere").symlink_to(out)
+    assert run("export", "--table", audit.uri, "--where", AT_7, "--out", tmp_path / "elsewhere")[0] == 0
+
+
+def test_erasing_says_what_is_left_to_do_and_asks_for_the_key(audit: Audit) -> None:
+    asked = ("erase", "--table", audit.uri, "--session", "s1", "--by", "ada", "--reason", "request 12")
+    code, _, output = run(*asked)
+    assert (code, "--signing-key" in output) == (2, True), output
+    code, _, output = run(*asked, "--signing-key", audit.key)
+    assert (code, "27 rows erased; run `haltline audit compact --vacuum-hours" in " ".join(output.split())) == (0, True)

@@ -59,6 +59,9 @@ class _FaultyOpen:
     def chain_ends(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], str]:
         return self._opened.chain_ends(sink, places)
 
+    def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        return self._opened.last_signed(sink, places)
+
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         if self._moment == "before":
             raise OSError("no space left on device")

@@ -1,0 +1,87 @@
+"""Rows made again from what they say came: whoever changed a column alone is found by it. Pure."""
+
+import base64
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, KEPT_OF_ERASED, LOST, lost_until
+from haltline.streams.audit.columns import COLUMNS, SCHEMA, Row, to_arrow
+from haltline.streams.audit.reading import Headers, KafkaRecord, Reader
+from haltline.streams.audit.statements import checkpoint_row, statement_row
+
+_NOT_REBUILT: Final = frozenset(
+    ("ingested_at", "redacted", "prev_offset", "record_digest", "chain_hash", "raw")
+)  # fmt: skip
+"""The sink's own clock, what it took out before it stored the record, and what the chain proves itself."""
+_NAMES: Final = tuple(column.name for column in COLUMNS if column.name not in _NOT_REBUILT)
+_TIMES: Final = frozenset(("timestamp", "event_time"))
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_0: Final = date(1970, 1, 1).toordinal()
+
+
+def difference(row: Mapping[str, Any], reader: Reader) -> str:
+    """The first column of a record's row that is not what its key, time, headers and value lead to; or nothing."""
+    read = row["ingested_at"]
+    if read is None:
+        return "its column ingested_at says None, and each record was read at some time"
+    now_ms = (read - _EPOCH) // timedelta(milliseconds=1)
+    if row["kind"] == LOST:
+        until = lost_until(row)
+        return _compare(row, reader.lost(row["topic"], row["partition"], row["offset"], until, now_ms))
+    key = row["key_bytes"]
+    if key is None and row["key"] is not None:
+        key = row["key"].encode()
+    try:
+        headers = _headers(row["headers"])
+    except (ValueError, TypeError):
+        return f"its column headers says {row['headers']!r:.80}, which is no list of headers"
+    place = (row["topic"], row["partition"], row["offset"])
+    return _compare(row, reader.row(KafkaRecord(*place, row["timestamp_ms"], key, row["raw"], headers), now_ms))
+
+
+def left_of_erased(row: Mapping[str, Any]) -> str:
+    """The first column of an erased row that should be gone; or nothing."""
+    for name in SCHEMA.names:
+        if name not in KEPT_OF_ERASED and row.get(name) is not None:
+            return f"its column {name} says {row[name]!r:.80}, and its content was erased"
+    return ""
+
+
+def statement_difference(row: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    """The first column of a statement's row that is not what the statement says; or nothing."""
+    again = checkpoint_row(said) if row["kind"] == CHECKPOINT else statement_row(said, str(row["summary"]))
+    if row["kind"] == CHECKPOINT and not row["topic"].endswith(CHECKPOINTS):
+        return "a checkpoint stands where records of Kafka do"
+    return _compare(row, again)
+
+
+def _compare(row: Mapping[str, Any], again: Row) -> str:
+    for name in _NAMES:
+        if name in row and not _same(name, again.get(name), row[name]):
+            # Not each value can be stored: what the table made of it counts.
+            wanted = to_arrow([{name: again.get(name)}])[name][0].as_py()
+            if wanted != row[name]:
+                return f"its column {name} says {row[name]!r:.80}, and its raw record says {wanted!r:.80}"
+    return ""
+
+
+def _same(name: str, wanted: Any, came: Any) -> bool:
+    if wanted is None or came is None:
+        return wanted is came
+    if name in _TIMES:
+        return bool(came - _EPOCH == timedelta(milliseconds=wanted))
+    if name == "event_date":
+        return bool(came.toordinal() - _DAY_0 == wanted)
+    return bool(wanted == came)
+
+
+def _headers(text: str | None) -> Headers:
+    if text is None:
+        return ()
+    found: list[tuple[str, bytes | None]] = []
+    for name, value, *in_base64 in orjson.loads(text):
+        found.append((name, base64.b64decode(in_base64[0]) if in_base64 else None if value is None else value.encode()))
+    return tuple(found)

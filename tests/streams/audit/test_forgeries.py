@@ -1,0 +1,179 @@
+"""Forgeries by one who knows how the table is made and proved, and has no key."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import write_deltalake
+
+from haltline.streams.audit.care import Caretaker
+from haltline.streams.audit.chain import CHECKPOINT, Head, chained
+from haltline.streams.audit.columns import to_arrow
+from haltline.streams.audit.query import open_query
+from haltline.streams.audit.reading import Reader
+from haltline.streams.audit.signing import load_signer, make_keys
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.writer import AuditWriter, Place
+from tests.streams.audit.records import NOW_MS, TOPICS, decision, event, record
+from tests.streams.audit.test_verify import DAY_MS, FIRST, Audit
+
+OF_FIRST = f'"topic" = \'{TOPICS.actions}\' AND "partition" = 0'
+RECORDS = f"kind <> '{CHECKPOINT}'"
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Audit:
+    return Audit(tmp_path)
+
+
+def as_written(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row that was read, as the sink had it when it wrote it."""
+    again = dict(row)
+    for name in ("timestamp", "ingested_at", "event_time"):
+        if isinstance(value := again[name], datetime):
+            again[name] = (value - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000 // 1
+            again[name] = int(again[name])
+    again["event_date"] = again["event_date"].toordinal() - date(1970, 1, 1).toordinal()
+    return again
+
+
+def test_a_partition_whose_rows_are_all_gone_is_missed(audit: Audit) -> None:
+    audit.table().delete(predicate=OF_FIRST)
+    (problem,) = audit.verify().problems
+    assert (problem.place, "it has no rows, and a checkpoint was signed at 39" in problem.what) == (str(FIRST), True)
+
+
+def test_a_partition_that_is_gone_with_its_checkpoints_is_missed_by_the_table_s_log(audit: Audit) -> None:
+    audit.table().delete(predicate=f"({OF_FIRST}) OR (kind = '{CHECKPOINT}' AND \"partition\" = 0)")
+    (problem,) = audit.verify().problems
+    assert problem.place == str(FIRST)
+    assert "it has no rows, and the table's log says that rows up to 39 were written" in problem.what
+
+
+def test_an_empty_table_in_the_place_of_another_is_not_proved_with_a_key(audit: Audit, tmp_path: Path) -> None:
+    kept = audit.checkpoints()
+    audit.uri = tmp_path / "empty"
+    DeltaAuditTable(audit.uri).open()
+    (problem,) = audit.verify().problems
+    assert "it has no records at all" in problem.what
+    assert {problem.place for problem in audit.verify(witness=kept).problems} == {str(FIRST), f"{TOPICS.actions}[1]"}
+
+
+def test_a_table_without_any_checkpoint_is_not_proved_with_a_key(audit: Audit) -> None:
+    audit.table().delete(predicate=f"kind = '{CHECKPOINT}'")
+    assert audit.verify(signed=False).ok
+    (problem,) = audit.verify().problems
+    assert "wanted at least one checkpoint" in problem.what
+
+
+@pytest.mark.parametrize("column", ["chain_hash", "record_digest"])
+def test_rows_that_were_taken_out_of_their_chains_are_not_proved(audit: Audit, column: str) -> None:
+    audit.table().update(updates={column: "NULL", "session_id": "'forged'"}, predicate=RECORDS)
+    problems = audit.verify(signed=False).problems
+    assert [(p.offset, p.what) for p in problems] == [(0, "a row without a hash: nothing proves it")] * 2
+
+
+def test_a_chain_made_anew_without_the_rows_that_were_signed_is_found(audit: Audit) -> None:
+    signed = {(said["partition"], said["offset"]) for said in audit.checkpoints()}
+    heads: dict[int, Head] = {}
+    forged = []
+    for row in open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {RECORDS} ORDER BY "partition", "offset"'):
+        place = (row["partition"], row["offset"])
+        if place in signed and row["offset"] != 39:
+            continue
+        again = as_written(row)
+        if row["offset"] == 39:
+            again["offset"] = 40  # one behind the last that was signed
+        if place == (0, 1):
+            again |= {"raw": event(event_id="e2", session_id="forged").to_json(), "session_id": "forged"}
+        heads[row["partition"]] = chained(again, heads.get(row["partition"]))
+        forged.append(again)
+    audit.table().delete(predicate=RECORDS)
+    write_deltalake(audit.table(), to_arrow(forged), mode="append")
+    whats = [problem.what for problem in audit.verify().problems]
+    assert any("a checkpoint was signed of it, and it is not there" in what for what in whats)
+
+
+def test_a_record_with_headers_is_read_again_too(audit: Audit) -> None:
+    place = Place(TOPICS.interventions, 0)
+    writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit", signer=audit.signer)
+    writer.assign([place])
+    headers = (("traceparent", b"00-1"), ("odd", b"\xff"), ("none", None))
+    writer.add(record(TOPICS.interventions, decision(level="KILL").to_json(), 0, headers=headers))
+    writer.flush(NOW_MS, closing=True)
+    assert audit.verify().ok
+    audit.table().update(updates={"level": "'ALLOW'"}, predicate="kind = 'decision'")
+    (problem,) = audit.verify().problems
+    assert "its column level says 'ALLOW'" in problem.what
+
+
+def test_what_a_statement_s_row_says_is_what_was_signed(audit: Audit) -> None:
+    Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1")
+    assert audit.verify().ok
+    audit.table().update(updates={'"by"': "'bob'"}, predicate="kind = 'audit.statement'")
+    assert "its column by says 'bob'" in audit.verify().problems[0].what
+
+
+def test_an_erased_row_says_nothing_more(audit: Audit) -> None:
+    Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1")
+    audit.table().update(updates={"level": "'KILL'"}, predicate="kind = 'erased'")
+    assert "its column level says 'KILL', and its content was erased" in audit.verify().problems[0].what
+
+
+def test_who_erases_or_drops_from_a_signed_table_needs_its_key(audit: Audit, tmp_path: Path) -> None:
+    make_keys(tmp_path / "another.pem")
+    for signer, came in ((None, "came none"), (load_signer(tmp_path / "another.pem"), "came key")):
+        care = Caretaker(audit.uri, by="ada", reason="r", signer=signer)
+        with pytest.raises(ValueError, match=rf"erase: .* is signed: wanted its key .*, {came}"):
+            care.erase(session_id="s1")
+        with pytest.raises(ValueError, match=rf"retain: .* is signed: wanted its key .*, {came}"):
+            care.retain(5)
+    found = audit.verify()
+    assert (found.problems, found.erased) == ([], 0)
+
+
+def test_dropping_up_to_records_that_were_lost_leaves_the_rest_proved(audit: Audit) -> None:
+    writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit", signer=audit.signer)
+    writer.assign([FIRST])
+    writer.lost(FIRST, 40, 49)
+    writer.flush(NOW_MS, closing=True)
+    assert audit.verify().ok  # also when they are the last
+    later = NOW_MS + 10 * DAY_MS
+    for n in range(50, 60):
+        writer.add(record(TOPICS.actions, event(event_id=f"x{n}").to_json(), n)._replace(timestamp_ms=later))
+    writer.flush(later, closing=True)
+    assert audit.verify().ok
+    (last,) = open_query(audit.uri).rows("SELECT max(event_date) AS day FROM audit")
+    assert Caretaker(audit.uri, by="ada", reason="r", signer=audit.signer).retain(5, today=last["day"]) > 80
+    found = audit.verify()
+    assert (found.problems, found.rows) == ([], 10)
+
+
+def test_what_a_killed_writer_left_unsigned_is_signed_by_the_next_one(audit: Audit) -> None:
+    def write(first: int, count: int, *, closing: bool) -> None:
+        writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit", signer=audit.signer)
+        writer.assign([FIRST])
+        for n in range(first, first + count):
+            writer.add(record(TOPICS.actions, event(event_id=f"x{n}").to_json(), n))
+        writer.flush(NOW_MS, closing=closing)
+
+    write(40, 20, closing=False)  # and then it is killed
+    assert audit.verify().unsigned == 20
+    write(60, 0, closing=True)
+    signed = audit.verify()
+    assert (signed.problems, signed.unsigned) == ([], 0)
+    write(60, 0, closing=True)
+    assert audit.verify().checkpoints == signed.checkpoints  # nothing is signed twice
+    for first in (60, 660):
+        write(first, 600, closing=False)
+    assert audit.verify().unsigned == 0  # 1200 rows of two that were killed
+
+
+def test_an_agent_s_erasure_takes_what_was_said_to_it_and_of_it(audit: Audit) -> None:
+    audit.table().update(
+        updates={"scope": "'agent'", "scope_id": "'a9'", "agent_id": "NULL"}, predicate=f'{OF_FIRST} AND "offset" = 7'
+    )
+    audit.table().update(updates={"scope": "'session'", "scope_id": "'a9'"}, predicate=f'{OF_FIRST} AND "offset" = 8')
+    assert Caretaker(audit.uri, by="ada", reason="r", signer=audit.signer).erase(agent_id="a9") == 1
