@@ -22,8 +22,8 @@ from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PEND
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.reporter import CallEvent, Reporter, now_ms
 from haltline.interventions.agent.rolling_back import BY_THE_AGENT, roll_back, waits_for
-from haltline.interventions.agent.rules.book import RuleBook
-from haltline.interventions.agent.rules.objection import Objection
+from haltline.interventions.agent.rules.book import RuleBook, copied
+from haltline.interventions.agent.rules.objection import UNCHECKED, Objection
 from haltline.interventions.agent.rules.throttled import Throttled
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.parameters import parameters
@@ -52,17 +52,25 @@ class Admission:
     _link: Link
     _reporter: Reporter
     _enforcer: Enforcer
+    _rules: RuleBook
+    _throttled: Throttled
+    _above: "Admission | None"
 
-    def _prepare(self, link: Link) -> None:
-        """Begin with nothing said, asked or counted."""
+    def _prepare(self, link: Link, *, is_fork: bool) -> None:
+        """Begin with nothing said or asked; in a child with what its parent had counted."""
         self._pid = os.getpid()
         self._link = link
         self._reporter = Reporter(self.settings, link)
         self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
         closed_from = self.settings.fail_closed_from
         self._closed_effects = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
-        self._rules = RuleBook(self.settings.rules)
-        self._throttled = Throttled(self.settings.throttle_s)
+        if is_fork:
+            self._rules.after_fork()
+            if self._decider is not None:
+                self._decider.after_fork()
+        else:
+            self._rules = RuleBook(self.settings.rules)
+            self._throttled = Throttled(self.settings.throttle_s)
         self._refusals = Allowance(per_s=10, burst=20)
         self._going_back: Future[str] | None = None
         self._own_decisions = itertools.count()
@@ -89,6 +97,11 @@ class Admission:
             log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, action.call.action)
             call = action.call
             cause = self._enforcer.against(call.action, call.targets, call.effect)
+            if cause is None and not call.ruled and self._are_rules_strict(call):
+                cause = cause_of(
+                    self._own_decision(call, Objection(UNCHECKED, "they could not be applied: see the log"))
+                )
+                self._say_refused(call, cause.code)
             if cause is not None or self._is_closed(action.call):
                 self._release(action.call)
                 raise (cause or _NOBODY).refusal() from None
@@ -103,13 +116,16 @@ class Admission:
             yield going_back, self.settings.rollback_budget_s
 
         # 1. What stands: after a kill nothing more is asked.
+        self._heed_above()
         cause = enforcer.against_call(call)
         if cause is not None:
             held_back = self._refusals.take()
             raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
 
         # 2. The author's own rules, and the limits that the session was throttled to.
-        if self._by_rules(action):
+        is_replay = self._by_rules(action)
+        call.ruled = True
+        if is_replay:
             return
 
         # 3. Say what is about to be done.
@@ -126,7 +142,9 @@ class Admission:
         # 5. Obey.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
             raise self._refuse(call, enforcer.against_call(call) or _NOBODY)
+        self._heed_above()
         yield from self._obey(action, enforcer.admit(call, verdict, lambda: parameters(proposal.event)))
+        self._check_changed(action)
         self._throttled.note(call.effect)
 
     def _verdict(
@@ -166,6 +184,38 @@ class Admission:
         if cause is not None:
             raise self._refuse(action.call, cause)
 
+    def _check_changed(self, action: Action) -> None:
+        """The author's rules hold for the arguments of a decision as well."""
+        call, changes = action.call, action.changes
+        if not changes:
+            return
+        try:
+            self._heed_changed(action, self._rules.against_changed(call.action, changes.of(call.args)))
+        except BaseException:
+            self._enforcer.done(call.call_id)  # it was admitted already
+            call.ruled = False
+            raise
+
+    def _heed_changed(self, action: Action, wrong: Objection | None) -> None:
+        if wrong is None:
+            return
+        if wrong.blocks:
+            raise self._refuse(action.call, cause_of(self._own_decision(action.call, wrong)))
+        self._advise_of(action, wrong)
+
+    def _are_rules_strict(self, call: Call) -> bool:
+        return call.key is not None or (not self._rules.empty and self._rules.rules.strict_mode)
+
+    def _heed_above(self) -> None:
+        """A session ends with the one above it, also where no broker tells it so."""
+        above = self._above
+        if above is None or self._enforcer.killed is not None:
+            return
+        above._heed_above()
+        killed = above._enforcer.killed
+        if killed is not None:
+            self._enforcer.stay_killed(killed)
+
     def _by_rules(self, action: Action) -> bool:
         """Refuses by the author's rules; or True: an earlier result is given again, and nothing is to be done."""
         call = action.call
@@ -176,7 +226,7 @@ class Admission:
         objection = self._throttled.against(call.effect, now)
         if ticket is not None:
             if ticket.replayed is not None:
-                action.replay(ticket.replayed.value, has_value=ticket.replayed.has_value)
+                action.replay(copied(ticket.replayed.value), has_value=ticket.replayed.has_value)
                 self._say_refused(call, REPLAYED)
                 return True
             objection = ticket.refused or objection
@@ -219,6 +269,8 @@ class Admission:
         return "The files are still being put back. Do not touch them before that is done."
 
     def _acknowledge_rollback(self, decision: Decision, stage: Stage, detail: str) -> None:
+        if stage is Stage.APPLIED:
+            self._rules.forget_results()
         self._reporter.acknowledge(
             stage, decision.decision_id, decision.decided_at, call_id=decision.call_id, detail=detail
         )

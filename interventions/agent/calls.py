@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -9,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import orjson
 
 from haltline.interventions.agent.effects import known_effect
-from haltline.interventions.agent.plain import Plain, plain, plain_output, plain_text
+from haltline.interventions.agent.plain import Plain, plain, plain_output, plain_text, raw_digest
 from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.settings import CallMode, GuardSettings
 from haltline.schemas.events import Effect, Outcome
@@ -22,6 +23,7 @@ log: Final = logging.getLogger("haltline.agent")
 
 _ARGS = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
 _KWARGS = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
+_ONCE_KEY: Final = secrets.token_bytes(32)
 _MAX_TARGETS = 1000
 _MAX_NAME_CHARS = 512
 _MAX_ERROR_CHARS = 2000
@@ -41,6 +43,8 @@ class Call:
     key: str | None = None
     """Of calls that are made once."""
     ticket: Ticket | None = field(default=None, init=False)
+    ruled: bool = field(default=False, init=False)
+    """The author's rules have been asked."""
     effect: Effect = field(init=False)
     """What the call does, as far as the agent's side knows."""
     described: Plain | None = field(default=None, init=False)
@@ -55,7 +59,7 @@ class Call:
     def match_targets(self) -> list[str]:
         """What an entry about a target may name: the declared targets, and `name=value` of simple arguments."""
         if self.known_targets is None:
-            simple = [f"{n}={v}" for n, v in self.args.items() if isinstance(v, int) or _is_short_text(v)]
+            simple = [f"{n}={v}" for n, v in self.args.items() if _is_simple(v)]
             self.known_targets = [*self.targets, *simple]
         return self.known_targets
 
@@ -87,7 +91,9 @@ class Call:
         return said
 
 
-def _is_short_text(value: object) -> bool:
+def _is_simple(value: object) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() <= _MAX_NAME_CHARS
     return isinstance(value, str) and len(value) <= _MAX_NAME_CHARS
 
 
@@ -206,8 +212,11 @@ def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) ->
 
 
 def key_of(action: str, once: Targets, args: Mapping[str, Any]) -> str | None:
-    """What makes two calls of a tool the same one; None, so that each is made, when the function for it raises."""
+    """What makes two calls of a tool the same one; None: each is made.
+
+    That is so when the function for it raises, and when an argument has no value that can be compared.
+    """
     if callable(once):
         said = targets_of(action, once, args)
         return "\x1f".join(said) if said else None
-    return plain({name: args.get(name) for name in once}, max_bytes=0).digest
+    return raw_digest({name: args.get(name) for name in once}, _ONCE_KEY)

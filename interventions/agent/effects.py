@@ -27,13 +27,18 @@ _BY_NAME = tuple(
 )
 
 
-@lru_cache(maxsize=1024)
-def known_effect(action: str, hint: Effect | None) -> Effect:
-    """The effect of a tool by its name, raised by the hint; a name that tells nothing counts as EXEC."""
+def names_of(action: str) -> tuple[str, ...]:
+    """What a tool's name may be matched as: `mcp__warehouse__dropTable` is `drop_table` too."""
     # `mcp__warehouse__drop_table` and `catalog.delete_asset` are named by their last part.
     # `deleteAsset` and `delete-asset` are `delete_asset`.
     snake = _CAMEL.sub("_", action).lower().replace("-", "_")
-    names = (action.lower(), snake, _LAST_PART.split(snake)[-1])
+    return action.lower(), snake, _LAST_PART.split(snake)[-1]
+
+
+@lru_cache(maxsize=1024)
+def known_effect(action: str, hint: Effect | None) -> Effect:
+    """The effect of a tool by its name, raised by the hint; a name that tells nothing counts as EXEC."""
+    names = names_of(action)
     for pattern, effect in _BY_NAME:
         if any(pattern.match(name) for name in names):
             return effect if hint is None else max(effect, hint)

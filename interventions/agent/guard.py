@@ -81,6 +81,7 @@ class Guard(Admission):
         self._checkpoints = checkpoints
         self._given_link = link
         self._is_fork = False
+        self._above = None
         self._open()
 
     @property
@@ -91,6 +92,7 @@ class Guard(Admission):
     @property
     def killed(self) -> bool:
         """Whether every further call of this guard is refused, for ever."""
+        self._heed_above()
         return self._enforcer.killed is not None
 
     @property
@@ -169,6 +171,7 @@ class Guard(Admission):
         self.start()
         if not self._enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
             wait(self._enforcer.when_loaded(), left_s)
+        self._heed_above()
         cause = self._enforcer.against("", ())
         if cause is not None:
             raise cause.refusal()
@@ -221,13 +224,15 @@ class Guard(Admission):
             "task": None,
         }
         said.update(options)
-        return Guard(
+        below = Guard(
             above.changed(**said),
             on_advice=self._on_advice,
             policy=self._policy,
             checkpoints=self._checkpoints,
             link=self._given_link,
         )
+        below._above = self
+        return below
 
     def start(self) -> None:
         """Begin to listen, and tell that the session has started. Returns at once; a second time does nothing."""
@@ -281,7 +286,7 @@ class Guard(Admission):
     # Inside.
 
     def _open(self) -> None:
-        self._prepare(self._given_link or link_of(self.settings))
+        self._prepare(self._given_link or link_of(self.settings), is_fork=self._is_fork)
         self._start_lock = threading.Lock()
         self._started_s, self._closed = None, False
 

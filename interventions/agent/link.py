@@ -79,3 +79,6 @@ class Decider(Protocol):
 
     def decide(self, event: ActionEvent) -> Decision | None:
         """The decision on the session's next event; None: nothing to say."""
+
+    def after_fork(self) -> None:
+        """In a child: locks that another thread held at the fork are nobody's now."""

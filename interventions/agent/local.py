@@ -19,6 +19,10 @@ class LocalDecider(Decider):
         self._state: SessionState | None = None
         self._lock = threading.Lock()
 
+    def after_fork(self) -> None:
+        """In a child: the state stays, the lock is a new one."""
+        self._lock = threading.Lock()
+
     def decide(self, event: ActionEvent) -> Decision | None:
         """The decision on the session's next event."""
         with self._lock:

@@ -61,6 +61,15 @@ def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = N
     return Plain(clean if fits else _cut(clean, max_bytes, pii), digest(encoded, key), len(whole), opaque)
 
 
+def raw_digest(value: Any, key: bytes) -> str | None:
+    """Tells equal values, secrets and all; for this process alone, whose key it is.
+
+    None: something in it has no value that can be compared.
+    """
+    whole, opaque = _encode(value)
+    return None if opaque else digest(whole, key)
+
+
 def plain_output(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
     """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
     if pii is None and len(text) <= _REDACT_WHOLE_BYTES:
@@ -129,6 +138,13 @@ def _encode(value: Any) -> tuple[bytes, bool]:
         return orjson.dumps(_Walk(opaque).plain(value), option=_OPTIONS), opaque.seen
 
 
+def _long(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # more digits than Python writes
+        return hex(value)
+
+
 class _Walk:
     """The slow way for what orjson refuses: every value on its own, so far and no deeper."""
 
@@ -144,7 +160,7 @@ class _Walk:
         if value is None or isinstance(value, bool | float):
             return value
         if isinstance(value, int):
-            return value if -(2**63) <= value < 2**63 else str(value)
+            return value if -(2**63) <= value < 2**63 else _long(value)
         if isinstance(value, str):
             return value.encode(errors="replace").decode()
         if isinstance(value, dict):

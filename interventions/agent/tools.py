@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ParamSpec, TypeVar, cast
 
 from haltline.interventions.agent.action import Action
@@ -23,11 +23,14 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
 
     Raises TypeError for a generator function: it has no one end.
     """
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    # An object that is called is what its `__call__` is.
+    called: object = function if inspect.isroutine(function) else type(function).__call__
+    if any(inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (function, called)):
         raise TypeError(f"tool {name_of(function)}: wanted a function or a coroutine function, came a generator")
     signature = Signature(function)
 
-    if inspect.iscoroutinefunction(function):
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
+        coroutine = cast("Callable[P, Awaitable[Any]]", function)
 
         @functools.wraps(function)
         async def call_async(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -36,9 +39,9 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
                     return action.value
                 if action.changes:
                     bound = applied(signature.plain, args, kwargs, action.changes)
-                    value = await function(*bound.args, **bound.kwargs)
+                    value = await coroutine(*bound.args, **bound.kwargs)
                 else:
-                    value = await function(*args, **kwargs)
+                    value = await coroutine(*args, **kwargs)
                 action.result(value)
                 return value
 

@@ -4,12 +4,14 @@ The order: a result that is given again, lists, arguments, evidence, loops, rate
 said. Only what is let pass counts for rates and is held against budgets; attempts count for the loop rule.
 """
 
+import copy
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from haltline.interventions.agent.effects import names_of
 from haltline.interventions.agent.rules import constraints
 from haltline.interventions.agent.rules.budgets import Budget
 from haltline.interventions.agent.rules.evidence import Evidence
@@ -99,11 +101,7 @@ class RuleBook:
                 if earlier is not None:
                     ticket.refused, ticket.open = earlier, False
                     return ticket
-            for objection in self._against(applying, ticket, args, now_ms):
-                if not self.rules.strict_mode:
-                    ticket.said.append(replace(objection, blocks=False))
-                elif ticket.refused is None:
-                    ticket.refused = objection
+            self._check(applying, ticket, args, now_ms)
             if ticket.refused is not None:
                 self._close(ticket, None)
                 return ticket
@@ -128,6 +126,8 @@ class RuleBook:
         has_value: bool = False,
     ) -> float:
         """The call has run; what it cost, which is its price unless said. Also a call that failed is paid for."""
+        # The first caller may change what it got.
+        kept = Kept(copied(value), has_value, now_ms) if ok and ticket.key is not None else None
         with self._lock:
             cost = ticket.cost_usd if cost_usd is None else cost_usd
             if ticket.open:
@@ -135,7 +135,7 @@ class RuleBook:
                     budget.spend(cost)
                 if ok:
                     self._evidence.note(ticket.action, now_ms)
-                self._close(ticket, Kept(value, has_value, now_ms) if ok else None)
+                self._close(ticket, kept)
             return cost
 
     def release(self, ticket: Ticket) -> None:
@@ -151,6 +151,24 @@ class RuleBook:
                 if budget is not None:
                     budget.spend(usd)
 
+    def after_fork(self) -> None:
+        """In a child: what was counted stays; a thread that held the lock is not there to give it back."""
+        self._lock = threading.Lock()
+
+    def forget_results(self) -> None:
+        """The work was put back: what calls have given is not there any more, so they may be made again."""
+        with self._lock:
+            self._replays.forget()
+
+    def against_changed(self, action: str, args: Mapping[str, Any]) -> Objection | None:
+        """What is wrong with arguments that a decision has put in place of those that were let pass."""
+        if self.empty:
+            return None
+        with self._lock:
+            wanted = self._of(action).arguments
+        wrong = next((found for one in wanted if (found := constraints.against(action, one, args)) is not None), None)
+        return wrong if wrong is None or self.rules.strict_mode else replace(wrong, blocks=False)
+
     def begin_run(self) -> None:
         """The next run: nothing of its budget is spent, and it has seen no evidence."""
         with self._lock:
@@ -160,13 +178,26 @@ class RuleBook:
 
     # With the lock held.
 
+    def _check(self, applying: _Applying, ticket: Ticket, args: Mapping[str, Any], now_ms: int) -> None:
+        """Puts down what is against the call, and what is only to be said."""
+        try:
+            for objection in self._against(applying, ticket, args, now_ms):
+                if not self.rules.strict_mode:
+                    ticket.said.append(replace(objection, blocks=False))
+                elif ticket.refused is None:
+                    ticket.refused = objection
+        except Exception:
+            if ticket.refused is None:  # a refusal that is known holds, whatever of the rest cannot be worked out
+                self._close(ticket, None)
+                raise
+
     def _against(
         self, applying: _Applying, ticket: Ticket, args: Mapping[str, Any], now_ms: int
     ) -> Iterator[Objection]:
         action = ticket.action
-        looping = [found for loop in applying.loops if (found := loop.against(action, args, now_ms)) is not None]
         if applying.listed is not None:
             yield applying.listed
+        looping = [found for loop in applying.loops if (found := loop.against(action, args, now_ms)) is not None]
         for wanted in applying.arguments:
             if (wrong := constraints.against(action, wanted, args)) is not None:
                 yield wrong
@@ -218,9 +249,19 @@ class RuleBook:
         )
 
     def _listed(self, action: str) -> Objection | None:
-        denied = next((glob for glob in self.rules.denied_actions if fnmatchcase(action, glob)), None)
+        # What is denied is denied under every server's prefix; what is allowed is allowed under its whole name only.
+        names = {action, *names_of(action)}
+        denied = next((g for g in self.rules.denied_actions if any(fnmatchcase(name, g) for name in names)), None)
         if denied is not None:
             return Objection(DENIED, f"{action} is denied by {denied}")
         if all(any(fnmatchcase(action, glob) for glob in allowed) for allowed in self._lists):
             return None
         return Objection(NOT_ALLOWED, f"{action} is not on the list of allowed actions")
+
+
+def copied(value: Any) -> Any:
+    """A copy that nobody else changes, where its type has one; else itself."""
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # a connection, a lock, somebody's __deepcopy__
+        return value

@@ -1,11 +1,14 @@
 """What arguments must be: the keywords of JSON Schema that Agent Sentinel's policy has, and a length.
 
-An argument that is not given is not looked at unless it is required. True and False are no numbers. A number that is a
+An argument that is not given is not looked at unless it is required. A bound wants a number: in another form ("900")
+it is no way around. True and False are no numbers. A number that is a
 whole one (2.0) is an integer, as in JSON Schema. What a violation says goes to the model, so it names the argument,
 not its value.
 """
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from haltline.interventions.agent.rules.objection import ARGUMENTS, Objection
@@ -37,7 +40,10 @@ def _violations(wanted: Constraint, value: Any) -> Iterator[str]:
     if wanted.type is not None and not _is(value, wanted.type):
         yield f"must be of type {wanted.type}"
         return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    bound = wanted.minimum is not None or wanted.maximum is not None
+    if bound and not number and value is not None:  # None is not given, as for `required`
+        yield "must be a number"
     # Written so that NaN, which is neither below nor above anything, does not pass.
     if wanted.minimum is not None and number and not value >= wanted.minimum:
         yield f"must be at least {wanted.minimum:g}"

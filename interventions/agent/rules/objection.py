@@ -20,6 +20,7 @@ BUDGET: Final = "budget_exceeded"
 BUDGET_WARNING: Final = "budget_warning"
 IN_FLIGHT: Final = "idempotency_in_flight"
 THROTTLED: Final = "throttled"
+UNCHECKED: Final = "rules_not_checked"
 
 TEXTS: Final = {
     DENIED: "This tool must not be used here. Use another way that is allowed, or report what you wanted and why.",
@@ -32,6 +33,7 @@ TEXTS: Final = {
     BUDGET: "The budget for this is used up. Report what is done and what is left.",
     BUDGET_WARNING: "Most of the budget is used. Finish what matters most.",
     THROTTLED: "You were told to slow down, and this goes beyond it. Look at what was done, and go on with less.",
+    UNCHECKED: "This call could not be checked against the rules. Make it in a simpler way, or report it instead.",
     IN_FLIGHT: "This same call is being made right now. Wait for its result, and do not make it again.",
 }
 

@@ -43,6 +43,10 @@ class Replays:
         self._running.add(at)
         return None
 
+    def forget(self) -> None:
+        """No result is given again; what runs still runs."""
+        self._kept.clear()
+
     def end(self, action: str, key: str, kept: Kept | None) -> None:
         """The call has ended, or was not made: then, and when it failed, with None."""
         self._running.discard((action, key))

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from haltline.interventions.agent.plain import plain
 from haltline.interventions.agent.rules.objection import LOOP, RATE, Objection
 from haltline.interventions.agent.rules.settings import LoopRule, RateLimit
 
@@ -79,8 +80,8 @@ def _fingerprint(action: str, args: Mapping[str, Any], without: tuple[str, ...])
     kept = {name: value for name, value in args.items() if name not in without} if without else dict(args)
     try:
         said = orjson.dumps(kept, option=_OPTIONS, default=_unknown)
-    except (TypeError, ValueError):  # integers beyond 64 bits, lone surrogates, a circle
-        said = repr(sorted(kept)).encode(errors="replace") + repr(kept).encode(errors="replace")
+    except (TypeError, ValueError, RecursionError):  # integers beyond 64 bits, lone surrogates, a circle, too deep
+        said = plain(kept, max_bytes=0).digest.encode()
     return blake2b(action.encode(errors="replace") + b"\x1f" + said, digest_size=8).digest()
 
 

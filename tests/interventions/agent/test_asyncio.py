@@ -131,3 +131,15 @@ def test_a_verdict_that_comes_after_the_loop_was_closed_harms_nobody() -> None:
     wait_until(lambda: guard.feedback, "the late decision is received")
     with guard.action("get_asset") as act:
         assert [advice.level for advice in act.advice] == [Level.NUDGE]
+
+
+def test_an_object_with_a_coroutine_call_is_told_as_ended_when_it_has_ended() -> None:
+    class Lookup:
+        async def __call__(self, x: int) -> int:
+            await asyncio.sleep(0)
+            raise ValueError(x)
+
+    guard = ScriptedGuard()
+    with pytest.raises(ValueError, match="7"):
+        asyncio.run(guard.tool(name="lookup")(Lookup())(7))
+    assert [e.outcome for e in guard.events if e.kind is Kind.COMPLETED] == [Outcome.ERROR]

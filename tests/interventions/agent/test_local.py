@@ -80,3 +80,16 @@ def test_with_a_broker_it_tells_what_it_does_and_hears_of_kills(embedded: Embedd
         worker.control(standing(code="session_killed_by_operator"))
         wait_until(lambda: guard.killed, "the kill has arrived")
         assert attempts(guard, 1, asset_id="other") == ["session_killed_by_operator"]
+
+
+def test_a_subagent_of_a_killed_session_is_killed_too() -> None:
+    guard = Guard(mode="local", session_id="s1")
+    below = guard.subagent().subagent()
+    look = below.tool(name="look")(lambda: "executed")
+    assert look() == "executed"
+    assert attempts(guard, 3)[-1] == "session_killed_loop_guard"
+    with pytest.raises(Refused, match="session_killed_loop_guard"):
+        look()
+    with pytest.raises(Refused):
+        below.check()
+    assert guard.subagent().killed

@@ -1,13 +1,17 @@
 """The author's rules and the limits of a throttling, as an agent meets them; the harder of both sides holds."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from haltline.interventions.agent import ClientRules, Guard, GuardSettings, Level, Refused, Usage
+from haltline.interventions.agent.local import LocalDecider
 from haltline.interventions.agent.rules.settings import Arguments, Constraint, LoopRule, RateLimit
+from haltline.interventions.agent.rules.windows import Loop
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
@@ -185,3 +189,106 @@ def test_severity_of_the_authors_own_decisions_is_left_out() -> None:
         pass
     assert refused.value.decision is not None
     assert refused.value.decision.severity not in set(Severity)
+
+
+def nested(depth: int) -> object:
+    value: object = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("body", [nested(1000), 10**5000], ids=["nested too deeply", "a number too long to write"])
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        pytest.param("send_mail", "denied_action", id="what is denied is refused"),
+        pytest.param("mcp__post__send_mail", "denied_action", id="under the prefix of a server as well"),
+        pytest.param("post.sendMail", "denied_action", id="and in another way of writing"),
+        pytest.param("look", None, id="what is not denied goes on"),
+    ],
+)
+def test_no_argument_is_a_way_around_the_rules(name: str, code: str | None, body: object) -> None:
+    loop = LoopRule(threshold=5, window_seconds=10)
+    guard = ScriptedGuard(rules=ClientRules(denied_actions=("send_*",), loop_rules=(loop,)))
+    assert code_of(lambda: guard.tool(name=name)(lambda body: body)(body)) in {code, code and "rules_not_checked"}
+
+
+def test_a_rule_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(Loop, "against", broken)
+    strict = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), denied_actions=("send",)))
+    assert code_of(strict.tool(name="look")(lambda: 1)) == "rules_not_checked"
+    assert code_of(strict.tool(name="send")(lambda: 1)) == "denied_action"
+    assert [e.outcome for e in strict.events if e.kind is Kind.COMPLETED] == [Outcome.REFUSED] * 2
+    told = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), strict_mode=False))
+    assert told.tool(name="look")(lambda: 1)() == 1
+
+
+class Order:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def test_a_result_is_given_again_for_the_same_arguments_only() -> None:
+    guard = ScriptedGuard()
+    place = guard.tool(name="place", once=["order"])(lambda order: order.number)
+    assert [place(Order(1)), place(Order(2))] == [1, 2]
+    charge = guard.tool(name="charge", once=["card_token"])(lambda card_token: [card_token])
+    first = charge("tok_alice")
+    first.append("changed by who got it")
+    assert charge("tok_bob") == ["tok_bob"]
+    charge("tok_alice").append("changed again")
+    assert charge("tok_alice") == ["tok_alice"]
+
+
+def test_what_was_put_back_may_be_made_again() -> None:
+    made: list[int] = []
+    guard = ScriptedGuard(Level.ALLOW, lambda e: decision(Level.ROLLBACK, e, checkpoint="c1"))
+    write = guard.tool(name="write", once=["n"])(made.append)
+    write(1)
+    write(1)
+    assert made == [1]
+    assert code_of(guard.tool(name="look")(lambda: 1)) == "rollback"
+    write(1)
+    assert made == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("usd", "strict", "code"),
+    [
+        pytest.param(9999, True, "argument_constraint_violated", id="beyond the limit is refused"),
+        pytest.param(9999, False, None, id="or only told"),
+        pytest.param(9, True, None, id="within it goes on"),
+    ],
+)
+def test_the_rules_hold_for_changed_arguments(usd: int, strict: bool, code: str | None) -> None:
+    rules = ClientRules(
+        argument_constraints={"pay": (Arguments(properties={"usd": Constraint(maximum=500)}),)}, strict_mode=strict
+    )
+    paid: list[int] = []
+    guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, arguments={"usd": usd}), rules=rules)
+
+    @guard.tool
+    def pay(usd: int) -> None:
+        paid.append(usd)
+
+    assert code_of(lambda: pay(100)) == code
+    assert paid == ([] if code else [usd])
+
+
+def test_a_forked_child_goes_on_with_what_was_counted_and_waits_for_no_thread_of_its_parent() -> None:
+    guard = Guard(session_id="s1", mode="local", rules=ClientRules(session_budget=1.0, prices={"buy": 1.0}))
+    buy = guard.tool(name="buy")(lambda: "bought")
+    look = guard.tool(name="look")(lambda: "seen")
+    assert buy() == "bought"
+    decider = guard._decider
+    assert isinstance(decider, LocalDecider)
+    with decider._lock, guard._rules._lock:  # as another thread may
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(0 if code_of(buy) == "budget_exceeded" and look() == "seen" else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

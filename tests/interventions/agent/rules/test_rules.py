@@ -1,6 +1,7 @@
 """The rules of an agent's author, one table for each kind of them; and the book that puts them together."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -183,7 +184,10 @@ def test_two_sessions_do_not_trip_each_other() -> None:
         pytest.param({"maximum": 500}, 500, "", id="the maximum is allowed"),
         pytest.param({"maximum": 500}, 500.01, "must be at most 500", id="more is not"),
         pytest.param({"maximum": 500}, float("nan"), "must be at most 500", id="what is no number is no way around"),
-        pytest.param({"maximum": 500}, "900", "", id="a text has no maximum"),
+        pytest.param({"maximum": 500}, "900", "must be a number", id="a number in a text is no way around"),
+        pytest.param({"maximum": 500}, [900], "must be a number", id="nor one in a list"),
+        pytest.param({"maximum": 500}, Decimal(900), "must be at most 500", id="nor one of another type"),
+        pytest.param({"maximum": 500}, None, "", id="nothing is not given"),
         pytest.param({"enum": ["EUR", "USD"]}, "EUR", "", id="one of those that are named"),
         pytest.param({"enum": ["EUR", "USD"]}, "GBP", "must be one of EUR, USD", id="none of them"),
         pytest.param({"enum": [1]}, True, "must be one of 1", id="true is not 1"),
