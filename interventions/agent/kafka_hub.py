@@ -404,11 +404,11 @@ class Hub:
     def _catch_up(self, spool: Spool) -> None:
         """What waited on disk is sent, as far as the queue has room."""
 
-        def report(error: KafkaError | None, message: Message | None) -> None:
-            if error is not None and message is not None:
-                self.keep(message)
+        def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
+            def report(error: KafkaError | None, message: Message | None) -> None:
+                # What did not arrive waits behind the others; without room for it, where it was.
+                arrived(error is None or (message is not None and self.keep(message)))
 
-        def send(topic: str, key: bytes, value: bytes) -> bool:
             if len(self._producer) >= self._queue_records // 2:
                 return False
             try:

@@ -17,8 +17,9 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 try:
     import fcntl
@@ -31,6 +32,9 @@ _HEAD = struct.Struct(">HHII")  # bytes of topic, key and value; checksum
 _FILE_BYTES = 4 * 1024 * 1024
 _SUFFIX = ".spool"
 
+Send: TypeAlias = Callable[[str, bytes, bytes, Callable[[bool], None]], bool]
+"""Takes a record's topic, key and value, and says later, once, whether it arrived. False: it takes no more now."""
+
 
 class Spool:
     """First in, first out. Thread safe. Raises OSError when the folder cannot be made or written to."""
@@ -39,12 +43,15 @@ class Spool:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._max_bytes = max_bytes
-        self._lock = threading.Lock()
+        self.lost = 0
+        """Records that could not be read back; of a damaged head it is not known how many followed: it counts one."""
+        self._lock = threading.RLock()
         self._draining = threading.Lock()
         self._files: deque[Path] = deque()
         self._locks: dict[Path, BinaryIO] = {}
         self._writing: BinaryIO | None = None
         self._taken_to: dict[Path, int] = {}
+        self._on_the_way: dict[Path, _OnTheWay] = {}
         self._bytes = 0
         self._adopt()
 
@@ -74,11 +81,11 @@ class Spool:
             self._bytes += len(data)
             return True
 
-    def drain(self, send: Callable[[str, bytes, bytes], bool]) -> int:
+    def drain(self, send: Send) -> int:
         """Hands out what waits, oldest first, until `send` takes no more; how many it took.
 
-        A file is removed when all of it was taken; until then it is handed out again from its beginning by the next
-        process, and from where it stopped by this one.
+        A file is removed when all of it has arrived; until then it is handed out again from its beginning by the next
+        process, and by this one from where it stopped, or from the first record that did not arrive.
         """
         sent = 0
         with self._draining:
@@ -97,21 +104,61 @@ class Spool:
                 file.close()
             self._locks.clear()
             self._files.clear()
+            self._on_the_way.clear()
 
-    def _hand_out(self, path: Path, send: Callable[[str, bytes, bytes], bool]) -> tuple[bool, int]:
-        taken, at = 0, self._taken_to.pop(path, 0)
+    def _hand_out(self, path: Path, send: Send) -> tuple[bool, int]:
+        taken, at, lost = 0, self._taken_to.pop(path, 0), 0
+        with self._lock:
+            way = self._on_the_way.setdefault(path, _OnTheWay())
         try:
             with path.open("rb") as file:
                 file.seek(at)
-                for topic, key, value, end in _records(file, at):
-                    if not send(topic, key, value):
-                        self._taken_to[path] = at
-                        return False, taken
-                    taken, at = taken + 1, end
+                for record, end in _records(file, at):
+                    if record is None:
+                        lost += 1
+                    else:
+                        with self._lock:
+                            way.count += 1
+                        if not send(*record, self._report(path, way, at)):
+                            with self._lock:
+                                way.count -= 1
+                            self._taken_to[path] = at
+                            return False, taken
+                        taken += 1
+                    at = end
         except OSError as error:
             log.warning("haltline: %s cannot be read, and is left out: %s", path, error)
-        self._remove(path)
+        finally:
+            if lost:
+                self.lost += lost
+                log.warning("haltline: %s: %d damaged records were left out", path, lost)
+        with self._lock:
+            with suppress(ValueError):
+                self._files.remove(path)
+            way.all_taken = True
+            self._settle(path, way)
         return True, taken
+
+    def _report(self, path: Path, way: "_OnTheWay", at: int) -> Callable[[bool], None]:
+        def arrived(ok: bool) -> None:
+            with self._lock:
+                way.count -= 1
+                if not ok:
+                    way.again_from = at if way.again_from is None else min(at, way.again_from)
+                self._settle(path, way)
+
+        return arrived
+
+    def _settle(self, path: Path, way: "_OnTheWay") -> None:
+        """With the lock held: a file of which every record was heard of is removed, or waits again."""
+        if way.count or not way.all_taken or path not in self._locks:  # not locked: closed, and the next process's
+            return
+        del self._on_the_way[path]
+        if way.again_from is None:
+            self._remove(path)
+        else:
+            self._taken_to[path] = way.again_from
+            self._files.appendleft(path)
 
     def _oldest(self) -> Path | None:
         with self._lock:
@@ -166,15 +213,32 @@ class Spool:
             self._bytes += path.stat().st_size
 
 
-def _records(file: BinaryIO, at: int) -> Iterator[tuple[str, bytes, bytes, int]]:
-    """Topic, key, value, and where the next one begins."""
-    while len(head := file.read(_HEAD.size)) == _HEAD.size:
+@dataclass(slots=True)
+class _OnTheWay:
+    """What was handed out of a file and has not arrived yet."""
+
+    count: int = 0
+    all_taken: bool = False
+    again_from: int | None = None
+    """Where the first record begins that did not arrive."""
+
+
+def _records(file: BinaryIO, at: int) -> Iterator[tuple[tuple[str, bytes, bytes] | None, int]]:
+    """Topic, key and value, None for a damaged one; and where the next one begins."""
+    while head := file.read(_HEAD.size):
+        if len(head) < _HEAD.size:
+            yield None, at + len(head)  # the process ended while it wrote this
+            return
         topic, key, value, checksum = _HEAD.unpack(head)
         data = file.read(topic + key + value)
-        if len(data) < topic + key + value or zlib.crc32(data) != checksum:
-            return  # the process ended while it wrote this
         at += _HEAD.size + len(data)
-        yield data[:topic].decode(), data[topic : topic + key], data[topic + key :], at
+        if len(data) < topic + key + value or not topic:  # half written, or no head: what follows cannot be found
+            yield None, at
+            return
+        if zlib.crc32(data) != checksum:
+            yield None, at
+            continue
+        yield (data[:topic].decode(), data[topic : topic + key], data[topic + key :]), at
 
 
 def _hold(file: BinaryIO) -> bool:

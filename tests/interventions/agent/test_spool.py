@@ -1,5 +1,6 @@
 """What waits on disk: in order, bounded, across processes, whatever a crash left of it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ Record = tuple[str, bytes, bytes]
 def all_of(spool: Spool, *, at_most: int = 10**6) -> list[Record]:
     came: list[Record] = []
 
-    def send(topic: str, key: bytes, value: bytes) -> bool:
+    def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
         if len(came) >= at_most:
             return False
         came.append((topic, key, value))
+        arrived(True)
         return True
 
     spool.drain(send)
@@ -85,3 +87,59 @@ def test_a_file_that_is_no_spool_is_left_out(tmp_path: Path) -> None:
     spool = Spool(tmp_path, max_bytes=10**6)
     spool.append(*record(1))
     assert all_of(spool) == [record(1)]
+
+
+def test_a_file_stays_until_the_last_of_its_records_has_arrived(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, max_bytes=10**6)
+    reports: list[Callable[[bool], None]] = []
+    for number in range(3):
+        spool.append(*record(number))
+
+    def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
+        reports.append(arrived)
+        return True
+
+    assert spool.drain(send) == 3
+    assert not spool, "nothing is left to be handed out"
+    assert spool.drain(send) == 0
+    reports[2](True)
+    reports[0](True)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert spool.size_bytes > 0
+    reports[1](False)
+    assert all_of(spool) == [record(1), record(2)], "from the first that did not arrive"
+    assert list(tmp_path.iterdir()) == []
+    assert spool.size_bytes == 0
+
+
+def test_what_was_on_its_way_when_the_process_ended_is_sent_by_the_next(tmp_path: Path) -> None:
+    killed = Spool(tmp_path, max_bytes=10**6)
+    reports: list[Callable[[bool], None]] = []
+    killed.append(*record(1))
+
+    def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
+        reports.append(arrived)
+        return True
+
+    assert killed.drain(send) == 1
+    killed.close()
+    following = Spool(tmp_path, max_bytes=10**6)
+    reports[0](True)  # a report that comes after the end takes nothing from the next process
+    assert all_of(following) == [record(1)]
+
+
+def test_a_damaged_record_is_left_out_and_counted_and_those_behind_it_are_sent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    crashed = Spool(tmp_path, max_bytes=10**6)
+    for number in range(5):
+        crashed.append(*record(number))
+    crashed.close()
+    (file,) = tmp_path.iterdir()
+    data = bytearray(file.read_bytes())
+    data[15] ^= 1
+    file.write_bytes(data)
+    spool = Spool(tmp_path, max_bytes=10**6)
+    assert all_of(spool) == [record(number) for number in range(1, 5)]
+    assert spool.lost == 1
+    assert "1 damaged records were left out" in caplog.text
