@@ -1,10 +1,10 @@
 """Where rows are kept: what the sink asks of a table, and the Delta table that is one."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from arro3.core import RecordBatch, RecordBatchReader
+from arro3.core import RecordBatchReader
 from deltalake import (
     ColumnProperties,
     CommitProperties,
@@ -198,7 +198,8 @@ class OpenDeltaTable:
     def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions, in one commit. The handle is spent afterwards.
 
-        The rows are asked for while those before them are being written, in another thread.
+        All rows are made before the first is written: the library would ask for them on its own few threads, and where
+        several of a process wait for Python there, what else it does stands still for ever.
 
         Raises:
             TableConflict: a version or the table has changed since it was opened.
@@ -206,11 +207,11 @@ class OpenDeltaTable:
 
         """
         there = [field.name for field in self._handle.schema().fields]
-        failed: list[Exception] = []
+        made = list(batches(rows))
         try:
             write_deltalake(
                 self._handle,
-                RecordBatchReader.from_batches(SCHEMA, _watched(batches(rows), failed)),
+                RecordBatchReader.from_batches(SCHEMA, made),
                 mode="append",
                 schema_mode=None if there == SCHEMA.names else "merge",  # an older or newer table
                 writer_properties=_WRITER,
@@ -220,15 +221,3 @@ class OpenDeltaTable:
             )
         except CommitFailedError as error:
             raise TableConflict(str(error)) from error
-        except DeltaError:
-            if failed:  # the table's library says it in words only
-                raise failed[0] from None
-            raise
-
-
-def _watched(some: Iterator[RecordBatch], failed: list[Exception]) -> Iterator[RecordBatch]:
-    try:
-        yield from some
-    except Exception as error:
-        failed.append(error)
-        raise
