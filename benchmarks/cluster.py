@@ -2,11 +2,12 @@
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
     AdminClient,
     NewTopic,
@@ -26,6 +27,38 @@ QUIET.propagate = False
 
 _ASK_WITHIN_S = 10.0
 _DELIVER_WITHIN_S = 120.0
+_COME_BACK_WITHIN_S = 60.0
+
+T = TypeVar("T")
+
+_COMES_BACK: Final = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.GROUP_ID_NOT_FOUND,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._WAIT_COORD,
+    KafkaError._ALL_BROKERS_DOWN,
+}
+
+
+def answered(ask: Callable[[], T]) -> T:
+    """What the broker answers, asked again while it moves, starts, or has only just made the topic.
+
+    Raises KafkaException when it still does not after a minute.
+    """
+    deadline = time.monotonic() + _COME_BACK_WITHIN_S
+    while True:
+        try:
+            return ask()
+        except KafkaException as failed:
+            if failed.args[0].code() not in _COMES_BACK or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 class Cluster:
@@ -104,21 +137,23 @@ class Group:
         self._partitions = [
             TopicPartition(topic, partition)
             for topic in topics
-            for partition in self._consumer.list_topics(topic, timeout=_ASK_WITHIN_S).topics[topic].partitions
+            for partition in answered(partial(self._consumer.list_topics, topic, timeout=_ASK_WITHIN_S))
+            .topics[topic]
+            .partitions
         ]
 
     def committed(self) -> int:
         """The sum of the committed offsets."""
         return sum(
             0 if found.offset == OFFSET_INVALID else found.offset
-            for found in self._consumer.committed(self._partitions, timeout=_ASK_WITHIN_S)
+            for found in answered(lambda: self._consumer.committed(self._partitions, timeout=_ASK_WITHIN_S))
         )
 
     def end(self) -> int:
         """The sum of the ends of the partitions."""
         total = 0
         for partition in self._partitions:
-            bounds = self._consumer.get_watermark_offsets(partition, timeout=_ASK_WITHIN_S)
+            bounds = answered(partial(self._consumer.get_watermark_offsets, partition, timeout=_ASK_WITHIN_S))
             if bounds is None:
                 raise RuntimeError(f"{partition.topic}: wanted the end of partition {partition.partition}, came none")
             total += bounds[1]

@@ -7,17 +7,17 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from benchmarks.cluster import answered
 from tests.waiting import wait_until
 
 
@@ -70,6 +70,8 @@ class CountingWorker:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        if failure[0] is not None:
+            print(self.stderr)  # what the worker saw, beside what the test missed
         if not self.ended:
             self.send(signal.SIGKILL)
         self.wait()
@@ -103,42 +105,19 @@ def produce(bootstrap: str, topic: str, keys: Iterable[str]) -> Counter[str]:
     """Send one record for each key; returns how many for each."""
     producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 5})
     sent: Counter[str] = Counter()
+    refused: list[str] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            refused.append(str(error))
+
     for key in keys:
-        producer.produce(topic, key=key, value=b'{"n":1}')
+        producer.produce(topic, key=key, value=b'{"n":1}', on_delivery=delivered)
         producer.poll(0)
         sent[key] += 1
     assert producer.flush(60) == 0
+    assert refused == []
     return sent
-
-
-T = TypeVar("T")
-
-
-def answered(ask: Callable[[], T]) -> T:
-    """What the broker answers, asked again while it moves, starts, or has only just made the topic."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            return ask()
-        except KafkaException as failed:
-            if failed.args[0].code() not in _COMES_BACK or time.monotonic() > deadline:
-                raise
-        time.sleep(0.05)
-
-
-_COMES_BACK = {
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.GROUP_ID_NOT_FOUND,
-    KafkaError._TRANSPORT,
-    KafkaError._TIMED_OUT,
-    KafkaError._WAIT_COORD,
-    KafkaError._ALL_BROKERS_DOWN,
-}
 
 
 class Log:

@@ -20,13 +20,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
     NewTopic,
 )
 
+from benchmarks.cluster import answered
 from haltline.streams.changelog import EPOCH_HEADER, Epoch
 from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.runtime import EXIT_FAILED
 from tests.streams.counting import (
     CountingWorker,
     Log,
-    answered,
     expected_tellings,
     get,
     produce,
