@@ -12,8 +12,9 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import orjson
 from aiohttp import web
@@ -29,6 +30,7 @@ from haltline.streams import otlp
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_EVENTS: Final = 1000
+_IDLE_S = 3600.0
 _BATCH = "application/cloudevents-batch+json"
 _LINES = ("application/x-ndjson", "application/jsonl")
 _SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
@@ -56,6 +58,7 @@ class Intake:
         self._max_sessions = max_sessions
         self._publisher = Publisher(settings)
         self._desks: OrderedDict[str, Desk] = OrderedDict()
+        self._used_at: dict[str, float] = {}
 
     def app(self) -> web.Application:
         """The application that serves them."""
@@ -93,6 +96,8 @@ class Intake:
             said = request.headers.get("Authorization", "")
             if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
                 raise Bad(401, "Authorization: wanted the bearer token of this intake, came none or another")
+        elif not _is_meant_for(request):
+            raise Bad(421, f"Host: wanted an address of this machine, as no token is wanted, came {request.host!r:.80}")
         kind = request.content_type
         readable = "json" in kind or (kind == otlp.PROTOBUF and request.path == _TRACES)
         if request.method == "POST" and not readable:  # a page in a browser cannot send these without being asked
@@ -221,12 +226,44 @@ class Intake:
                 desk = Desk(Guard(settings))
             except ValueError as error:
                 raise Bad(400, str(error)) from None
+            self._make_room()
             self._desks[session_id] = desk
-            if len(self._desks) > self._max_sessions:
-                _, oldest = self._desks.popitem(last=False)
-                threading.Thread(target=oldest.close, daemon=True).start()
         self._desks.move_to_end(session_id)
+        self._used_at[session_id] = time.monotonic()
         return desk
+
+    def _make_room(self) -> None:
+        """Gives up the session that was asked about longest ago.
+
+        What its author's rules count would be lost with it (kills are not: they are on a topic), so where there are
+        rules it must have been idle for long.
+        """
+        if len(self._desks) < self._max_sessions:
+            return
+        oldest = next(iter(self._desks))
+        if self._settings.rules is not None and time.monotonic() - self._used_at[oldest] < _IDLE_S:
+            raise Bad(503, f"session_id: wanted one of {self._max_sessions} sessions that are at work, came one more")
+        del self._used_at[oldest]
+        threading.Thread(target=self._desks.pop(oldest).close, daemon=True).start()
+
+
+def _is_meant_for(request: web.Request) -> bool:
+    """Whether a request to loopback names it. A page in a browser whose own name was made to lead here does not."""
+    address = request.transport.get_extra_info("sockname") if request.transport else None
+    if not address or not _is_loopback(address[0]):
+        return True
+    try:
+        name = urlsplit(f"//{request.host}").hostname or ""
+    except ValueError:
+        return False
+    return name == "localhost" or _is_loopback(name)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _said(answer: Answer, call_id: str, *, killed: bool) -> dict[str, Any]:

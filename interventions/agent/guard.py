@@ -186,6 +186,8 @@ class Guard(Admission):
 
     def begin_run(self) -> None:
         """The next run of the same session: nothing of `run_budget` is spent, and no evidence has been seen."""
+        if self._pid != os.getpid():
+            self._go_on_after_fork()
         self._rules.begin_run()
 
     def checkpoint(self, checkpoint_id: str, *, safe: bool = True) -> None:

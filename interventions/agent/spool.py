@@ -1,10 +1,9 @@
 """Records that wait on disk while the broker is away: in order, in bounded files, also for the next process.
 
-Each process writes files of its own, which it holds locked; what a process that is gone has left behind is taken
-over by
-whoever opens the folder next. A record is length-prefixed and ends with a checksum, so that a half-written one at
-the end of
-a file is left out. A record may be sent twice: consumers know it by its id.
+Each process writes files of its own, which it holds locked; what a process that is gone has left behind is taken over
+by whoever opens the folder next. A record is length-prefixed and has a checksum, so that a half-written one at the end
+of a file is left out. A record may be sent twice: consumers know it by its id. A file that cannot be read is set aside
+under another name, for a person.
 """
 
 import logging
@@ -31,6 +30,7 @@ log: Final = logging.getLogger("haltline.agent")
 _HEAD = struct.Struct(">HHII")  # bytes of topic, key and value; checksum
 _FILE_BYTES = 4 * 1024 * 1024
 _SUFFIX = ".spool"
+_SET_ASIDE = ".unreadable"
 
 Send: TypeAlias = Callable[[str, bytes, bytes, Callable[[bool], None]], bool]
 """Takes a record's topic, key and value, and says later, once, whether it arrived. False: it takes no more now."""
@@ -127,7 +127,13 @@ class Spool:
                         taken += 1
                     at = end
         except OSError as error:
-            log.warning("haltline: %s cannot be read, and is left out: %s", path, error)
+            lost += 1
+            aside = path.with_suffix(_SET_ASIDE)
+            log.warning("haltline: %s cannot be read, and is kept as %s: %s", path, aside.name, error)
+            with suppress(OSError), self._lock:
+                size = path.stat().st_size
+                path.rename(aside)
+                self._bytes = max(0, self._bytes - size)
         finally:
             if lost:
                 self.lost += lost

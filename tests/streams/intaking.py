@@ -16,10 +16,12 @@ Post = Callable[..., Awaitable[tuple[int, Any]]]
 
 
 @contextlib.asynccontextmanager
-async def serving(bootstrap: str, *, token: str | None = None, **options: Any) -> AsyncIterator[str]:
+async def serving(
+    bootstrap: str, *, token: str | None = None, max_sessions: int = 200, **options: Any
+) -> AsyncIterator[str]:
     """The address of an intake."""
     settings = GuardSettings(bootstrap=bootstrap, mode="blocking", budget_s=20.0, start_budget_s=20.0)
-    async with TestServer(Intake(settings.changed(**options), token=token).app()) as server:
+    async with TestServer(Intake(settings.changed(**options), token=token, max_sessions=max_sessions).app()) as server:
         yield str(server.make_url("/")).rstrip("/")
 
 

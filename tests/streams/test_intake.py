@@ -10,6 +10,7 @@ import pytest
 from aiohttp import ClientSession
 from aiohttp.test_utils import TestServer
 
+from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
@@ -209,6 +210,43 @@ def test_only_who_has_the_token_is_heard(embedded: EmbeddedBroker) -> None:
         return [status for status, _ in [*said, await post("/v1/events", [], Authorization="Bearer secret")]]
 
     assert with_intake(embedded.bootstrap, talk, token="secret") == [401, 401, 202]
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "status"),
+    [
+        pytest.param("localhost:1", None, 202, id="by its name"),
+        pytest.param("[::1]", None, 202, id="by another address of this machine"),
+        pytest.param("rebound.example", None, 421, id="by a name that was made to lead here"),
+        pytest.param("[", None, 421, id="by something that is no name"),
+        pytest.param("intake.internal", "secret", 202, id="by any name, with the token"),
+    ],
+)
+def test_without_a_token_it_has_to_be_meant(
+    embedded: EmbeddedBroker, host: str, token: str | None, status: int
+) -> None:
+    async def talk(post: Post) -> int:
+        said, _ = await post("/v1/events", [], Host=host, Authorization=f"Bearer {token}")
+        return said
+
+    assert with_intake(embedded.bootstrap, talk, token=token) == status
+
+
+def test_what_rules_have_counted_of_a_session_at_work_is_not_given_up_for_another_session(
+    embedded: EmbeddedBroker,
+) -> None:
+    def ask(session_id: str) -> dict[str, str]:
+        return {"session_id": session_id, "agent_id": "a", "action": "search"}
+
+    async def talk(post: Post) -> list[tuple[int, Any]]:
+        said = [await post("/v1/verdict", ask(session_id)) for session_id in ("one", "one", "other")]
+        return [(status, body.get("code")) for status, body in said]
+
+    rules = ClientRules(rate_limits={"search": {"max_count": 1, "window_seconds": 3600}})
+    limited = {"max_sessions": 1, "rules": rules}
+    with StandIn(embedded.bootstrap, lambda _: Level.ALLOW):
+        assert with_intake(embedded.bootstrap, talk, **limited) == [(200, None), (200, "rate_limited"), (503, None)]
+        assert with_intake(embedded.bootstrap, talk, max_sessions=1) == [(200, None)] * 3
 
 
 def test_with_the_broker_away_it_says_so() -> None:

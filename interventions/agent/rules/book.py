@@ -6,7 +6,7 @@ said. Only what is let pass counts for rates and is held against budgets; attemp
 
 import copy
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -228,29 +228,24 @@ class RuleBook:
         return known
 
     def _work_out(self, action: str) -> _Applying:
-        rules = self.rules
+        # What forbids or counts does so under every server's prefix; what allows, under the whole name only.
+        rules, names = self.rules, {action, *names_of(action)}
 
         def matching(pairs: Any) -> list[Any]:
-            return [what for glob, what in pairs if fnmatchcase(action, glob)]
+            return [what for glob, what in pairs if any(fnmatchcase(name, glob) for name in names)]
 
         ages = rules.evidence_max_age_seconds
         return _Applying(
-            listed=self._listed(action),
+            listed=self._listed(action, names),
             arguments=[one for several in matching(rules.argument_constraints.items()) for one in several],
-            evidence=[
-                (wanted, ages.get(glob))
-                for glob, wanted in rules.evidence_requirements.items()
-                if fnmatchcase(action, glob)
-            ],
+            evidence=matching((g, (wanted, ages.get(g))) for g, wanted in rules.evidence_requirements.items()),
             loops=matching(self._loops),
             rates=matching(self._rates),
             budgets=[b for b in (self._session, self._run) if b is not None] + matching(self._action_budgets),
             price_usd=max(matching(rules.prices.items()), default=0.0),
         )
 
-    def _listed(self, action: str) -> Objection | None:
-        # What is denied is denied under every server's prefix; what is allowed is allowed under its whole name only.
-        names = {action, *names_of(action)}
+    def _listed(self, action: str, names: Collection[str]) -> Objection | None:
         denied = next((g for g in self.rules.denied_actions if any(fnmatchcase(name, g) for name in names)), None)
         if denied is not None:
             return Objection(DENIED, f"{action} is denied by {denied}")

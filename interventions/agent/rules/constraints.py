@@ -1,12 +1,13 @@
 """What arguments must be: the keywords of JSON Schema that Agent Sentinel's policy has, and a length.
 
-An argument that is not given is not looked at unless it is required. A bound wants a number: in another form ("900")
-it is no way around. True and False are no numbers. A number that is a
-whole one (2.0) is an integer, as in JSON Schema. What a violation says goes to the model, so it names the argument,
-not its value.
+An argument that is not given is not looked at unless it is required. A bound wants a number, a pattern a text or a
+path, a length something that has one: in another form ("900", ["rm"]) it is no way around, where JSON Schema would let
+it pass. True and False are no numbers. A number that is a whole one (2.0) is an integer, as in JSON Schema. What a
+violation says goes to the model, so it names the argument, not its value.
 """
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sized
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -51,9 +52,12 @@ def _violations(wanted: Constraint, value: Any) -> Iterator[str]:
         yield f"must be at most {wanted.maximum:g}"
     if wanted.enum is not None and not any(_equal(value, allowed) for allowed in wanted.enum):
         yield f"must be one of {', '.join(map(str, wanted.enum))}"[:500]
-    if wanted.pattern is not None and isinstance(value, str) and compiled(wanted.pattern).search(value) is None:
-        yield f"must match {wanted.pattern}"
-    if wanted.max_length is not None and isinstance(value, str | list | tuple) and len(value) > wanted.max_length:
+    if value is None:
+        return
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if wanted.pattern is not None and not (isinstance(text, str) and compiled(wanted.pattern).search(text)):
+        yield f"must match {wanted.pattern}" if isinstance(text, str) else "must be a text"
+    if wanted.max_length is not None and not (isinstance(text, Sized) and len(text) <= wanted.max_length):
         yield f"must not be longer than {wanted.max_length}"
 
 

@@ -89,6 +89,23 @@ def test_a_file_that_is_no_spool_is_left_out(tmp_path: Path) -> None:
     assert all_of(spool) == [record(1)]
 
 
+def test_a_file_that_cannot_be_read_is_set_aside_and_counted_and_takes_no_room(tmp_path: Path) -> None:
+    before = Spool(tmp_path, max_bytes=10**6)
+    before.append(*record(1))
+    before.close()
+    spool = Spool(tmp_path, max_bytes=10**6)
+    (file,) = tmp_path.iterdir()
+    kept = file.read_bytes()
+    file.unlink()
+    file.mkdir()  # it opens for nobody, also not for root
+    (file / "content").write_bytes(kept)
+    assert spool.append(*record(2))
+    assert all_of(spool) == [record(2)]
+    assert spool.lost == 1
+    assert [path.suffix for path in tmp_path.iterdir()] == [".unreadable"]
+    assert (file.with_suffix(".unreadable") / "content").read_bytes() == kept
+
+
 def test_a_file_stays_until_the_last_of_its_records_has_arrived(tmp_path: Path) -> None:
     spool = Spool(tmp_path, max_bytes=10**6)
     reports: list[Callable[[bool], None]] = []

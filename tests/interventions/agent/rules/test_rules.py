@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,13 +195,47 @@ def test_two_sessions_do_not_trip_each_other() -> None:
         pytest.param({"pattern": "^[a-z]+$"}, "abc", "", id="a text that matches"),
         pytest.param({"pattern": "^[a-z]+$"}, "a1", "must match ^[a-z]+$", id="one that does not"),
         pytest.param({"pattern": "b"}, "abc", "", id="a pattern is found anywhere, as in JSON Schema"),
+        pytest.param({"pattern": "^[a-z]+$"}, Path("abc"), "", id="a path is a text"),
+        pytest.param({"pattern": "^[a-z]+$"}, Path("/etc"), "must match ^[a-z]+$", id="also when it does not match"),
+        pytest.param({"pattern": "^[a-z]+$"}, ["A1"], "must be a text", id="a text in a list is no way around"),
+        pytest.param({"pattern": "^[a-z]+$"}, {"a": 1}, "must be a text", id="nor one in an object"),
+        pytest.param({"pattern": "^[a-z]+$"}, 17, "must be a text", id="nor is a number"),
+        pytest.param({"pattern": "^[a-z]+$"}, None, "", id="no text is not given"),
         pytest.param({"max_length": 3}, "abcd", "must not be longer than 3", id="too long a text"),
+        pytest.param({"max_length": 3}, [1, 2, 3], "", id="a list that is short enough"),
+        pytest.param({"max_length": 3}, {"a": 1, "b": 2, "c": 3, "d": 4}, "must not be longer than 3", id="an object"),
+        pytest.param({"max_length": 3}, Path("/etc"), "must not be longer than 3", id="too long a path"),
+        pytest.param({"max_length": 3}, 1234, "must not be longer than 3", id="what has no length is not short"),
     ],
 )
 def test_an_argument(wanted: dict[str, Any], value: object, wrong: str) -> None:
     arguments = Arguments(properties={"x": Constraint(**wanted)})
     objection = constraints.against("act", arguments, {"x": value})
     assert (objection.argument_violations if objection else ()) == ((f"x {wrong}",) if wrong else ())
+
+
+@pytest.mark.parametrize("action", ["delete_asset", "mcp__catalog__deleteAsset", "catalog.delete-asset"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param({"denied_actions": ["delete_*"]}, id="denied"),
+        pytest.param({"argument_constraints": {"delete_*": {"required": ["why"]}}}, id="an argument is missing"),
+        pytest.param({"rate_limits": {"delete_*": {"max_count": 0, "window_seconds": 60}}}, id="too often"),
+        pytest.param({"evidence_requirements": {"delete_*": ["look"]}}, id="nothing was looked up"),
+        pytest.param({"action_budgets": {"delete_*": 1.0}, "prices": {"delete_*": 2.0}}, id="too dear"),
+    ],
+)
+def test_what_forbids_holds_under_every_servers_prefix(said: dict[str, Any], action: str) -> None:
+    ticket = RuleBook(ClientRules.model_validate(said)).begin(action, {}, 0)
+    assert ticket is not None
+    assert ticket.refused is not None
+
+
+@pytest.mark.parametrize(("action", "refused"), [("look", False), ("mcp__elsewhere__look", True)])
+def test_what_allows_does_so_under_the_whole_name_only(action: str, refused: bool) -> None:
+    ticket = RuleBook(ClientRules(allowed_actions=("look",))).begin(action, {}, 0)
+    assert ticket is not None
+    assert (ticket.refused is not None) is refused
 
 
 def test_required_arguments_and_all_that_is_wrong_are_told_at_once() -> None:
