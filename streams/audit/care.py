@@ -7,7 +7,7 @@ moment, it tries again.
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,15 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from haltline.schemas.decisions import ScopeKind
-from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, ERASED, KEPT_OF_ERASED, STATEMENT, lost_until
+from haltline.streams.audit.chain import (
+    CHECKPOINT,
+    CHECKPOINTS,
+    ERASED,
+    KEPT_OF_ERASED,
+    STATEMENT,
+    Digest,
+    lost_until,
+)
 from haltline.streams.audit.columns import Row, to_arrow
 from haltline.streams.audit.query import AuditQuery, literal
 from haltline.streams.audit.signing import Signer
@@ -53,11 +61,13 @@ class Caretaker:
     def erase(self, *, session_id: str | None = None, agent_id: str | None = None) -> int:
         """Erases the content of all rows of a session or an agent; how many.
 
-        Digests and places stay. Files that held it stay until `vacuum`. 1. It is stated what is to be done. 2. It is
-        done, in one commit. 3. It is stated how many rows it was. Whoever is interrupted does it again.
+        Digests and places stay. Files that held it stay until `vacuum`. 1. It is stated what is to be done, with a
+        digest over the rows. 2. It is done to exactly these, in one commit. 3. It is stated that it was done. Whoever
+        is interrupted does it again.
 
         Raises:
-            ValueError: neither or both were said, or there is no key for a table that is signed.
+            ValueError: neither or both were said, there is no key for a table that is signed, or somebody else
+                erased or dropped some of these rows at the same moment.
 
         """
         if (session_id is None) == (agent_id is None):
@@ -71,29 +81,44 @@ class Caretaker:
             entry = literal(f"{ScopeKind.AGENT}:{agent_id}")
             of_it = f"({name} = {quoted} OR (scope = '{ScopeKind.AGENT}' AND scope_id = {quoted}) OR key = {entry})"
         where = f"{of_it} AND kind <> '{ERASED}' AND kind <> '{STATEMENT}' AND kind <> '{CHECKPOINT}'"
-        (intended,) = self._ask(f"SELECT count(*) AS rows FROM audit WHERE {where}")
-        if not intended["rows"]:
+        # What sinks write of it meanwhile is not among the rows that are stated: it is for the next erasure.
+        ends = self._ask(
+            'SELECT sink, "topic", "partition", max("offset") AS "offset" FROM audit '
+            f'WHERE {where} GROUP BY sink, "topic", "partition"'
+        )
+        if not ends:
             return 0
+        where = f"{where} AND ({' OR '.join(map(_until, ends))})"
+        stated = self._rows(where)
         erasure = uuid.uuid4().hex
         whose = f"rows of one {name.removesuffix('_id')}"
-        self._state({"what": INTENDED, "id": erasure, "rows": intended["rows"]}, f"{whose} are to be erased")
-        done = self._again(lambda table: table.update(updates=_emptied(table, erasure), predicate=where))
-        rows = int(done["num_updated_rows"])
-        self._state({"what": ERASURE, "id": erasure, "rows": rows}, f"{rows} {whose} erased")
+        self._state({"what": INTENDED, "id": erasure, **stated}, f"{whose} are to be erased")
+
+        def erase_these(table: DeltaTable) -> None:
+            if self._rows(where, table) != stated:
+                raise ValueError(f"erase: {self.uri}: some of the rows were erased or dropped meanwhile: do it again")
+            table.update(updates=_emptied(table, erasure), predicate=where)
+
+        self._again(erase_these)
+        rows = int(stated["rows"])
+        self._state({"what": ERASURE, "id": erasure, **stated}, f"{rows} {whose} erased")
         return rows
 
     def _finish(self) -> None:
-        """States of erasures that were interrupted how many rows they have erased."""
-        meant: set[str] = set()
+        """States of erasures that were interrupted that they were done, where what is there is what they stated."""
+        meant: dict[str, dict[str, Any]] = {}
         done: set[str] = set()
         for row in self._ask(f"SELECT raw FROM audit WHERE kind = '{STATEMENT}'"):
             said = orjson.loads(row["raw"])
-            if said.get("what") in {INTENDED, ERASURE}:
-                (meant if said["what"] == INTENDED else done).add(said["id"])
-        for erasure in sorted(meant - done):
-            (came,) = self._ask(f"SELECT count(*) AS rows FROM audit WHERE summary = {literal(_ERASED_BY + erasure)}")
-            if came["rows"]:
-                said = {"what": ERASURE, "id": erasure, "rows": came["rows"]}
+            if said.get("what") == INTENDED:
+                meant[said["id"]] = said
+            elif said.get("what") == ERASURE:
+                done.add(said["id"])
+        for erasure in sorted(meant.keys() - done):
+            came = self._rows(f"summary = {literal(_ERASED_BY + erasure)}")
+            # Other rows than were stated are `verify`'s to tell, and must not be signed.
+            if came["rows"] and meant[erasure].get("digest", came["digest"]) == came["digest"]:
+                said = {"what": ERASURE, "id": erasure, **came}
                 self._state(said, f"{came['rows']} rows had been erased by one who was interrupted")
 
     def retain(self, days: int, *, today: date | None = None) -> int:
@@ -130,10 +155,33 @@ class Caretaker:
             "what": RETENTION,
             "places": [{name: end[name] for name in ("topic", "partition", "offset", "chain_hash")} for end in ends],
             "erased": {row["summary"].removeprefix(_ERASED_BY): row["rows"] for row in erased},
+            "left": self._left_of_erased([row["summary"] for row in erased], where),
         }
         self._finish()
         self._state(said, f"rows before {cut} of {len(ends)} partitions dropped")
         return int(self._again(lambda table: table.delete(predicate=where))["num_deleted_rows"])
+
+    def _left_of_erased(self, summaries: Iterable[str], dropped: str) -> dict[str, str]:
+        """By erasure, for those of which rows are dropped: the digest over those of its rows that stay."""
+        left = {summary: Digest() for summary in summaries}
+        for row in self._in_order(f"kind = '{ERASED}' AND NOT ({dropped})", columns="record_digest, summary"):
+            if row["summary"] in left:
+                left[row["summary"]].add(row)
+        return {summary.removeprefix(_ERASED_BY): digest.hexdigest() for summary, digest in left.items()}
+
+    def _rows(self, where: str, table: DeltaTable | None = None) -> dict[str, Any]:
+        """How many rows these are, and the digest over them, as statements say it."""
+        digest, rows = Digest(), 0
+        for row in self._in_order(where, table):
+            digest.add(row)
+            rows += 1
+        return {"rows": rows, "digest": digest.hexdigest()}
+
+    def _in_order(
+        self, where: str, table: DeltaTable | None = None, columns: str = "record_digest"
+    ) -> Iterator[dict[str, Any]]:
+        sql = f"SELECT {Digest.ORDER}, {columns} FROM audit WHERE {where} ORDER BY {Digest.ORDER}"
+        return AuditQuery(self.uri, self.storage_options, table=table).iter_rows(sql)
 
     def _require_key(self, act: str) -> None:
         """A statement that is not signed as the table is would look like a forged one for ever."""
@@ -171,6 +219,14 @@ def _up_to(end: Mapping[str, Any]) -> str:
     """The rows of a partition up to one of them, and what was signed of them."""
     topics = f"{literal(end['topic'])}, {literal(end['topic'] + CHECKPOINTS)}"
     return f'("topic" IN ({topics}) AND "partition" = {end["partition"]:d} AND "offset" <= {end["offset"]:d})'
+
+
+def _until(end: Mapping[str, Any]) -> str:
+    """The rows of a partition up to one of them."""
+    place = (
+        f'sink = {literal(end["sink"])} AND "topic" = {literal(end["topic"])} AND "partition" = {end["partition"]:d}'
+    )
+    return f'({place} AND "offset" <= {end["offset"]:d})'
 
 
 def _emptied(table: DeltaTable, erasure: str) -> dict[str, str]:

@@ -31,6 +31,7 @@ KEPT_OF_ERASED: Final = frozenset(
 )  # fmt: skip
 """Of an erased row: its place in its chain, and what was done to it."""
 
+_IN_DIGEST: Final = ("sink", "topic", "partition", "offset", "record_digest")
 _LOST_UNTIL: Final = re.compile(r"offsets \d+ to (\d+) were deleted")
 
 
@@ -39,6 +40,24 @@ class Head(NamedTuple):
 
     offset: int
     hash: str
+
+
+class Digest:
+    """SHA-256 over the places and record digests of some rows, a line of canonical JSON for each."""
+
+    ORDER: Final = 'sink, "topic", "partition", "offset"'
+    """In which the rows are to be added, as SQL."""
+
+    def __init__(self) -> None:
+        self._over = sha256()
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """One more row: what `ORDER` names of it, and its `record_digest`."""
+        self._over.update(canonical({name: row[name] for name in _IN_DIGEST}) + b"\n")
+
+    def hexdigest(self) -> str:
+        """Of the rows so far, as 64 hex digits."""
+        return self._over.hexdigest()
 
 
 def canonical(value: Mapping[str, Any]) -> bytes:

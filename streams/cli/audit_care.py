@@ -95,6 +95,7 @@ def verify(
         "rows": found.rows,
         "erased": found.erased,
         "unfinished": found.unfinished,
+        "counted": found.counted,
         "checkpoints": found.checkpoints,
         "unsigned": found.unsigned,
         "problems": [{"place": p.place, "offset": p.offset, "what": p.what} for p in found.problems],
@@ -112,6 +113,11 @@ def verify(
         )
         if found.unfinished:
             say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes what is said")
+        if found.counted:
+            say(
+                f"{found.counted} erasures were stated by an earlier release, which told only how many rows it was: "
+                "that others are in their place would not show"
+            )
     if not found.ok:
         raise typer.Exit(Exit.NO)
 

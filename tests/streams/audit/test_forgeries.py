@@ -9,11 +9,12 @@ import pytest
 from deltalake import write_deltalake
 
 from haltline.streams.audit.care import Caretaker
-from haltline.streams.audit.chain import CHECKPOINT, Head, chained
+from haltline.streams.audit.chain import CHECKPOINT, ERASED, KEPT_OF_ERASED, Head, chained
 from haltline.streams.audit.columns import to_arrow
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.signing import load_signer, make_keys
+from haltline.streams.audit.statements import INTENDED
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
 from tests.streams.audit.records import NOW_MS, TOPICS, decision, event, record
@@ -177,3 +178,95 @@ def test_an_agent_s_erasure_takes_what_was_said_to_it_and_of_it(audit: Audit) ->
     )
     audit.table().update(updates={"scope": "'session'", "scope_id": "'a9'"}, predicate=f'{OF_FIRST} AND "offset" = 8')
     assert Caretaker(audit.uri, by="ada", reason="r", signer=audit.signer).erase(agent_id="a9") == 1
+
+
+class EarlierCaretaker(Caretaker):
+    """States no digests, as earlier releases did."""
+
+    def _state(self, what: Mapping[str, Any], summary: str) -> None:
+        super()._state({name: said for name, said in what.items() if name not in {"digest", "left"}}, summary)
+
+
+def put_back(audit: Audit, was: Mapping[str, Any], other: str) -> None:
+    """Puts the content of an erased row back, and erases that of another one with the same statement."""
+    at = f'{OF_FIRST} AND "offset" = '
+    (erased,) = open_query(audit.uri).rows(f"SELECT summary FROM audit WHERE {at}{was['offset']}")
+    assert erased["summary"].startswith("erased by statement ")
+    audit.table().delete(predicate=f"{at}{was['offset']}")
+    write_deltalake(audit.table(), to_arrow([as_written(was)]), mode="append")
+    gone = {f'"{name}"': "NULL" for name in was if name not in KEPT_OF_ERASED}
+    gone |= {"kind": f"'{ERASED}'", "summary": f"'{erased['summary']}'"}
+    audit.table().update(updates=gone, predicate=at + other)
+
+
+def test_an_erased_row_that_is_put_back_for_another_one_is_found(audit: Audit) -> None:
+    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 2')
+    Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1")
+    honest = audit.verify()
+    assert (honest.problems, honest.erased, honest.counted) == ([], 27, 0)
+    put_back(audit, was, "6")
+    (problem,) = audit.verify().problems
+    assert "the rows that say that it erased them are not those that it stated" in problem.what
+
+
+def test_it_is_found_too_after_some_of_the_rows_were_dropped(audit: Audit) -> None:
+    later = NOW_MS + 10 * DAY_MS
+    audit.write(80, 20, at_ms=later)
+    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 41')
+    assert was["session_id"] == "s1"
+    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    care.erase(session_id="s1")
+    care.retain(5, today=was["event_date"])
+    honest = audit.verify()
+    assert (honest.problems, honest.rows, honest.counted) == ([], 20, 0)
+    put_back(audit, was, "42")
+    assert "others are in their place" in audit.verify().problems[0].what
+
+
+def test_erasures_of_an_earlier_release_are_proved_by_their_number_and_that_is_said(audit: Audit) -> None:
+    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 2')
+    care = EarlierCaretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    care.erase(session_id="s1")
+    put_back(audit, was, "6")
+    found = audit.verify()
+    assert (found.problems, found.erased, found.counted) == ([], 27, 1)
+
+
+def test_an_interrupted_erasure_whose_rows_were_exchanged_is_not_completed(audit: Audit) -> None:
+    (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 2')
+    care = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    care.erase(session_id="s1")
+    done = "kind = 'audit.statement' AND summary LIKE '%rows of one session erased'"
+    audit.table().delete(predicate=done)
+    assert (audit.verify().problems, audit.verify().unfinished) == ([], 1)
+    put_back(audit, was, "6")
+    care.erase(session_id="s3")
+    assert ["others are in their place" in problem.what for problem in audit.verify().problems] == [True]
+
+
+def test_an_erasure_during_which_somebody_else_erases_the_same_rows_does_nothing_and_says_so(audit: Audit) -> None:
+    first = Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+
+    class Slower(Caretaker):
+        def _state(self, what: Mapping[str, Any], summary: str) -> None:
+            super()._state(what, summary)
+            first.erase(session_id="s1")
+
+    with pytest.raises(ValueError, match="some of the rows were erased or dropped meanwhile: do it again"):
+        Slower(audit.uri, by="bob", reason="request 13", signer=audit.signer).erase(agent_id=event().agent_id)
+    assert (audit.verify().problems, audit.verify().erased) == ([], 27)
+
+
+def test_what_a_sink_writes_of_a_subject_during_its_erasure_is_for_the_next_one(audit: Audit) -> None:
+    class WhileWritten(Caretaker):
+        def _state(self, what: Mapping[str, Any], summary: str) -> None:
+            super()._state(what, summary)
+            if what["what"] == INTENDED:
+                audit.write(80, 20)
+
+    care = WhileWritten(audit.uri, by="ada", reason="request 12", signer=audit.signer)
+    assert care.erase(session_id="s1") == 27
+    assert audit.verify().problems == []
+    assert Caretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer).erase(session_id="s1") == 6
+    found = audit.verify()
+    assert (found.problems, found.erased) == ([], 33)
