@@ -2,12 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
     AdminClient,
     NewTopic,
@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 
 from benchmarks.load import Sent
 from haltline.schemas.topics import Topics
+from haltline.streams import asking
 from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.topics import create_topics
 
@@ -29,36 +30,8 @@ _ASK_WITHIN_S = 10.0
 _DELIVER_WITHIN_S = 120.0
 _COME_BACK_WITHIN_S = 60.0
 
-T = TypeVar("T")
-
-_COMES_BACK: Final = {
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.GROUP_ID_NOT_FOUND,
-    KafkaError._TRANSPORT,
-    KafkaError._TIMED_OUT,
-    KafkaError._WAIT_COORD,
-    KafkaError._ALL_BROKERS_DOWN,
-}
-
-
-def answered(ask: Callable[[], T]) -> T:
-    """What the broker answers, asked again while it moves, starts, or has only just made the topic.
-
-    Raises KafkaException when it still does not after a minute.
-    """
-    deadline = time.monotonic() + _COME_BACK_WITHIN_S
-    while True:
-        try:
-            return ask()
-        except KafkaException as failed:
-            if failed.args[0].code() not in _COMES_BACK or time.monotonic() > deadline:
-                raise
-        time.sleep(0.05)
+answered = partial(asking.answered, within_s=_COME_BACK_WITHIN_S, also=asking.AWAY)
+"""Also while the broker is started again."""
 
 
 class Cluster:

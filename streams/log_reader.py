@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from confluent_kafka import (
@@ -14,6 +15,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from haltline.streams.asking import answered
 from haltline.streams.closing import Closing
 from haltline.streams.settings import ClientSetting
 
@@ -105,7 +107,8 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
 
     """
     try:
-        found = consumer.get_watermark_offsets(partition, timeout=ANSWER_WITHIN_S, cached=False)
+        ask = partial(consumer.get_watermark_offsets, partition, timeout=ANSWER_WITHIN_S, cached=False)
+        found = answered(ask, within_s=ANSWER_WITHIN_S)
     except KafkaException as failed:
         raise Unreachable(
             f"topic {partition.topic}, partition {partition.partition}: wanted its ends, came {_said(failed)}"

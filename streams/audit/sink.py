@@ -7,10 +7,12 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from haltline.streams.asking import answered
 from haltline.streams.audit.identity import LogIdentity
 from haltline.streams.audit.observer import SinkObserver, Unobserved
 from haltline.streams.audit.reading import KafkaRecord, Reader
@@ -273,9 +275,9 @@ class AuditSink:
         return written + 1
 
     def _watermarks(self, consumer: Consumer, place: Place) -> tuple[int, int]:
-        found: tuple[int, int] | None = consumer.get_watermark_offsets(
-            TopicPartition(*place), timeout=self._settings.answer_within_s
-        )
+        within_s = self._settings.answer_within_s
+        ask = partial(consumer.get_watermark_offsets, TopicPartition(*place), timeout=within_s)
+        found: tuple[int, int] | None = answered(ask, within_s=within_s)
         if found is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{place}: no word of where it begins and ends"))
         return found

@@ -1,0 +1,45 @@
+"""Asks a broker again while it chooses leaders and coordinators, which ends by itself and is no failure."""
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+_AGAIN_AFTER_S: Final = 0.05
+
+T = TypeVar("T")
+
+_MOVING: Final = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also of a broker that has not heard of a new topic yet
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._WAIT_COORD,
+    }
+)
+AWAY: Final = frozenset(
+    {
+        KafkaError.GROUP_ID_NOT_FOUND,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._ALL_BROKERS_DOWN,
+    }
+)
+"""What is said while a broker starts again. Who waits for that passes these as `also`."""
+
+
+def answered(ask: Callable[[], T], *, within_s: float, also: frozenset[int] = frozenset()) -> T:
+    """What the broker answers. Raises KafkaException for what does not pass, and for what has not in time."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return ask()
+        except KafkaException as failed:
+            code = failed.args[0].code()
+            if not (code in _MOVING or code in also) or time.monotonic() > deadline:
+                raise
+        time.sleep(_AGAIN_AFTER_S)
