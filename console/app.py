@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import OperationalError
 
+from haltline.console import telemetry
 from haltline.console.context import Context, Here
 from haltline.console.feeder import Feeder
 from haltline.console.routes import approvals, control, interventions, sessions
@@ -72,13 +73,16 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         )
         app.state.context = Context(settings, engine, feeder, inbox)
         feeder.start()
+        lag = telemetry.follow(feeder, settings, metrics)
         try:
             yield
         finally:
+            lag.close()
             feeder.close()
             engine.dispose()
 
     app = FastAPI(title="haltline", version="1", lifespan=lifespan, summary="What agents did, and what stopped them.")
+    metrics = telemetry.install(app)
     for routes in (interventions, approvals, control, sessions):
         app.include_router(routes.router, responses=_REFUSED)
     for failure, status in _STATUS.items():

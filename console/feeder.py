@@ -59,6 +59,7 @@ class Feeder(Closing):
         self._reader = Reader(topics, _NAME)
         self._behind: set[Place] = set()
         self._next: dict[Place, int] = {}
+        self._last_ms: dict[Place, int | None] = {}
         self._moved = threading.Condition()
         self._ended = threading.Event()
         self.caught_up = threading.Event()
@@ -87,6 +88,11 @@ class Feeder(Closing):
         with self._moved:
             return self._moved.wait_for(lambda: self._next.get(at, 0) > place.offset, within_s)
 
+    def positions(self) -> dict[Place, tuple[int, int | None]]:
+        """By partition: the first offset that is not taken in, and the time of the last record that is."""
+        with self._moved:
+            return {place: (after, self._last_ms.get(place)) for place, after in self._next.items()}
+
     def _run(self) -> None:
         try:
             while not self._ended.is_set():
@@ -110,6 +116,7 @@ class Feeder(Closing):
                     self._commit(consumer, records)
                     with self._moved:
                         self._next |= {(r.topic, r.partition): r.offset + 1 for r in records}
+                        self._last_ms |= {(r.topic, r.partition): r.timestamp_ms for r in records}
                         self._moved.notify_all()
                     if self._told is not None:
                         self._told(rows)

@@ -27,6 +27,8 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams import otlp
+from haltline.streams.health import METRICS_TYPE
+from haltline.streams.metrics import Metrics
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_EVENTS: Final = 1000
@@ -35,7 +37,9 @@ _BATCH = "application/cloudevents-batch+json"
 _LINES = ("application/x-ndjson", "application/jsonl")
 _SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
 _TRACES = "/v1/traces"
-_ROUTES = "POST /v1/events, /v1/verdict, /v1/result or /v1/traces, or GET /healthz"
+_ROUTES = "POST /v1/events, /v1/verdict, /v1/result or /v1/traces, or GET /healthz or /metrics"
+_OPEN = frozenset({"/healthz", "/metrics"})
+"""Asked without a token: they tell counts only."""
 _CE = "ce-"
 _SPECVERSION = "ce-specversion"
 
@@ -59,22 +63,39 @@ class Intake:
         self._publisher = Publisher(settings)
         self._desks: OrderedDict[str, Desk] = OrderedDict()
         self._used_at: dict[str, float] = {}
+        self._metrics = Metrics("intake")
+        self._requests = self._metrics.children("http_requests_total")
+        self._seconds = self._metrics.histogram("http_request_seconds")
+        self._accepted = self._metrics.counter("intake_events_total")
+        self._verdicts = self._metrics.children("intake_verdicts_total")
+        self._metrics.gauge("intake_sessions").set_function(lambda: len(self._desks))
 
     def app(self) -> web.Application:
         """The application that serves them."""
-        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._middleware])
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._counting, self._middleware])
         app.router.add_post("/v1/events", self._events)
         app.router.add_post("/v1/verdict", self._verdict)
         app.router.add_post("/v1/result", self._result)
         app.router.add_post(_TRACES, self._traces)
         app.router.add_get("/healthz", self._health)
+        app.router.add_get("/metrics", self._told)
         app.on_cleanup.append(self._close)
         return app
 
     @web.middleware
+    async def _counting(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        began = time.perf_counter()
+        response: web.StreamResponse = await handler(request)
+        resource = request.match_info.route.resource
+        route = "none" if resource is None else resource.canonical
+        self._requests[route, str(response.status)].inc()
+        self._seconds.labels(route).observe(time.perf_counter() - began)
+        return response
+
+    @web.middleware
     async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
         try:
-            if request.path != "/healthz":
+            if request.path not in _OPEN:
                 self._admit(request)
             response: web.StreamResponse = await handler(request)
         except Bad as bad:
@@ -140,6 +161,7 @@ class Intake:
         for said in await asyncio.gather(*told, return_exceptions=True):
             if isinstance(said, BaseException):
                 raise said
+        self._accepted.inc(len(told))
         return len(told)
 
     async def _traces(self, request: web.Request) -> web.Response:
@@ -180,6 +202,7 @@ class Intake:
             answer = await desk.propose_async(call_id, name, args, targets=targets, effect=effect)
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
+        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
         return _json(_said(answer, call_id, killed=desk.guard.killed), 200)
 
     async def _result(self, request: web.Request) -> web.Response:
@@ -197,6 +220,9 @@ class Intake:
     async def _health(self, _: web.Request) -> web.Response:
         healthy = await asyncio.to_thread(self._publisher.healthy)
         return _json({"broker": healthy, "sessions": len(self._desks)}, 200 if healthy else 503)
+
+    async def _told(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
         desks, self._desks = list(self._desks.values()), OrderedDict()

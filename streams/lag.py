@@ -1,4 +1,4 @@
-"""Follows the ends of partitions apart from fetching, so that a fetcher that is stuck shows.
+"""Follows the ends (and beginnings) of partitions apart from fetching, so that a fetcher that is stuck shows.
 
 The consumer's own high watermark comes with each fetch: when fetching stops, it stands still,
 and the lag with it. So a thread asks the brokers itself.
@@ -22,7 +22,7 @@ _REQUEST_WITHIN_S = 10.0
 
 
 class Place(Protocol):
-    """What the worker knows of itself; asked from another thread."""
+    """What a reader of topics knows of itself; asked from another thread."""
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
         """By assigned source partition: the first offset not processed, the time of the last processed record."""
@@ -74,6 +74,7 @@ class LagWatch:
         self._lag_seconds = metrics.gauge("consumer_lag_seconds")
         self._committed = metrics.gauge("consumer_committed_offset")
         self._end = metrics.gauge("consumer_high_watermark")
+        self._begin = metrics.gauge("consumer_low_watermark")
         self._progress: Mapping[Partition, Progress] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
@@ -103,7 +104,8 @@ class LagWatch:
     def _look(self) -> None:
         positions = self._place.positions()
         owned = [(self._changelog, partition) for partition in self._place.changelog_partitions()]
-        ends = self._ends([*positions, *owned])
+        ends = self._offsets([*positions, *owned], OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+        begins = self._offsets([*positions], OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
         self._place.changelog_ends({partition: ends[topic, partition] for topic, partition in owned})
         now_s = time.time()
         before, self._progress = (
@@ -117,23 +119,24 @@ class LagWatch:
                 for partition, (next_offset, last_record_ms) in positions.items()
             },
         )
-        self._publish(before, now_s)
+        self._publish(before, begins, now_s)
 
-    def _ends(self, partitions: list[Partition]) -> dict[Partition, int]:
+    def _offsets(self, partitions: list[Partition], which: OffsetSpec) -> dict[Partition, int]:
         if not partitions:
             return {}
         asked = self._admin.list_offsets(
-            {TopicPartition(*partition): OffsetSpec.latest() for partition in partitions},  # type: ignore[no-untyped-call]  # its stubs miss it
+            {TopicPartition(*partition): which for partition in partitions},
             request_timeout=_REQUEST_WITHIN_S,
         )
         return {(tp.topic, tp.partition): answer.result().offset for tp, answer in asked.items()}
 
-    def _publish(self, before: Mapping[Partition, Progress], now_s: float) -> None:
+    def _publish(self, before: Mapping[Partition, Progress], begins: Mapping[Partition, int], now_s: float) -> None:
         for partition, seen in self._progress.items():
             labels = (partition[0], str(partition[1]))
             self._lag.labels(*labels).set(seen.lag)
             self._lag_seconds.labels(*labels).set(seen.lag_seconds(now_s))
             self._end.labels(*labels).set(seen.end_offset)
+            self._begin.labels(*labels).set(begins[partition])
             committed = self._place.committed(partition)
             if committed is not None:
                 self._committed.labels(*labels).set(committed)

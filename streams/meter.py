@@ -1,9 +1,16 @@
 """What the main path counts, on the worker's metrics."""
 
+from typing import Final
+
+from haltline.interventions.after_kill import CODE
+from haltline.interventions.proof import REISSUED, UNACKNOWLEDGED
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Finding
 from haltline.streams.metrics import Metrics
+
+ALERTED: Final = (REISSUED, UNACKNOWLEDGED, CODE, "approval_expired")
+"""What alerts wait for: it stands at 0 from the start, as Prometheus sees no increase in what begins at 1."""
 
 
 class SessionMeter:
@@ -21,10 +28,16 @@ class SessionMeter:
         self._stop = metrics.histogram("time_to_stop_seconds")
         self._policy = metrics.gauge("policy_version")
         self._refused = metrics.counter("policies_refused_total")
+        for what in ALERTED:
+            self._told[(what,)].inc(0)
+        for reason in BadRecord:
+            self._letters[(reason.value,)].inc(0)
 
     def finding(self, finding: Finding) -> None:
-        """Counts a finding."""
+        """Counts a finding; what a killed session still does also among what alerts wait for."""
         self._findings[finding.detector, finding.severity.value].inc()
+        if finding.code == CODE:
+            self._told[(CODE,)].inc()
 
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         """Counts a decision; a clock that is behind the producer's counts as no latency."""

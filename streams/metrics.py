@@ -4,6 +4,7 @@ No metric has a session's or an agent's name as a label: their number has no bou
 """
 
 import platform
+import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import version
@@ -100,6 +101,7 @@ METRICS: Final = (
         "topic",
         "partition",
     ),
+    _gauge("consumer_low_watermark", "The oldest offset that the broker still has.", "topic", "partition"),
     _gauge("assigned_partitions", "Source partitions that this process processes."),
     _gauge("ready", "1 when partitions are assigned and their states are recovered."),
     _gauge("recovery_remaining_records", "Changelog records still to be read before processing goes on."),
@@ -121,34 +123,60 @@ METRICS: Final = (
     _gauge("canary_up", "1 when the last canary session was killed and acknowledged in time."),
     _gauge("canary_seconds", "From a canary's first call to its kill that stands and is acknowledged."),
     _gauge("canary_last_flight_timestamp_seconds", "When the last canary has ended, epoch seconds."),
-    _gauge("build_info", "1; the labels say what runs.", "version", "python"),
+    _gauge("audit_chain_intact", "1 when the last verification of the audit table found nothing wrong, 0 when it did."),
+    _gauge("audit_verified_rows", "Rows that the last verification went through."),
+    _gauge("audit_unsigned_rows", "Of these, rows behind the last signature of their partition."),
+    _gauge("audit_last_verification_timestamp_seconds", "When the last verification has ended, epoch seconds."),
+    _counter("http_requests_total", "Requests that were answered; the console's and the intake's.", "route", "status"),
+    _histogram("http_request_seconds", "From a request to the begin of its answer.", _FROM_MILLISECONDS, "route"),
+    _counter("intake_events_total", "Events of other languages' agents that the broker has confirmed."),
+    _counter(
+        "intake_verdicts_total", "Calls that were asked about, by what came: allowed, or the refusal's code.", "code"
+    ),
+    _gauge("intake_sessions", "Sessions that the intake asks for."),
+    _gauge("build_info", "1; the labels say what runs.", "component", "version", "python"),
 )
+
+_DEFINITIONS: Final = {definition.name: definition for definition in METRICS}
 
 
 class Metrics:
-    """The table as live objects on a registry of their own."""
+    """The table as live objects on a registry of their own.
 
-    def __init__(self) -> None:
+    A metric is exposed from when it is first asked for: one that a process does not keep would otherwise stand
+    at 0 in it, and a canary that never flew would be one that failed.
+    """
+
+    def __init__(self, component: str = "") -> None:
+        """`component` is what runs: worker, audit, console, canary, verifier, intake."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._metrics = {definition.name: _make(definition, self.registry) for definition in METRICS}
-        self.gauge("build_info").labels(version=version("haltline"), python=platform.python_version()).set(1)
+        self._lock = threading.Lock()
+        self._metrics: dict[str, _Metric] = {}
+        labels = {"component": component, "version": version("haltline"), "python": platform.python_version()}
+        self.gauge("build_info").labels(**labels).set(1)
 
     def counter(self, name: str) -> Counter:
         """A counter of the table by its name without the prefix. Raises KeyError, TypeError."""
-        return _of_kind(name, self._metrics[name], Counter)
+        return _of_kind(name, self._get(name), Counter)
 
     def gauge(self, name: str) -> Gauge:
         """A gauge of the table by its name without the prefix. Raises KeyError, TypeError."""
-        return _of_kind(name, self._metrics[name], Gauge)
+        return _of_kind(name, self._get(name), Gauge)
 
     def histogram(self, name: str) -> Histogram:
         """A histogram of the table by its name without the prefix. Raises KeyError, TypeError."""
-        return _of_kind(name, self._metrics[name], Histogram)
+        return _of_kind(name, self._get(name), Histogram)
 
     def children(self, name: str) -> "Children":
         """The children of a counter, kept: for hot paths. Raises KeyError, TypeError."""
         return Children(self.counter(name))
+
+    def _get(self, name: str) -> "_Metric":
+        with self._lock:
+            if name not in self._metrics:
+                self._metrics[name] = _make(_DEFINITIONS[name], self.registry)
+            return self._metrics[name]
 
     def exposition(self) -> bytes:
         """Everything in Prometheus' text format."""

@@ -30,7 +30,7 @@ def run(settings: WorkerSettings, topics: Topics, follow: Callable[[Plugins], Po
     # collection walks all of them: it comes once in some hundred million events, not with every quarter more states.
     # The others walk what is new, some milliseconds at a time.
     gc.set_threshold(10_000, 10, 5000)
-    metrics = Metrics()
+    metrics = Metrics("worker")
     overruns = metrics.children("detector_overruns_total")
     stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
     policies = follow(installed(stopwatch))

@@ -21,8 +21,8 @@ class SinkObserver(Protocol):
     def on_lost(self, place: Place, records: int) -> None:
         """Offsets that the broker had deleted before they were read."""
 
-    def on_position(self, place: Place, next_offset: int, end_offset: int) -> None:
-        """How far a partition is written, and where it ends."""
+    def on_position(self, place: Place, next_offset: int, end_offset: int, last_record_ms: int | None = None) -> None:
+        """How far a partition is written, where it ends, and the time of the last record that is written."""
 
     def on_assigned(self, places: frozenset[Place]) -> None:
         """These partitions are this sink's now."""
@@ -43,7 +43,7 @@ class Unobserved:
     def on_lost(self, place: Place, records: int) -> None:
         """Ignored."""
 
-    def on_position(self, place: Place, next_offset: int, end_offset: int) -> None:
+    def on_position(self, place: Place, next_offset: int, end_offset: int, last_record_ms: int | None = None) -> None:
         """Ignored."""
 
     def on_assigned(self, places: frozenset[Place]) -> None:

@@ -74,6 +74,8 @@ class AuditSink:
         self._stop = threading.Event()
         self._next: dict[Place, int] = {}
         """Where the consumer reads on, of each partition that it reads."""
+        self._last_ms: dict[Place, int | None] = {}
+        """The time of the record before that."""
         self._newcomers: set[Place] = set()
         """Partitions that became this sink's, before the table was asked for them."""
         self._unplaced: dict[Place, int | None] = {}
@@ -141,7 +143,7 @@ class AuditSink:
         if offset < self._next.get(place, offset + 1) or not self._writer.add(record):
             self._observer.on_skipped(record.topic, 1)
             return
-        self._next[place] = offset + 1
+        self._next[place], self._last_ms[place] = offset + 1, record.timestamp_ms
         if self._waiting_since_s is None:
             self._waiting_since_s = time.monotonic()
 
@@ -191,7 +193,7 @@ class AuditSink:
             offsets.append(TopicPartition(*place, following))
             _, end = consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             if end != OFFSET_INVALID:
-                self._observer.on_position(place, following, end)
+                self._observer.on_position(place, following, end, self._last_ms.get(place))
         if not offsets:
             return
         try:

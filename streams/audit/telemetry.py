@@ -1,14 +1,18 @@
 """The sink's metrics and health, on a port of its own."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.writer import Place
-from haltline.streams.health import HealthServer, Verdict
+from haltline.streams.health import HealthServer, Partition, Verdict
+from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics
+
+_LOOK_EVERY_S: Final = 5.0
 
 
 class SinkTelemetry:
@@ -20,6 +24,8 @@ class SinkTelemetry:
         self._stuck_after_s = stuck_after_s
         self._sink: AuditSink | None = None
         self._lag: dict[Place, int] = {}
+        self._positions: Mapping[Partition, tuple[int, int | None]] = {}
+        self._blind: BaseException | None = None
         self._rows = metrics.children("sink_rows_total")
         self._skipped = metrics.children("sink_skipped_rows_total")
         self._unreadable = metrics.children("sink_unreadable_rows_total")
@@ -55,8 +61,9 @@ class SinkTelemetry:
         """Offsets that were gone before they were read."""
         self._lost[place.topic,].inc(records)
 
-    def on_position(self, place: Place, next_offset: int, end_offset: int) -> None:
+    def on_position(self, place: Place, next_offset: int, end_offset: int, last_record_ms: int | None = None) -> None:
         """How far a partition is written."""
+        self._positions = {**self._positions, (place.topic, place.partition): (next_offset, last_record_ms)}
         self._lag[place] = max(0, end_offset - next_offset)
         self._lag_records.labels(place.topic, str(place.partition)).set(self._lag[place])
         self._committed.labels(place.topic, str(place.partition)).set(next_offset)
@@ -67,24 +74,53 @@ class SinkTelemetry:
             del self._lag[place]
             self._lag_records.remove(place.topic, str(place.partition))
             self._committed.remove(place.topic, str(place.partition))
+        kept = {(place.topic, place.partition) for place in places}
+        self._positions = {at: said for at, said in self._positions.items() if at in kept}
+        for topic in {place.topic for place in places}:
+            self._lost[topic,].inc(0)  # so that the first loss is an increase
         if places:
             self._rebalances.inc()
         self._assigned.set(len(places))
         self._ready.set(bool(places))
 
+    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
+        """By partition: the first offset that is not written, the time of the last record that is."""
+        return self._positions
+
+    def committed(self, partition: Partition) -> int | None:
+        """The first offset that is not written: the table is what the sink commits to."""
+        return self._positions.get(partition, (None, None))[0]
+
+    def recovered(self) -> bool:
+        """A sink has no state of its own."""
+        return True
+
+    def changelog_partitions(self) -> Iterable[int]:
+        """None."""
+        return ()
+
+    def changelog_ends(self, ends: Mapping[int, int]) -> None:
+        """Nothing to learn."""
+
+    def on_blind(self, failure: BaseException) -> None:
+        """The ends of partitions are no longer followed, so nobody would see that the sink is behind."""
+        self._blind = failure
+
     def verdict(self) -> Verdict:
         """Alive while the main loop comes round; ready while partitions are assigned too."""
         silent_s = time.monotonic() - self._sink.last_turn_s if self._sink else 0.0
-        alive = silent_s < self._stuck_after_s
+        came_round = silent_s < self._stuck_after_s
         lag = dict(self._lag)
         assigned = self._sink.assigned if self._sink else 0
         reasons = []
-        if not alive:
+        if self._blind is not None:
+            reasons.append(f"the ends of partitions are not followed any more: {self._blind!r}")
+        if not came_round:
             reasons.append(f"the sink has not come round for {silent_s:.0f} s: the broker or the table does not answer")
         if not assigned:
             reasons.append("no partitions are assigned")
         return Verdict(
-            alive=alive,
+            alive=came_round and self._blind is None,
             ready=not reasons,
             reasons=tuple(reasons),
             partitions=assigned,
@@ -96,7 +132,7 @@ class SinkTelemetry:
 @contextmanager
 def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
     """A sink's telemetry, served where the settings say. Raises OSError when the port is not to be had."""
-    metrics = Metrics()
+    metrics = Metrics("audit")
     observer = SinkTelemetry(metrics, settings.stuck_after_s)
     if settings.metrics_port is None:
         yield observer
@@ -105,7 +141,18 @@ def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
         settings.metrics_host, settings.metrics_port, verdict=observer.verdict, exposition=metrics.exposition
     )
     observer.port = server.port
+    # The consumer's own view of the end comes with its fetches, and stands still when it does.
+    watch = LagWatch(
+        {**settings.client, "bootstrap.servers": settings.bootstrap},
+        observer,
+        metrics,
+        changelog="",
+        interval_s=_LOOK_EVERY_S,
+        stuck_after_s=settings.stuck_after_s,
+        on_failure=observer.on_blind,
+    )
     try:
         yield observer
     finally:
+        watch.close()
         server.close()

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -13,10 +14,22 @@ from rich.progress import Progress
 
 from haltline.schemas.topics import Topics
 from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
-from haltline.streams.cli.common import DEFAULT_PREFIX, AsJson, Exit, Prefix, fail, print_json, say
+from haltline.streams.cli.common import (
+    DEFAULT_PREFIX,
+    AsJson,
+    Exit,
+    MetricsHost,
+    MetricsPort,
+    Prefix,
+    duration,
+    fail,
+    print_json,
+    say,
+)
 
 if TYPE_CHECKING:
     from haltline.streams.audit.care import Caretaker
+    from haltline.streams.audit.verify import Verification, Verifier
 
 By = Annotated[str, typer.Option(envvar="HALTLINE_OPERATOR", help="Your name, for the audit.", metavar="NAME")]
 Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
@@ -64,11 +77,18 @@ def verify(
     witness: Annotated[
         Path | None, typer.Option(help="Checkpoints that were kept elsewhere, by `audit witness`.", metavar="FILE")
     ] = None,
+    every: Annotated[
+        timedelta | None,
+        typer.Option(help="Again and again, so often, until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
+    ] = None,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9467,
     as_json: AsJson = False,
 ) -> None:
     """Prove that no record of the table was changed, removed, added, doubled or moved, or name the first that was.
 
-    Exit 1 when something is wrong. Works while sinks write, on the table as it was at the start.
+    Exit 1 when something is wrong. Works while sinks write, on the table as it was at the start. With --every the
+    result is on /metrics, and deploy/prometheus has alerts on it.
 
     Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub
     """
@@ -76,13 +96,30 @@ def verify(
 
     from haltline.streams.audit.signing import BadKey, load_public_key  # noqa: PLC0415
     from haltline.streams.audit.verify import Verifier  # noqa: PLC0415
+    from haltline.streams.cli.verify_again import verify_again  # noqa: PLC0415  # as above
+
+    def once() -> "Verification":
+        try:
+            key = load_public_key(public_key) if public_key is not None else None
+            kept = _witnessed(witness) if witness is not None else []
+            verifier = Verifier(table, options_of(storage_option), topics=Topics(prefix), public_key=key, witness=kept)
+        except DeltaError as error:
+            raise OSError(str(error)) from error
+        _verify(verifier, signatures=key is not None, as_json=as_json)
+        return verifier.found
 
     try:
-        key = load_public_key(public_key) if public_key is not None else None
-        kept = _witnessed(witness) if witness is not None else []
-        verifier = Verifier(table, options_of(storage_option), topics=Topics(prefix), public_key=key, witness=kept)
-    except (BadKey, OSError, DeltaError) as error:
+        if every is not None:
+            verify_again(every, metrics_host, metrics_port, once)
+        found = once()
+    except (BadKey, OSError) as error:
         fail(f"audit verify: {error}", Exit.USAGE)
+    if not found.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def _verify(verifier: "Verifier", *, signatures: bool, as_json: bool) -> None:
+    """Goes through the table and prints what was found."""
     shown = Console(stderr=True)
     with Progress(console=shown, disable=not shown.is_terminal) as progress:
         task = progress.add_task("Rows", total=None)
@@ -105,7 +142,7 @@ def verify(
     else:
         for problem in found.problems:
             say(f"WRONG  {problem}")
-        signed = f"{found.checkpoints} signatures right" if key is not None else "signatures not checked: no public key"
+        signed = f"{found.checkpoints} signatures right" if signatures else "signatures not checked: no public key"
         verdict = "VERIFIED" if found.ok else "NOT VERIFIED"
         say(
             f"{verdict}: {found.rows} rows of {found.partitions} partitions, {signed}; "
@@ -118,8 +155,6 @@ def verify(
                 f"{found.counted} erasures were stated by an earlier release, which told only how many rows it was: "
                 "that others are in their place would not show"
             )
-    if not found.ok:
-        raise typer.Exit(Exit.NO)
 
 
 def witness(

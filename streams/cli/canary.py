@@ -1,5 +1,6 @@
 """`haltline canary`: prove that a runaway would be stopped, now or every few minutes."""
 
+import sys
 import time
 from dataclasses import asdict
 from datetime import timedelta
@@ -17,6 +18,8 @@ from haltline.streams.cli.common import (
     Bootstrap,
     ClientConfig,
     Exit,
+    MetricsHost,
+    MetricsPort,
     Prefix,
     duration,
     print_json,
@@ -37,7 +40,8 @@ def canary(
     within: Annotated[
         timedelta, typer.Option(help="How long the whole loop may take.", parser=duration, metavar="TIME")
     ] = timedelta(seconds=10),
-    metrics_port: Annotated[int, typer.Option(help="Where /metrics are served with --every; 0: any.", min=0)] = 9466,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9466,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -52,15 +56,16 @@ def canary(
 
     Example: haltline canary --every 5m --within 10s
     """
-    metrics = Metrics()
+    metrics = Metrics("canary")
     server = None
     if every is not None:
         server = HealthServer(
-            "0.0.0.0",
+            metrics_host,
             metrics_port,
             verdict=lambda: Verdict(alive=True, ready=True, reasons=(), partitions=0, lag_records=0, stuck=()),
             exposition=metrics.exposition,
         )
+        print(f"haltline canary: serves /metrics on port {server.port}", file=sys.stderr, flush=True)
     try:
         while True:
             began = time.monotonic()
@@ -90,6 +95,8 @@ def _count(metrics: Metrics, flight: Flight | None) -> None:
     metrics.counter("canary_flights_total").labels("stopped" if well else "failed").inc()
     metrics.gauge("canary_up").set(1 if well else 0)
     metrics.gauge("canary_last_flight_timestamp_seconds").set(time.time())
+    for result in ("stopped", "failed"):
+        metrics.counter("canary_flights_total").labels(result).inc(0)
     if flight is not None and well:
         metrics.gauge("canary_seconds").set(flight.seconds)
 

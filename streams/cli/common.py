@@ -123,6 +123,10 @@ By = Annotated[
 Reason = Annotated[str, typer.Option(help="Why, for the audit and for whoever reads it later.", metavar="TEXT")]
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+MetricsPort = Annotated[
+    int, typer.Option(help="Where /metrics, /healthz and /readyz are served; 0 takes a free port.", min=0, max=65535)
+]
+MetricsHost = Annotated[str, typer.Option(help="Address to serve them on; 0.0.0.0 for all.", metavar="ADDRESS")]
 PolicyFile = Annotated[
     Path | None, typer.Option(help="The policy document (YAML); left out: every default.", metavar="FILE")
 ]

@@ -18,6 +18,7 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
   POST /v1/result    {"session_id", "call_id", "output" or "error"}: what came of a call that was allowed
   POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI
   GET  /healthz      200 when the broker answers
+  GET  /metrics      for Prometheus
 """
 
 
@@ -53,9 +54,9 @@ def main(arguments: list[str]) -> int:
         settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **said)
         serve(Intake(settings, token=token, max_sessions=max_sessions).app(), host, port)
     except ModuleNotFoundError as missing:
-        if missing.name != "aiohttp":
+        if missing.name not in {"aiohttp", "prometheus_client"}:
             raise
-        return _fail("needs aiohttp, which is not installed: pip install 'haltline[intake]'")
+        return _fail(f"needs {missing.name}, which is not installed: pip install 'haltline[intake]'")
     except (ValueError, OSError, KafkaException) as error:
         return _fail(str(error))
     return 0

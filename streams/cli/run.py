@@ -22,6 +22,8 @@ from haltline.streams.cli.common import (
     ClientConfig,
     Exit,
     Group,
+    MetricsHost,
+    MetricsPort,
     PolicyFile,
     Prefix,
     fail,
@@ -38,11 +40,7 @@ if TYPE_CHECKING:
 DEFAULT_METRICS_PORT = 9464
 DEFAULT_POLICY_NAME = Policy().name
 
-MetricsPort = Annotated[
-    int, typer.Option(help="Where /metrics, /healthz and /readyz are served; 0 takes a free port.", min=0, max=65535)
-]
 FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
-MetricsHost = Annotated[str, typer.Option(help="Address to serve them on; 0.0.0.0 for all.", metavar="ADDRESS")]
 
 
 def worker(

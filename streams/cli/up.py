@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.children import ChildDied, Children, TimedOut, interruptible
-from haltline.streams.cli.common import Exit, PolicyFile, fail, say
-from haltline.streams.cli.run import DEFAULT_METRICS_PORT, MetricsPort, read_policy
+from haltline.streams.cli.common import Exit, MetricsPort, PolicyFile, fail, say
+from haltline.streams.cli.run import DEFAULT_METRICS_PORT, read_policy
 from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafka, LocalKafkaError
 from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
 from haltline.streams.topics import create_topics

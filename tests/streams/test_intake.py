@@ -17,7 +17,7 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.intake import Intake
 from tests.interventions.agent.stand_in import StandIn, decision, now_ms, silent, third_delete_kills
-from tests.streams.intaking import Post, with_intake
+from tests.streams.intaking import Post, serving, with_intake
 from tests.waiting import wait_until
 
 TOOL = {"kind": "action.proposed", "session_id": "s1", "action": "bash"}
@@ -283,3 +283,18 @@ def test_an_agent_in_javascript_is_stopped_at_its_third_delete(embedded: Embedde
         ], done.stderr
         assert worker.of(Kind.MODEL_TURN)[0].time <= now_ms()
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
+
+
+def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: EmbeddedBroker) -> None:
+    async def talk() -> str:
+        async with serving(embedded.bootstrap, token="secret") as address, ClientSession(address) as http:
+            await http.post("/v1/events", json=[TOOL], headers={"Authorization": "Bearer secret"})
+            await http.get("/of/nobody/42")
+            async with http.get("/metrics") as response:
+                return await response.text()
+
+    told = asyncio.run(talk())
+    assert 'haltline_http_requests_total{route="/v1/events",status="202"} 1.0' in told
+    assert "haltline_intake_events_total 1.0" in told
+    assert "haltline_intake_sessions 0.0" in told
+    assert "nobody" not in told

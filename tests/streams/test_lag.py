@@ -7,6 +7,7 @@ import pytest
 from haltline.streams.health import Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics
+from haltline.streams.produce import produce_confirmed
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.waiting import wait_until
 
@@ -40,11 +41,11 @@ class Here:
         assert ends == {}
 
 
-def watch(cluster: MockCluster, place: Here, failures: list[BaseException]) -> LagWatch:
+def watch(cluster: MockCluster, place: Here, failures: list[BaseException], metrics: Metrics | None = None) -> LagWatch:
     return LagWatch(
         {"bootstrap.servers": cluster.bootstrap},
         place,
-        Metrics(),
+        metrics or Metrics(),
         changelog="changelog",
         interval_s=0.01,
         stuck_after_s=60.0,
@@ -75,4 +76,21 @@ def test_a_broker_that_does_not_answer_is_asked_again(
     wait_until(lambda: watching.verdict().ready, "the end of the partition is known")
     watching.close()
     assert "lag: wanted the ends of the partitions, came" in caplog.text
+    assert failures == []
+
+
+def test_where_a_partition_begins_and_ends_is_told(mock_cluster: Callable[[], MockCluster]) -> None:
+    cluster, metrics = mock_cluster(), Metrics()
+    failures: list[BaseException] = []
+    cluster.create_topic("events", 1)
+    for _ in range(3):
+        produce_confirmed(cluster.bootstrap, "events", key=b"k", value=b"v")
+    watching = watch(cluster, Here(), failures, metrics)
+
+    def told(name: str) -> float | None:
+        return metrics.registry.get_sample_value(f"haltline_consumer_{name}", {"topic": "events", "partition": "0"})
+
+    wait_until(lambda: told("high_watermark") == 3, "the end is told")
+    watching.close()
+    assert (told("low_watermark"), told("lag_records")) == (0, 3)
     assert failures == []

@@ -7,8 +7,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from haltline.detectors import ALL as DETECTORS
+from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.decisions import Level
-from haltline.schemas.findings import Severity
+from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.core import Core
@@ -41,15 +42,46 @@ def test_no_label_has_as_many_values_as_there_are_sessions(definition: MetricDef
     assert not set(definition.labels) & {"session", "session_id", "agent", "agent_id", "key", "event_id"}
 
 
-def test_every_metric_of_the_table_is_exposed() -> None:
-    exposed = {family.name for family in text_string_to_metric_families(Metrics().exposition().decode())}
+def exposed(metrics: Metrics) -> set[str]:
+    return {family.name for family in text_string_to_metric_families(metrics.exposition().decode())}
 
-    assert {PREFIX + d.name.removesuffix("_total") for d in METRICS} <= exposed
+
+def test_every_metric_of_the_table_is_exposed_once_it_is_asked_for() -> None:
+    metrics = Metrics()
+    for definition in METRICS:
+        {Kind.COUNTER: metrics.counter, Kind.GAUGE: metrics.gauge, Kind.HISTOGRAM: metrics.histogram}[definition.kind](
+            definition.name
+        )
+    assert {PREFIX + d.name.removesuffix("_total") for d in METRICS} <= exposed(metrics)
+
+
+def test_what_a_process_does_not_keep_does_not_stand_at_0_in_it() -> None:
+    assert {name for name in exposed(Metrics("worker")) if name.startswith(PREFIX)} == {"haltline_build_info"}
+
+
+def test_what_alerts_wait_for_stands_at_0_before_it_happens_first() -> None:
+    metrics = Metrics("worker")
+    SessionMeter(metrics)
+    for what in ("kill_unacknowledged", "activity_after_kill", "approval_expired"):
+        assert metrics.registry.get_sample_value("haltline_followups_total", {"what": what}) == 0
+    for reason in BadRecord:
+        assert metrics.registry.get_sample_value("haltline_dead_letters_total", {"reason": reason}) == 0
+
+
+def test_what_a_killed_session_still_does_is_counted_for_itself() -> None:
+    metrics = Metrics("worker")
+    meter = SessionMeter(metrics)
+    found = {"detector": "killed", "severity": Severity.CRITICAL, "reason": "it goes on", "evidence": ()}
+    meter.finding(Finding.model_validate({**found, "code": "activity_after_kill"}))
+    meter.finding(Finding.model_validate({**found, "code": "kill_unacknowledged"}))
+    assert metrics.registry.get_sample_value("haltline_followups_total", {"what": "activity_after_kill"}) == 1
+    assert _sum(metrics, "haltline_findings_total", detector="killed") == 2
 
 
 def test_two_sets_of_metrics_do_not_share_a_registry() -> None:
     one, other = Metrics(), Metrics()
     one.counter("rebalances_total").inc()
+    other.counter("rebalances_total")
 
     assert one.registry.get_sample_value("haltline_rebalances_total") == 1
     assert other.registry.get_sample_value("haltline_rebalances_total") == 0
@@ -68,9 +100,9 @@ def test_children_are_made_once_and_count() -> None:
 
 
 def test_the_build_is_told() -> None:
-    text = Metrics().exposition().decode()
+    text = Metrics("worker").exposition().decode()
 
-    assert re.search(r'haltline_build_info\{python="3\.\d+\.\d+",version="[^"]+"\} 1\.0', text)
+    assert re.search(r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0', text)
 
 
 def test_asking_for_another_kind_says_what_it_is() -> None:

@@ -59,6 +59,7 @@ def test_what_a_sink_does_is_measured_and_served(log: Log, tmp_path: Path) -> No
         thread.start()
         wait_for_rows(tmp_path, 10)
         wait_until(lambda: get(observer, "/readyz")[0] == 200, "it is ready")
+        wait_until(lambda: "consumer_high_watermark{" in get(observer, "/metrics")[1], "its ends are followed")
         sink.stop()
         thread.join()
         told = samples(get(observer, "/metrics")[1])
@@ -88,8 +89,10 @@ def test_losses_and_repeats_are_counted_by_topic() -> None:
     observer = SinkTelemetry(metrics, stuck_after_s=60)
     observer.on_lost(ACTIONS, 12)
     observer.on_skipped("haltline.actions", 3)
+    observer.on_assigned(frozenset({Place("haltline.feedback", 0)}))
     told = samples(metrics.exposition().decode())
     assert told["sink_lost_records_total", "haltline.actions"] == 12
+    assert told["sink_lost_records_total", "haltline.feedback"] == 0, "its first loss would not be an increase"
     assert told["sink_skipped_rows_total", "haltline.actions"] == 3
 
 
@@ -102,3 +105,11 @@ def test_a_sink_that_does_not_come_round_is_not_alive(log: Log, tmp_path: Path) 
     verdict = observer.verdict()
     assert (verdict.alive, verdict.ready) == (False, False)
     assert "the sink has not come round for 61 s" in verdict.reasons[0]
+
+
+def test_a_sink_whose_lag_nobody_follows_is_not_alive(log: Log, tmp_path: Path) -> None:
+    observer = SinkTelemetry(Metrics(), stuck_after_s=60)
+    observer.follow(AuditSink(log.settings(tmp_path)))
+    observer.on_blind(ValueError("a mistake of ours"))
+    assert not observer.verdict().alive
+    assert "a mistake of ours" in observer.verdict().reasons[0]

@@ -1,0 +1,79 @@
+"""The console's own metrics: what it is asked, and how far its read model is behind the topics."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from haltline.console.feeder import Feeder
+from haltline.console.settings import ConsoleSettings
+from haltline.streams.health import METRICS_TYPE, Partition
+from haltline.streams.lag import LagWatch
+from haltline.streams.metrics import Metrics
+
+log: Final = logging.getLogger("haltline.console")
+
+_LOOK_EVERY_S: Final = 5.0
+_STUCK_AFTER_S: Final = 60.0
+
+
+def install(app: FastAPI) -> Metrics:
+    """Counts every request, and serves `/metrics`: counts only, so without a key, as /healthz is."""
+    metrics = Metrics("console")
+    requests = metrics.children("http_requests_total")
+    seconds = metrics.histogram("http_request_seconds")
+
+    @app.middleware("http")
+    async def _count(request: Request, call_next: Any) -> Any:
+        began = time.perf_counter()
+        response = await call_next(request)
+        # Not the path: it holds names of sessions, which have no bound.
+        route = getattr(request.scope.get("route"), "path", "none")
+        requests[route, str(response.status_code)].inc()
+        seconds.labels(route).observe(time.perf_counter() - began)
+        return response
+
+    @app.get("/metrics", tags=["health"], response_class=Response)
+    def told() -> Response:
+        """Prometheus' text format."""
+        return Response(metrics.exposition(), media_type=METRICS_TYPE)
+
+    return metrics
+
+
+def follow(feeder: Feeder, settings: ConsoleSettings, metrics: Metrics) -> LagWatch:
+    """Keeps the lag of the read model, until it is closed."""
+    return LagWatch(
+        {**settings.client, "bootstrap.servers": settings.bootstrap},
+        _Place(feeder),
+        metrics,
+        changelog="",
+        interval_s=_LOOK_EVERY_S,
+        stuck_after_s=_STUCK_AFTER_S,
+        on_failure=lambda failure: log.error("the lag of the read model is not followed any more: %r", failure),
+    )
+
+
+class _Place:
+    """What the feeder has taken in."""
+
+    def __init__(self, feeder: Feeder) -> None:
+        self._feeder = feeder
+
+    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
+        return self._feeder.positions()
+
+    def committed(self, partition: Partition) -> int | None:
+        return self._feeder.positions().get(partition, (None, None))[0]
+
+    def recovered(self) -> bool:
+        return True
+
+    def changelog_partitions(self) -> Iterable[int]:
+        return ()
+
+    def changelog_ends(self, ends: Mapping[int, int]) -> None:
+        pass

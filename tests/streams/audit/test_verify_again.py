@@ -1,0 +1,44 @@
+import re
+import urllib.request
+from datetime import timedelta
+
+import pytest
+
+from haltline.streams.audit.verify import Problem, Verification
+from haltline.streams.cli.verify_again import verify_again
+
+
+def test_the_last_verification_is_told_and_a_table_that_is_away_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    well = Verification(rows=7, unsigned=2)
+    broken = Verification(rows=9, problems=[Problem("haltline.actions[0]", 3, "changed")])
+    results = iter((well, OSError("no table"), broken))
+    told: list[str] = []
+    said = ""
+
+    def once() -> Verification:
+        nonlocal said
+        said += capsys.readouterr().err
+        port = re.search(r"serves /metrics on port (\d+)", said)
+        assert port is not None
+        with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics", timeout=10) as answer:
+            told.append(answer.read().decode())
+        result = next(results, None)
+        if result is None:
+            raise KeyboardInterrupt
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        verify_again(timedelta(milliseconds=1), "127.0.0.1", 0, once)
+    assert "haltline_audit_chain_intact" not in told[0], "nothing was verified yet"
+    for after_well in told[1:3]:
+        assert "haltline_audit_chain_intact 1.0" in after_well
+        assert "haltline_audit_verified_rows 7.0" in after_well
+        assert "haltline_audit_unsigned_rows 2.0" in after_well
+    moments = [re.search(r"verification_timestamp_seconds (\S+)", one) for one in told[1:]]
+    assert moments[0] is not None
+    assert moments[1] is not None
+    assert moments[0][1] == moments[1][1], "what could not be verified is no verification"
+    assert "haltline_audit_chain_intact 0.0" in told[3]
+    assert "no table" in said
