@@ -37,6 +37,7 @@ _MESSAGES = {
     ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same end another way; report it.",
     ApprovalState.EXPIRED: "Nobody has approved this in time, so it is refused. Report it instead.",
     ApprovalState.USED: "The approval was for one call, and another one has used it. Report it instead.",
+    ApprovalState.CANCELLED: "The request for an approval was taken back, so it is refused.",
 }
 
 
@@ -88,8 +89,16 @@ def on_command(standing: Standing, who: Who, command: Command, policy: Policy) -
     ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
     if ticket is None or not ticket.is_open or ticket.nonce != command.nonce or standing.killed is not None:
         return Said(told="approval_void")
+    if command.kind is CommandKind.WITHDRAW:
+        ticket.state = ApprovalState.CANCELLED.value
+        return _tell(ticket, who, policy, command.time, Level.BLOCK)
+    if command.kind is CommandKind.ANSWER:
+        ticket.state, ticket.answer = ApprovalState.PENDING.value, command.reason
+        return Said((_noted(ticket, who, command, policy),), told="approval_answered")
     if command.kind is CommandKind.ASK:
         ticket.state, ticket.question = ApprovalState.INFO_REQUESTED.value, command.reason
+        if ticket.asked_by:  # its side asks again and again, and goes on waiting
+            return Said((_noted(ticket, who, command, policy),), told="approval_info_requested")
         return _tell(ticket, who, policy, command.time, Level.BLOCK if ticket.waiting else Level.NUDGE)
     yes, no = ticket.approved_by, ticket.rejected_by
     if command.kind is CommandKind.REJECT:
@@ -99,7 +108,7 @@ def on_command(standing: Standing, who: Who, command: Command, policy: Policy) -
     if command.by not in yes:
         yes.append(command.by)
     if len(ticket.approved_by) >= ticket.quorum:
-        if standing.history is not None:
+        if standing.history is not None and not ticket.asked_by:
             standing.history.forgive()
         return _approved(ticket, who, policy, command.time)
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
@@ -123,7 +132,7 @@ def on_due(standing: Standing, who: Who, policy: Policy, now_ms: int) -> Said:
             return NOTHING
         if ticket.due_ms <= now_ms:
             del standing.approvals[bound]
-            if ticket.state in {ApprovalState.USED, ApprovalState.REJECTED}:
+            if ticket.state in {ApprovalState.USED, ApprovalState.REJECTED, ApprovalState.CANCELLED}:
                 return NOTHING
             ticket.state = ApprovalState.EXPIRED.value
             return _tell(ticket, who, policy, ticket.due_ms, Level.BLOCK)
@@ -193,6 +202,12 @@ def _tell(ticket: Ticket, who: Who, policy: Policy, time_ms: int, level: Level) 
     waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]
     return Said(tuple(answers), told=f"approval_{ticket.state}")
+
+
+def _noted(ticket: Ticket, who: Who, command: Command, policy: Policy) -> Decision:
+    """How a request stands that somebody's own guard waits for: told to it, and it goes on waiting."""
+    to = Waiter(ticket.request_id, None)
+    return _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.NUDGE, once=command.command_id)
 
 
 def _with(decision: Decision, ticket: Ticket) -> Decision:

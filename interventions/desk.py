@@ -1,13 +1,15 @@
 """What operators, the agent's side and the clock do to one session: pure, one thing at a time."""
 
-from haltline.interventions import approvals, holding, probation, proof
+from haltline.interventions import approvals, asked, holding, probation, proof
 from haltline.interventions.probation import Released
 from haltline.interventions.said import NOTHING, Said, Who
 from haltline.interventions.standing import Standing
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.policy import Policy
 
-_ANSWERS = frozenset({CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK})
+_ANSWERS = frozenset(
+    {CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK, CommandKind.ANSWER, CommandKind.WITHDRAW}
+)
 _HOLDS = frozenset({CommandKind.FREEZE, CommandKind.CONTAIN, CommandKind.LIFT})
 
 
@@ -19,6 +21,8 @@ class Desk:
 
     def command(self, standing: Standing, who: Who, command: Command) -> Said:
         """Carries out what an operator asks for."""
+        if command.kind is CommandKind.REQUEST:
+            return asked.on_request(standing, who, command, self._policy)
         if command.kind in _ANSWERS:
             return approvals.on_command(standing, who, command, self._policy)
         if command.kind in _HOLDS:

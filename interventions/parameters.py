@@ -1,10 +1,12 @@
 """What a call is, exactly: the same on the agent's side and in the worker."""
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import orjson
 
 from haltline.schemas.events import ActionEvent
+from haltline.schemas.record import JsonObject
 
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 
@@ -17,6 +19,13 @@ def parameters(event: ActionEvent) -> str | None:
     """
     if not event.action or (event.args is None and event.args_digest is None and not event.targets):
         return None
-    said = event.args_digest.encode() if event.args_digest else orjson.dumps(event.args, option=_SORTED)
-    parts = (event.action.encode(), *(target.encode() for target in sorted(event.targets)), said)
+    return parameters_of(event.action, event.args, event.targets, event.args_digest)
+
+
+def parameters_of(
+    action: str, args: JsonObject | None, targets: Iterable[str] = (), args_digest: str | None = None
+) -> str:
+    """As `parameters`, of a call that is told otherwise than by an event."""
+    said = args_digest.encode() if args_digest else orjson.dumps(args, option=_SORTED)
+    parts = (action.encode(), *(target.encode() for target in sorted(targets)), said)
     return blake2b(b"\x1f".join(parts), digest_size=16).hexdigest()

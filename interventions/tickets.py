@@ -41,6 +41,9 @@ class Ticket:
     due_ms: int = 0
     """When it expires on the worker's clock; 0: not looked at yet."""
     waiting: list[Waiter] = field(default_factory=list)
+    asked_by: str = ""
+    """Whose own guard holds the call back, and asks what became of the request; empty: haltline paused the call."""
+    answer: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -63,6 +66,8 @@ class Ticket:
             approved_by=self.approved_by,
             rejected_by=self.rejected_by,
             question=self.question,
+            answer=self.answer or None,
+            asked_by=self.asked_by or None,
             asked=self.asked,
             since=self.since_ms,
             expires=self.expires_ms,

@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.record import EpochMs, Id, Name, Record, Text
+from haltline.schemas.findings import Severity
+from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 from haltline.schemas.records import InterventionRecord
 
 
@@ -87,6 +88,14 @@ class CommandKind(StrEnum):
     """Keeps an intervention record that somebody else's guard made."""
     HIDE = "hide"
     """Takes an intervention record out of lists and sums; it stays in the audit."""
+    REQUEST = "request"
+    """Asks for a person's approval of one call, for an agent whose own guard holds it back until then."""
+    ANSWER = "answer"
+    """What the agent's side says to an operator's question."""
+    WITHDRAW = "withdraw"
+    """The agent's side waits no longer for the approval that it asked for."""
+    REPLAYED = "replayed"
+    """What came of running an agent again on the recorded outputs of a session."""
 
 
 class Batch(Record):
@@ -101,6 +110,34 @@ class Batch(Record):
     """Globs over targets such as `asset_id=stg_*`; empty: any."""
     max_deletes: Annotated[int, Field(ge=1, le=1_000_000)]
     expires: EpochMs
+
+
+class CallRequest(Record):
+    """One call that is to be approved, as the agent's own guard tells it; secrets are taken out before."""
+
+    action: Annotated[str, Field(min_length=1, max_length=512)]
+    args: JsonObject | None = None
+    targets: list[Name] = Field(default_factory=list, max_length=32)
+    agent_id: Id = "unknown"
+    priority: Severity = Severity.MEDIUM
+    expires_s: Annotated[float, Field(ge=1, le=86_400)]
+    """Refused when nobody has answered by then."""
+    why: Text
+    """For the operator."""
+
+
+class Replayed(Record):
+    """The result of a replay on an agent's own side, as Agent Sentinel's SDK reports it."""
+
+    status: Name
+    """`success`, `partial` (something diverged) or `failed`."""
+    actions_replayed: Annotated[int, Field(ge=0, le=2**31)]
+    actions_total: Annotated[int, Field(ge=0, le=2**31)]
+    divergences_detected: Annotated[int, Field(ge=0, le=2**31)] = 0
+    divergences: list[JsonObject] = Field(default_factory=list, max_length=100)
+    """The first of them."""
+    cost_savings: Annotated[float, Field(ge=0, le=1e15)] = 0.0
+    """US dollars that the calls would have cost."""
 
 
 class Command(Record):
@@ -123,7 +160,7 @@ class Command(Record):
     label: Name | None = None
     """For `label`: `confirmed` or `false_alarm` of a decision, `missed` of a session."""
     request_id: Id | None = None
-    """For `approve`, `reject` and `ask`: the approval request."""
+    """For `approve`, `reject`, `ask`, `request`, `answer` and `withdraw`: the approval request."""
     nonce: Id | None = None
     """As in the request: what is answered is what was seen."""
     probation_actions: Annotated[int, Field(ge=0, le=10_000)] | None = None
@@ -134,6 +171,10 @@ class Command(Record):
     """For `record`."""
     record_id: Id | None = None
     """For `hide`."""
+    request: CallRequest | None = None
+    """For `request`; the id is `request_id`."""
+    replayed: Replayed | None = None
+    """For `replayed`."""
     session: Id | None = None
     """For `reset` of an agent, a mission or the fleet: only of this one session."""
 

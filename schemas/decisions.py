@@ -76,6 +76,8 @@ class ApprovalState(StrEnum):
     REJECTED = "rejected"
     EXPIRED = "expired"
     """Nobody answered in time: refused, and not by anybody."""
+    CANCELLED = "cancelled"
+    """Who asked waits no longer."""
 
 
 class Approval(Record):
@@ -98,6 +100,10 @@ class Approval(Record):
     rejected_by: list[Name] = Field(default_factory=list, max_length=16)
     question: Text = ""
     """What an operator wants to know first."""
+    answer: Text | None = None
+    """What the agent's side said to it."""
+    asked_by: Name | None = None
+    """Who asked for it; None: haltline itself, when it paused the call."""
     asked: Annotated[int, Field(ge=1)] = 1
     """How often this call was about to be made while it waited."""
     since: EpochMs

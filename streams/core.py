@@ -138,6 +138,8 @@ class Core:
             state = SessionState(session_id=command.id)
         if not is_new(state, at):
             return Outcome(state, applied=False)
+        if command.request is not None and state.agent_id == "unknown":
+            state.agent_id = command.request.agent_id
         standing = state.standing
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
         if command.kind is CommandKind.KILL:
