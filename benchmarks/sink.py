@@ -10,8 +10,8 @@ from typing import Final
 from benchmarks import processes
 from benchmarks.cluster import Cluster, Group
 from benchmarks.load import Load, Sent, generate
+from haltline.schemas.keys import make_keys
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.signing import make_keys
 from haltline.streams.children import Child, Children
 
 EVENT_BYTES: Final = 500

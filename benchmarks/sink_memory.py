@@ -17,10 +17,11 @@ from pathlib import Path
 
 from benchmarks.load import Load, generate
 from benchmarks.processes import rss_bytes
+from haltline.schemas.keys import make_keys
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import Redaction
-from haltline.streams.audit.signing import load_signer, make_keys
+from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
 

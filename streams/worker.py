@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from haltline.detectors.plugins import Plugins, Stopwatch
 from haltline.schemas.topics import Topics
@@ -13,14 +14,22 @@ from haltline.streams.pipeline import Load
 from haltline.streams.plugins import installed
 from haltline.streams.policies import PolicySource
 from haltline.streams.runtime import run_worker
+from haltline.streams.sealing import SealingSender
 from haltline.streams.sessions import SessionPipeline
 from haltline.streams.settings import WorkerSettings
 
 
-def run(settings: WorkerSettings, topics: Topics, follow: Callable[[Plugins], PolicySource]) -> int:
+def run(
+    settings: WorkerSettings,
+    topics: Topics,
+    follow: Callable[[Plugins], PolicySource],
+    *,
+    sealing_key: Path | None = None,
+) -> int:
     """Runs one worker until it is told to stop. Returns the exit code: 0 after a clean stop.
 
-    `follow` begins to follow the policy, and raises what it cannot begin with.
+    `follow` begins to follow the policy, and raises what it cannot begin with. With `sealing_key`, the file of a
+    private key, agents can check that decisions are this worker's.
 
     Raises:
         ValueError: the policy cannot be used.
@@ -41,7 +50,7 @@ def run(settings: WorkerSettings, topics: Topics, follow: Callable[[Plugins], Po
             topics=topics,
             partitions=outbox.partitions(topics.actions),
             load=load,
-            outbox=outbox,
+            outbox=outbox if sealing_key is None else SealingSender(outbox, sealing_key, topics),
             metrics=SessionMeter(metrics),
             policies=policies.take,
         )

@@ -23,6 +23,7 @@ def hub_of(settings: GuardSettings) -> Hub:
         settings.fetch_wait_ms,
         settings.spool_dir,
         settings.spool_max_mb,
+        settings.verify_key,
         tuple(sorted((name, str(value)) for name, value in settings.kafka.items())),
     )
     with _hubs_lock:

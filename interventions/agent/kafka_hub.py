@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from haltline.interventions.agent.kafka_records import QUEUE_RECORDS, control_record, producer_of
 from haltline.interventions.agent.link import Receiver
+from haltline.interventions.agent.sealing import sealed_of
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.spool import Spool
 from haltline.schemas import wire
@@ -72,6 +73,7 @@ class Hub:
                 self._spool = Spool(settings.spool_dir, max_bytes=settings.spool_max_mb * _MIB)
             except OSError as refused:
                 raise ValueError(f"spool_dir {settings.spool_dir!r}: wanted a folder: {refused}") from refused
+        self._sealed = sealed_of(settings)
         self._lock = threading.RLock()
         self._members: dict[Member, Receiver] = {}
         self._of_session: dict[str, list[Receiver]] = {}
@@ -356,11 +358,13 @@ class Hub:
         key = (message.key() or b"").decode(errors="replace")
         try:
             if message.topic() == self._topics.control:
-                self._control(key, message.value())
+                self._control(key, message.value() if self._sealed is None else self._sealed_entry(key, message))
                 return
             with self._lock:
                 if key and key not in self._of_session:
                     return
+            if self._sealed is not None and not self._sealed.holds(message):
+                return
             decision = wire.decode(Decision, message.value())
             with self._lock:
                 if key in {decision.session_id, ""}:
@@ -371,6 +375,12 @@ class Hub:
                 "haltline: %s, partition %s, offset %s cannot be read: %s",
                 message.topic(), message.partition(), message.offset(), bad,
             )  # fmt: skip
+
+    def _sealed_entry(self, key: str, message: Message) -> bytes | None:
+        assert self._sealed is not None
+        with self._lock:
+            standing = self._entries.get(key)
+        return self._sealed.entry(key, message, standing)
 
     def _control(self, key: str, value: bytes | None) -> None:
         with self._lock:

@@ -45,16 +45,23 @@ def control_record(key: str, value: bytes) -> ControlRecord | None:
     try:
         return wire.decode(ControlRecord, value)
     except wire.InvalidRecord as bad:
-        scope, _, scope_id = key.partition(":")
-        if scope not in set(ScopeKind) or not scope_id:
-            return None
-        log.warning("haltline: the control entry %s cannot be read, and holds as frozen: %s", key, bad)
-        return ControlRecord(
-            scope=ScopeKind(scope),
-            id=scope_id,
-            state=ControlState.FROZEN,
-            code="control_entry_unreadable",
-            reason=str(bad),
-            decision_id=f"unreadable {key}",
-            since=EARLIEST_MS,
-        )
+        entry = frozen(key, "control_entry_unreadable", str(bad))
+        if entry is not None:
+            log.warning("haltline: the control entry %s cannot be read, and holds as frozen: %s", key, bad)
+        return entry
+
+
+def frozen(key: str, code: str, why: str) -> ControlRecord | None:
+    """An entry of ours in place of one that cannot be taken for what it says; None: the key names nothing."""
+    scope, _, scope_id = key.partition(":")
+    if scope not in set(ScopeKind) or not scope_id:
+        return None
+    return ControlRecord(
+        scope=ScopeKind(scope),
+        id=scope_id,
+        state=ControlState.FROZEN,
+        code=code,
+        reason=why,
+        decision_id=f"{code} {key}",
+        since=EARLIEST_MS,
+    )

@@ -29,7 +29,7 @@ _FROM_ENV = {
         "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
         "budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s", "fail_closed_from",
         "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
-        "redact_pii", "spool_dir", "spool_max_mb",
+        "redact_pii", "spool_dir", "spool_max_mb", "verify_key",
     )
 } | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
 
@@ -62,6 +62,7 @@ class GuardOptions(TypedDict, total=False):
     redact_pii: bool
     spool_dir: str | None
     spool_max_mb: int
+    verify_key: str | None
     fetch_wait_ms: int | None
     kafka: Mapping[str, str | int | float | bool]
 
@@ -124,6 +125,9 @@ class GuardSettings:
     spool_max_mb: Annotated[int, Field(ge=1, le=100_000)] = 64
     """The most that waits there, for each process."""
 
+    verify_key: str | None = None
+    """A file with the worker's public key, several separated as in PATH: what no such key has sealed was not said.
+    Wants the extra `sealed`. None: who may write on the worker's topics is the broker's to say, by ACLs."""
     fetch_wait_ms: Annotated[int, Field(ge=1, le=60_000)] | None = None
     """How long the broker may hold a fetch when nothing is there. None: 500, or 10 on an embedded broker."""
     kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict)

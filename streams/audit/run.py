@@ -11,8 +11,8 @@ from types import FrameType
 from confluent_kafka import KafkaException
 from deltalake.exceptions import DeltaError
 
+from haltline.schemas.keys import BadKey
 from haltline.streams.audit.settings import AuditSettings
-from haltline.streams.audit.signing import BadKey
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.table import AuditTable, TableConflict
 from haltline.streams.audit.telemetry import telemetry

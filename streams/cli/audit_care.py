@@ -51,7 +51,7 @@ def keygen(
 
     Example: haltline audit keygen /etc/haltline/audit-key.pem
     """
-    from haltline.streams.audit.signing import make_keys  # noqa: PLC0415  # cryptography takes a while to load
+    from haltline.schemas.keys import make_keys  # noqa: PLC0415  # cryptography takes a while to load
 
     try:
         public = make_keys(file)
@@ -94,7 +94,7 @@ def verify(
     """
     from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large; other commands need none
 
-    from haltline.streams.audit.signing import BadKey, load_public_key  # noqa: PLC0415
+    from haltline.schemas.keys import BadKey, load_public_key  # noqa: PLC0415
     from haltline.streams.audit.verify import Verifier  # noqa: PLC0415
     from haltline.streams.cli.verify_again import verify_again  # noqa: PLC0415  # as above
 
@@ -330,8 +330,9 @@ def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:
 def _caretaker(
     table: str, storage_option: list[str] | None, *, by: str, reason: str, key: Path | None, sink: str
 ) -> "Caretaker":
+    from haltline.schemas.keys import BadKey  # noqa: PLC0415
     from haltline.streams.audit.care import Caretaker  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.signing import BadKey, load_signer  # noqa: PLC0415
+    from haltline.streams.audit.signing import load_signer  # noqa: PLC0415
 
     try:
         signer = load_signer(key) if key is not None else None

@@ -220,7 +220,7 @@ def replay(
 
 def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
     """An incident bundle: its files, its proof, and its decisions once more."""
-    from haltline.streams.audit.signing import BadKey, load_public_key  # noqa: PLC0415  # takes a while to load
+    from haltline.schemas.keys import BadKey, load_public_key  # noqa: PLC0415  # takes a while to load
     from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
     from haltline.streams.incident.bundle import BadBundle, read_bundle  # noqa: PLC0415
     from haltline.streams.incident.check import check  # noqa: PLC0415

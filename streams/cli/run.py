@@ -68,6 +68,13 @@ def worker(
         float, typer.Option(help="Seconds of silence after which a worker loses its partitions.", min=1)
     ] = 10.0,
     fetch_wait_ms: FetchWait = 500,
+    sealing_key: Annotated[
+        Path | None,
+        typer.Option(
+            help="Private key (see audit keygen) that signs what agents are told; they check HALTLINE_VERIFY_KEY.",
+            metavar="FILE",
+        ),
+    ] = None,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
 ) -> None:
     """Run one worker until SIGTERM or Ctrl-C: events in, decisions out.
@@ -99,14 +106,33 @@ def worker(
     except ValueError as error:
         fail(error, Exit.USAGE)
     read_policy(policy)  # before anything is opened
+    _require_key(sealing_key)
     _require_free(metrics_host, metrics_port)
     require_topics(bootstrap, [*topics.all, settings.changelog], client_config)
     _log_to_stderr()
     try:
-        code = run(settings, topics, lambda plugins: _follow(policy, policy_name, settings, topics, plugins))
+        code = run(
+            settings,
+            topics,
+            lambda plugins: _follow(policy, policy_name, settings, topics, plugins),
+            sealing_key=sealing_key,
+        )
     except BadPolicy as error:
         fail(error, Exit.USAGE)
     raise typer.Exit(code)
+
+
+def _require_key(file: Path | None) -> None:
+    if file is None:
+        return
+    from haltline.schemas.keys import load_private_key  # noqa: PLC0415  # cryptography takes a while to load
+
+    try:
+        load_private_key(file)
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    except OSError as error:
+        fail(f"{file}: {error.strerror or error}", Exit.USAGE)
 
 
 def _follow(

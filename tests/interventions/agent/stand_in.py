@@ -12,6 +12,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import ControlRecord, ControlState, Feedback, Stage, control_key
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.seals import Sealer
 from haltline.schemas.topics import Topics
 
 PARTITIONS = 4
@@ -22,8 +23,12 @@ Say: TypeAlias = Callable[[ActionEvent], Decision | Level | None]
 class StandIn:
     """Answers every event that awaits a verdict with what `say` gives; None is no answer."""
 
-    def __init__(self, bootstrap: str, say: Say | None = None, *, topics: Topics | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, say: Say | None = None, *, topics: Topics | None = None, sealer: Sealer | None = None
+    ) -> None:
         self.topics = topics or Topics()
+        self.sealer = sealer
+        self.seal_ms: int | None = None  # None: now
         self.events: list[ActionEvent] = []
         self.feedback: list[Feedback] = []
         self._say = say
@@ -54,8 +59,7 @@ class StandIn:
         return [f.stage for f in self.feedback if session_id in {None, f.session_id}]
 
     def send(self, decision: Decision) -> None:
-        self._producer.produce(self.topics.interventions, key=decision.session_id.encode(), value=decision.to_json())
-        assert self._producer.flush(10) == 0
+        self._produce(self.topics.interventions, decision.session_id.encode(), decision.to_json())
 
     def control(self, record: ControlRecord) -> None:
         self._control(record.key, record.to_json())
@@ -64,7 +68,11 @@ class StandIn:
         self._control(control_key(scope, scope_id), None)
 
     def _control(self, key: str, value: bytes | None) -> None:
-        self._producer.produce(self.topics.control, key=key.encode(), value=value)
+        self._produce(self.topics.control, key.encode(), value)
+
+    def _produce(self, topic: str, key: bytes, value: bytes | None) -> None:
+        sealed = () if self.sealer is None else (self.sealer.seal(topic, key, value, self.seal_ms or now_ms()),)
+        self._producer.produce(topic, key=key, value=value, headers=list(sealed))
         assert self._producer.flush(10) == 0
 
     def _run(self) -> None:

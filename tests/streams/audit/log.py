@@ -10,11 +10,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from haltline.schemas.keys import load_public_key
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.chain import CHECKPOINT, STATEMENT
 from haltline.streams.audit.query import QueryFailed, open_query
 from haltline.streams.audit.settings import AuditSettings
-from haltline.streams.audit.signing import load_public_key
 from haltline.streams.audit.verify import Verifier
 from tests.streams.audit import records
 from tests.waiting import wait_until

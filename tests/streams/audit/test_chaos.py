@@ -19,10 +19,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
     NewTopic,
 )
 
+from haltline.schemas.keys import make_keys
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.run import EXIT_FAILED, EXIT_OK, run_audit, running_audit
-from haltline.streams.audit.signing import make_keys
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.local_kafka import LocalKafka, fetch
 from tests.conftest import require_kafka

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from deltalake import write_deltalake
 
+from haltline.schemas.keys import make_keys
 from haltline.streams.audit.care import Caretaker
 from haltline.streams.audit.chain import CHECKPOINT, ERASED, KEPT_OF_ERASED, Head, chained
 from haltline.streams.audit.columns import to_arrow
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
-from haltline.streams.audit.signing import load_signer, make_keys
+from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.statements import INTENDED
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place

@@ -9,11 +9,12 @@ import pytest
 from arro3.core import Table
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from haltline.schemas.keys import load_public_key, make_keys
 from haltline.streams.audit.care import Caretaker
 from haltline.streams.audit.chain import CHECKPOINT
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
-from haltline.streams.audit.signing import Signer, load_public_key, load_signer, make_keys
+from haltline.streams.audit.signing import Signer, load_signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.verify import Verification, Verifier
 from haltline.streams.audit.writer import AuditWriter, Place

@@ -1,0 +1,98 @@
+"""A seal holds for one record as it was signed, and for no other."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.schemas.keys import BadKey, make_keys
+from haltline.schemas.seals import HEADER, NotSealed, Sealer, Seals
+
+TOPIC, KEY, VALUE, AT = "haltline.control", b"session:s1", b'{"state":"killed"}', 1_750_000_000_000
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    private = tmp_path_factory.mktemp("keys") / "worker.pem"
+    return private, make_keys(private)
+
+
+@pytest.mark.parametrize("value", [VALUE, b"", None], ids=["with a value", "with an empty one", "without any"])
+def test_what_was_sealed_tells_when(keys: tuple[Path, Path], value: bytes | None) -> None:
+    private, public = keys
+    seal = Sealer(private).seal(TOPIC, KEY, value, AT)
+    assert Seals.of_files([public]).check(TOPIC, KEY, value, [("other", b"x"), seal]) == AT
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "value"),
+    [
+        pytest.param("other.control", KEY, VALUE, id="on another topic"),
+        pytest.param(TOPIC, b"session:s2", VALUE, id="under another key"),
+        pytest.param(TOPIC, None, VALUE, id="under none"),
+        pytest.param(TOPIC, KEY, VALUE + b" ", id="with another value"),
+        pytest.param(TOPIC, KEY, b"", id="with an empty value"),
+        pytest.param(TOPIC, KEY, None, id="without a value"),
+        pytest.param(TOPIC, KEY + VALUE[:1], VALUE[1:], id="cut elsewhere"),
+    ],
+)
+def test_it_holds_for_no_other_record(
+    keys: tuple[Path, Path], topic: str, key: bytes | None, value: bytes | None
+) -> None:
+    private, public = keys
+    seal = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
+    with pytest.raises(NotSealed, match="wanted the record as it was signed, came another"):
+        Seals.of_files([public]).check(topic, key, value, [seal])
+
+
+def test_it_holds_at_no_other_time(keys: tuple[Path, Path]) -> None:
+    private, public = keys
+    name, said = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
+    with pytest.raises(NotSealed):
+        Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, said.replace(b"1750", b"1850"))])
+
+
+def test_one_key_follows_another(keys: tuple[Path, Path], tmp_path: Path) -> None:
+    private, public = keys
+    next_public = make_keys(tmp_path / "next.pem")
+    both = Seals.of_files([public, next_public])
+    for file in (private, tmp_path / "next.pem"):
+        assert both.check(TOPIC, KEY, VALUE, [Sealer(file).seal(TOPIC, KEY, VALUE, AT)]) == AT
+    with pytest.raises(NotSealed, match="wanted a seal of key"):
+        Seals.of_files([next_public]).check(TOPIC, KEY, VALUE, [Sealer(private).seal(TOPIC, KEY, VALUE, AT)])
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=200)), max_size=3))
+def test_whatever_is_no_seal_is_told_as_such(keys: tuple[Path, Path], said: list[bytes | None]) -> None:
+    with pytest.raises(NotSealed):
+        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, one) for one in said])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"[]", b"1", b'{"key_id": [], "at": 1, "signature": ""}', b'{"key_id": "x", "at": 1, "signature": "\xc3\xa9"}',
+        b'{"at": 1, "signature": ""}', b'{"key_id": "x", "at": 1, "signature": 1}',
+    ],
+)  # fmt: skip
+def test_nor_does_json_of_another_shape_pass(keys: tuple[Path, Path], said: bytes) -> None:
+    with pytest.raises(NotSealed):
+        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, said)])
+
+
+@pytest.mark.parametrize("at", ["1.5", "null", '"1"', "[]", "1e30", "99999999999999999999"])
+def test_a_time_that_is_none_is_no_seal(keys: tuple[Path, Path], at: str) -> None:
+    private, public = keys
+    name, said = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
+    with pytest.raises(NotSealed):
+        Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, said.replace(str(AT).encode(), at.encode()))])
+
+
+def test_a_file_that_is_no_key_is_named(keys: tuple[Path, Path], tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_text("none")
+    with pytest.raises(BadKey, match=r"other\.pem: wanted an ed25519 private key"):
+        Sealer(other)
+    with pytest.raises(BadKey, match=r"worker\.pem: wanted an ed25519 public key"):
+        Seals.of_files([keys[0]])
