@@ -36,7 +36,8 @@ def test_verdicts_kills_and_releases_of_a_worker_that_seals_are_believed(
         with guard_of(
             embedded.bootstrap, "s3", mode="blocking", budget_s=0.3, verify_key=str(make_keys(tmp_path / "other.pem"))
         ) as guard:
-            assert attempts(guard, 1) == ["no_verdict"], "its key is another one"
+            # Its key is another one. Where its agent is killed meanwhile, for going on in s3, that holds as frozen.
+            assert attempts(guard, 1)[0] in {"no_verdict", "control_entry_not_sealed"}
 
 
 def test_a_key_that_is_none_is_refused_before_the_worker_starts(tmp_path: Path) -> None:
