@@ -1,0 +1,69 @@
+"""Alerts: their expressions in Prometheus' own test tool, their pages, the metrics that they ask for."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from haltline.streams.metrics import METRICS, PREFIX, Kind
+from tests.deploy.tools import RULES, RUNBOOKS, alerts, rules, tool
+
+CASES = Path(__file__).with_name("haltline.rules.test.yml")
+SECTIONS = ("## What it means", "## How to see it", "## What to do", "## How to know that it is over")
+SUFFIXES = {Kind.COUNTER: ("",), Kind.GAUGE: ("",), Kind.HISTOGRAM: ("_bucket", "_sum", "_count")}
+NAMES = {PREFIX + metric.name + suffix for metric in METRICS for suffix in SUFFIXES[metric.kind]}
+
+
+def metrics_in(expression: str) -> set[str]:
+    """The names of our metrics in a PromQL expression."""
+    return set(re.findall(rf"\b{PREFIX}[a-z_]+\b", expression))
+
+
+def test_prometheus_takes_the_rules() -> None:
+    done = subprocess.run([tool("promtool"), "check", "rules", str(RULES)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_each_alert_fires_when_it_should_and_not_otherwise(tmp_path: Path) -> None:
+    # The tool compares annotations in full too; what they say is for people.
+    said = yaml.safe_load(RULES.read_text())
+    for group in said["groups"]:
+        for rule in group["rules"]:
+            rule.pop("annotations", None)
+    (tmp_path / "RULES").write_text(yaml.safe_dump(said))
+    (tmp_path / "cases.yml").write_text(CASES.read_text())
+    command = [tool("promtool"), "test", "rules", str(tmp_path / "cases.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_of_each_alert_it_is_tested_that_it_fires_and_that_it_does_not() -> None:
+    fires, is_quiet = set(), set()
+    for case in yaml.safe_load(CASES.read_text())["tests"]:
+        for test in case.get("alert_rule_test", []):
+            (fires if test.get("exp_alerts") else is_quiet).add(test["alertname"])
+    assert fires == is_quiet == set(alerts())
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_each_alert_says_how_bad_it_is_and_what_it_is_and_has_a_page(name: str) -> None:
+    alert = alerts()[name]
+    assert alert["labels"]["severity"] in {"page", "warn", "info"}
+    assert alert["annotations"]["summary"].endswith(".")
+    assert alert["annotations"]["runbook_url"] == f"deploy/runbooks/{name}.md"
+    page = (RUNBOOKS / f"{name}.md").read_text()
+    assert page.startswith(f"# {name}\n")
+    places = [page.find(section) for section in SECTIONS]
+    assert -1 < min(places), f"{name}.md: wanted {SECTIONS}"
+    assert places == sorted(places)
+
+
+def test_each_page_named_after_an_alert_has_its_alert() -> None:
+    assert {page.stem for page in RUNBOOKS.glob("Haltline*.md")} == set(alerts())
+
+
+@pytest.mark.parametrize("expression", [rule["expr"] for rule in rules()])
+def test_rules_ask_for_metrics_that_there_are(expression: str) -> None:
+    assert metrics_in(expression) <= NAMES

@@ -1,0 +1,34 @@
+"""Debian's Prometheus, where it is; and the rules."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+RULES = DEPLOY / "prometheus" / "haltline.rules.yml"
+RUNBOOKS = DEPLOY / "runbooks"
+
+
+def tool(name: str) -> str:
+    """Where a tool is; without it a test is skipped at a desk, and fails with CI=true."""
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    reason = f"needs {name}: on Debian `apt-get download prometheus` and `dpkg-deb -x` give it without a service"
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI=true: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def rules() -> list[dict[str, Any]]:
+    """Every rule of every group."""
+    return [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+
+
+def alerts() -> dict[str, dict[str, Any]]:
+    """The alerts by name."""
+    return {rule["alert"]: rule for rule in rules() if "alert" in rule}
