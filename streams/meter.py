@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from haltline.detectors import ALL as DETECTORS
 from haltline.interventions.after_kill import CODE
 from haltline.interventions.proof import REISSUED, UNACKNOWLEDGED
 from haltline.schemas.dead_letter import BadRecord
@@ -30,6 +31,8 @@ class SessionMeter:
         self._refused = metrics.counter("policies_refused_total")
         for what in ALERTED:
             self._told[(what,)].inc(0)
+        for detector in DETECTORS:
+            self._errors[(detector.id,)].inc(0)
         for reason in BadRecord:
             self._letters[(reason.value,)].inc(0)
 

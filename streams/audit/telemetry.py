@@ -1,5 +1,6 @@
 """The sink's metrics and health, on a port of its own."""
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from haltline.streams.audit.writer import Place
 from haltline.streams.health import HealthServer, Partition, Verdict
 from haltline.streams.lag import LagWatch
 from haltline.streams.metrics import Metrics
+
+_log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = 5.0
 
@@ -77,7 +80,8 @@ class SinkTelemetry:
         kept = {(place.topic, place.partition) for place in places}
         self._positions = {at: said for at, said in self._positions.items() if at in kept}
         for topic in {place.topic for place in places}:
-            self._lost[topic,].inc(0)  # so that the first loss is an increase
+            for counter in (self._lost, self._skipped, self._unreadable):
+                counter[topic,].inc(0)  # so that the first one is an increase
         if places:
             self._rebalances.inc()
         self._assigned.set(len(places))
@@ -141,6 +145,7 @@ def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
         settings.metrics_host, settings.metrics_port, verdict=observer.verdict, exposition=metrics.exposition
     )
     observer.port = server.port
+    _log.info("audit sink: serves /metrics, /healthz and /readyz on port %d", server.port)
     # The consumer's own view of the end comes with its fetches, and stands still when it does.
     watch = LagWatch(
         {**settings.client, "bootstrap.servers": settings.bootstrap},

@@ -40,7 +40,8 @@ def test_each_alert_fires_when_it_should_and_not_otherwise(tmp_path: Path) -> No
 
 
 def test_of_each_alert_it_is_tested_that_it_fires_and_that_it_does_not() -> None:
-    fires, is_quiet = set(), set()
+    fires: set[str] = set()
+    is_quiet: set[str] = set()
     for case in yaml.safe_load(CASES.read_text())["tests"]:
         for test in case.get("alert_rule_test", []):
             (fires if test.get("exp_alerts") else is_quiet).add(test["alertname"])
@@ -56,7 +57,7 @@ def test_each_alert_says_how_bad_it_is_and_what_it_is_and_has_a_page(name: str) 
     page = (RUNBOOKS / f"{name}.md").read_text()
     assert page.startswith(f"# {name}\n")
     places = [page.find(section) for section in SECTIONS]
-    assert -1 < min(places), f"{name}.md: wanted {SECTIONS}"
+    assert min(places) > -1, f"{name}.md: wanted {SECTIONS}"
     assert places == sorted(places)
 
 

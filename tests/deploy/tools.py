@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,13 @@ def tool(name: str) -> str:
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI=true: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody has."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def rules() -> list[dict[str, Any]]:

@@ -1,0 +1,59 @@
+"""Every process of haltline on one machine, as people start them, on an embedded broker."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import FETCH_WAIT_MS, EmbeddedBroker
+from haltline.streams.children import Child, Children
+from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
+
+WITHIN_S = 120.0
+
+
+class System:
+    """Processes by name, with where each serves its metrics."""
+
+    def __init__(self, children: Children, bootstrap: str, folder: Path) -> None:
+        self.children = children
+        self.bootstrap = bootstrap
+        self.table = folder / "audit"
+        self.logs = folder / "logs"
+        self.addresses: dict[str, str] = {}
+
+    def start(self, name: str, arguments: Sequence[str], **environment: str) -> str:
+        """Starts `haltline ...`; returns where it serves, once it says so: by host and port."""
+        command = [*arguments, "--bootstrap", self.bootstrap]
+        return self.follow(
+            self.children.start_module(name, "haltline.streams", command, env=environment),
+        )
+
+    def follow(self, child: Child) -> str:
+        """Where a process serves, once it says so."""
+
+        def said() -> re.Match[str] | None:
+            return re.search(r"(?:serves .*on port |http://127\.0\.0\.1:)(\d+)", child.log_file.read_text())
+
+        self.children.wait_until(said, f"{child.name} to say where it serves", within_s=WITHIN_S)
+        found = said()
+        assert found is not None
+        self.addresses[child.name] = f"127.0.0.1:{found[1]}"
+        return self.addresses[child.name]
+
+
+@contextmanager
+def running(folder: Path, *, worker: Sequence[str] = (), audit: Sequence[str] = ()) -> Iterator[System]:
+    """A broker with a worker and a sink that serve their metrics; more is started by the test."""
+    with EmbeddedBroker() as broker, Children(folder / "logs") as children:
+        broker.ensure_topics(Topics())
+        system = System(children, broker.bootstrap, folder)
+        wait = ["--fetch-wait-ms", str(FETCH_WAIT_MS)]
+        sink = ["--table", str(system.table), "--metrics-port", "0", "--flush", "1", *wait, *audit]
+        sinking = start_audit(children, broker.bootstrap, sink)
+        working = start_worker(children, broker.bootstrap, *worker, embedded=True)
+        wait_until_ready(children, working)
+        system.follow(working)
+        system.follow(sinking)
+        yield system

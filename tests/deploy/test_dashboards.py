@@ -1,0 +1,200 @@
+"""The dashboards' files, and every query in them asked of a Prometheus that scrapes the real processes."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+
+from haltline.schemas.topics import Topics
+from tests.builders import bash
+from tests.deploy.system import System, running
+from tests.deploy.test_rules import NAMES, metrics_in
+from tests.deploy.tools import DEPLOY, RULES, free_port, rules, tool
+from tests.waiting import wait_until
+
+GRAFANA = DEPLOY / "grafana"
+FILES = sorted((GRAFANA / "dashboards").glob("*.json"))
+POLICY = {
+    "name": "default",
+    "cooldown_s": 1,
+    "rules": {
+        "error_repetition": {"levels": dict.fromkeys(("low", "medium", "high", "critical"), "NUDGE")},
+        "repetition": {"enabled": False},
+    },
+    "interventions": {"after_warnings": 2},
+}
+"""Under which an error that is repeated eight times is an escalation too."""
+
+WITHIN_S = 90.0
+
+
+def queries() -> dict[str, str]:
+    """Every query by dashboard, panel and letter, as Grafana would send it."""
+    found = {}
+    for file in FILES:
+        for panel in json.loads(file.read_text())["panels"]:
+            for target in panel["targets"]:
+                said = target["expr"].replace("$__rate_interval", "1m").replace("$job", ".*")
+                found[f"{file.stem}: {panel['title']}: {target['refId']}"] = said
+    return found
+
+
+def test_the_files_are_what_the_table_makes_of_them(tmp_path: Path) -> None:
+    (tmp_path / "build.py").write_text((GRAFANA / "build.py").read_text())
+    (tmp_path / "dashboards").mkdir()
+    subprocess.run([sys.executable, tmp_path / "build.py"], check=True)
+    made = {file.name: file.read_text() for file in (tmp_path / "dashboards").iterdir()}
+    assert {file.name: file.read_text() for file in FILES} == made, "python deploy/grafana/build.py"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_dashboard_is_one_that_grafana_can_provision(file: Path) -> None:
+    told: dict[str, Any] = json.loads(file.read_text())
+    names = [variable["name"] for variable in told["templating"]["list"]]
+    assert names == ["datasource", "job"]
+    assert told["uid"] == f"haltline-{file.stem}"
+    assert [panel["id"] for panel in told["panels"]] == list(range(1, len(told["panels"]) + 1))
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in told["panels"]}
+    assert len(places) == len(told["panels"]), "no panel lies on another"
+    for panel in told["panels"]:
+        for part in (panel, *panel["targets"]):
+            assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        for target in panel["targets"]:
+            variables = set(re.findall(r"\$(\w+)", target["expr"]))
+            assert variables <= {*names, "__rate_interval"}
+
+
+def test_dashboards_ask_for_metrics_that_there_are() -> None:
+    recorded = {rule["record"] for rule in rules() if "record" in rule}
+    for where, query in queries().items():
+        without = query
+        for name in recorded:
+            without = without.replace(name, "")
+        assert metrics_in(without) <= NAMES, where
+
+
+def test_what_grafana_is_given_to_begin_with_names_what_is_there() -> None:
+    provisioning = GRAFANA / "provisioning"
+    (source,) = yaml.safe_load((provisioning / "datasources" / "haltline.yaml").read_text())["datasources"]
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "haltline.yaml").read_text())["providers"]
+    assert (source["type"], provider["type"]) == ("prometheus", "file")
+
+
+class Prometheus:
+    """One that runs."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def ask(self, path: str, **parameters: str) -> Any:
+        """What its API answers."""
+        url = f"http://{self._address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    def has(self, query: str) -> bool:
+        """Whether a query returns a number."""
+        found = self.ask("query", query=query)["result"]
+        return any(not math.isnan(float(one["value"][1])) for one in found)
+
+    def alerts(self) -> set[str]:
+        """Those that fire."""
+        return {one["labels"]["alertname"] for one in self.ask("alerts")["alerts"] if one["state"] == "firing"}
+
+
+@contextmanager
+def prometheus(folder: Path, targets: list[str]) -> Iterator[Prometheus]:
+    """Debian's, with our rules, scraping every second until the end of the block."""
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(RULES)],
+        "scrape_configs": [{"job_name": "haltline", "static_configs": [{"targets": targets}]}],
+    }
+    folder.mkdir()
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    address = f"127.0.0.1:{free_port()}"
+    command = [
+        tool("prometheus"),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+    ]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
+    try:
+
+        def ready() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()
+            try:
+                urllib.request.urlopen(f"http://{address}/-/ready", timeout=10).close()
+            except OSError:
+                return False
+            return True
+
+        wait_until(ready, "Prometheus is ready", deadline_s=WITHIN_S)
+        yield Prometheus(address)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def post(address: str, path: str, body: object) -> None:
+    request = urllib.request.Request(
+        f"http://{address}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    urllib.request.urlopen(request, timeout=60).close()
+
+
+def run_away(system: System) -> None:
+    """An agent that makes the same mistake again and again, and one whose records are no JSON."""
+    producer = Producer({"bootstrap.servers": system.bootstrap, "partitioner": "murmur2_random"})
+    for number in range(8):
+        event = bash(10 * number, "cat a", "cat: a: No such file or directory")
+        producer.produce(Topics().actions, key=event.session_id.encode(), value=event.to_json())
+    producer.produce(Topics().actions, key=b"s2", value=b"not JSON")
+    assert producer.flush(30) == 0
+
+
+def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -> None:
+    tool("prometheus")
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(POLICY))
+    with running(tmp_path, worker=["--policy", str(tmp_path / "policy.yaml")]) as system:
+        system.start("console", ["console", "--port", "0", "--database", f"sqlite:///{tmp_path}/console.db"])
+        intake = system.start("intake", ["intake", "--port", "0", "--budget", "20"])
+        system.start("canary", ["canary", "--every", "2s", "--within", "60s", "--metrics-port", "0"])
+        run_away(system)
+        post(intake, "/v1/verdict", {"session_id": "s3", "action": "look_up", "args": {}})
+        post(intake, "/v1/events", {"kind": "model.turn", "session_id": "s3"})
+        system.children.wait_until((system.table / "_delta_log").exists, "the audit has a table", within_s=WITHIN_S)
+        verifier = ["audit", "verify", "--table", str(system.table), "--every", "1s", "--metrics-port", "0"]
+        system.follow(system.children.start_module("verifier", "haltline.streams", verifier))
+        with prometheus(tmp_path / "prometheus", list(system.addresses.values())) as metrics:
+            wanted = queries()
+
+            def answered() -> bool:
+                system.children.require_running()
+                for where in [where for where, query in wanted.items() if metrics.has(query)]:
+                    del wanted[where]
+                return not wanted
+
+            try:
+                wait_until(answered, "every panel has data", deadline_s=WITHIN_S)
+            finally:
+                assert not wanted, f"without data: {wanted}"
+            groups = metrics.ask("rules")["groups"]
+            assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
+            # What is wrong here on purpose, and nothing else.
+            assert metrics.alerts() <= {"HaltlineDeadLetters", "HaltlineTripSpike"}
+            targets = metrics.ask("targets")["activeTargets"]
+            assert {target["health"] for target in targets} == {"up"}
+            assert len(targets) == len(system.addresses) == 6
