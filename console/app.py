@@ -8,16 +8,26 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 
 from haltline.console import telemetry
 from haltline.console.context import Context, Here
 from haltline.console.feeder import Feeder
-from haltline.console.routes import approvals, control, interventions, sessions
+from haltline.console.routes import (
+    actions,
+    approvals,
+    asking,
+    control,
+    ingest,
+    interventions,
+    policies,
+    recorded,
+    sessions,
+    spending,
+)
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import open_store
 from haltline.streams.commands import NotAllowed
-from haltline.streams.inbox import Inbox
 from haltline.streams.log_reader import NoSuchTopic, Unreachable
 from haltline.streams.operator import NotFound
 
@@ -29,6 +39,7 @@ _STATUS: Final[dict[type[Exception], int]] = {
     Unreachable: 503,
     NoSuchTopic: 503,
     OperationalError: 503,
+    DataError: 400,
 }
 
 
@@ -41,9 +52,11 @@ class Refused(BaseModel):
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": Refused, "description": what}
     for status, what in (
+        (400, "A value that cannot be kept or looked for."),
         (401, "No key of this console."),
         (403, "The key's role does not allow it."),
         (409, "It may not be done, or not now."),
+        (429, "The key asks more often than it may; `Retry-After` says when again."),
         (503, "No broker or no database answers."),
     )
 }
@@ -64,14 +77,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         feeder = Feeder(
             engine, settings.bootstrap, topics=settings.topics, group=settings.group, client=settings.client
         )
-        inbox = Inbox(
-            settings.bootstrap,
-            topics=settings.topics,
-            group=settings.workers,
-            answer_within_s=settings.answer_within_s,
-            client=settings.client,
-        )
-        app.state.context = Context(settings, engine, feeder, inbox)
+        context = app.state.context = Context.of(settings, engine, feeder)
         feeder.start()
         lag = telemetry.follow(feeder, settings, metrics)
         try:
@@ -79,11 +85,12 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         finally:
             lag.close()
             feeder.close()
+            context.sender.close()
             engine.dispose()
 
     app = FastAPI(title="haltline", version="1", lifespan=lifespan, summary="What agents did, and what stopped them.")
     metrics = telemetry.install(app)
-    for routes in (interventions, approvals, control, sessions):
+    for routes in (interventions, asking, approvals, control, sessions, ingest, spending, actions, policies, recorded):
         app.include_router(routes.router, responses=_REFUSED)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))

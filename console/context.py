@@ -3,22 +3,24 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 from typing import Annotated, Final
 
-from confluent_kafka import TopicPartition
 from fastapi import Depends, Header, HTTPException, Request
 from sqlalchemy import Engine
 
 from haltline.console.auth import May, Who
 from haltline.console.feeder import Feeder
+from haltline.console.limits import Buckets
+from haltline.console.sender import Sender, SendingInbox
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import Command
-from haltline.streams.inbox import Inbox
-from haltline.streams.produce import produce_confirmed
 
 log: Final = logging.getLogger("haltline.console")
 
 _TAKEN_IN_WITHIN_S: Final = 5.0
+_SCHEMES: Final = frozenset({"bearer", "apikey"})
+"""Agent Sentinel's SDK says either."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +30,30 @@ class Context:
     settings: ConsoleSettings
     engine: Engine
     feeder: Feeder
-    inbox: Inbox
+    inbox: SendingInbox
+    sender: Sender
+    buckets: Buckets
+
+    @classmethod
+    def of(cls, settings: ConsoleSettings, engine: Engine, feeder: Feeder) -> "Context":
+        """The parts that are made of the others."""
+        sender = Sender(settings.bootstrap, settings.client)
+        inbox = SendingInbox(
+            settings.bootstrap,
+            topics=settings.topics,
+            group=settings.workers,
+            answer_within_s=settings.answer_within_s,
+            client=settings.client,
+        )
+        inbox.sender = sender
+        return cls(settings, engine, feeder, inbox, sender, Buckets(settings.requests_per_s, settings.burst))
 
     def send(self, command: Command) -> bool:
         """Puts a command on its topic. Returns whether the read model has it, so that its writer reads it.
 
         Raises Unreachable when the broker does not confirm it.
         """
-        place: TopicPartition = produce_confirmed(
-            self.settings.bootstrap,
-            self.settings.topics.commands,
-            key=command.id.encode(),
-            value=command.to_json(),
-            client=self.settings.client,
-        )
+        place = self.sender.send(self.settings.topics.commands, command.id.encode(), command.to_json())
         return self.feeder.wait_for(place, _TAKEN_IN_WITHIN_S)
 
 
@@ -56,14 +68,27 @@ def context_of(request: Request) -> Context:
 Here = Annotated[Context, Depends(context_of)]
 
 
-def _who(here: Here, authorization: Annotated[str | None, Header()] = None) -> Who:
+def _who(
+    here: Here,
+    authorization: Annotated[str | None, Header()] = None,
+    x_api_key: Annotated[str | None, Header()] = None,
+) -> Who:
     scheme, _, key = (authorization or "").partition(" ")
-    who = here.settings.keys.who(key.strip()) if scheme.lower() == "bearer" else None
+    if authorization is None and x_api_key is not None:  # as ACGP's SDK sends it
+        scheme, key = "apikey", x_api_key
+    who = here.settings.keys.who(key.strip()) if scheme.lower() in _SCHEMES else None
     if who is None:
         raise HTTPException(
             401,
             "Authorization: wanted 'Bearer' and a key of this console, came none that is known",
             headers={"WWW-Authenticate": "Bearer"},
+        )
+    wait_s = here.buckets.take(who.name)
+    if wait_s:
+        raise HTTPException(
+            429,
+            f"{who.name}: wanted at most {here.settings.requests_per_s:g} requests a second, came more",
+            headers={"Retry-After": str(ceil(wait_s))},
         )
     return who
 

@@ -23,6 +23,8 @@ log: Final = logging.getLogger("haltline.console")
 
 _BATCH: Final = 500
 _WAIT_S: Final = 0.2
+_ALONG_S: Final = 0.005
+"""Who waits for what it wrote waits that much longer, and as many records as came meanwhile are one transaction."""
 _AGAIN_S: Final = 1.0
 _NAME: Final = "console"
 
@@ -110,7 +112,7 @@ class Feeder(Closing):
         try:
             self._assign(consumer)
             while not self._ended.is_set():
-                records = self._records(consumer.consume(_BATCH, _WAIT_S))
+                records = self._records(_next(consumer))
                 if records:
                     rows = self._take(records)
                     self._commit(consumer, records)
@@ -198,6 +200,12 @@ class Feeder(Closing):
 
     def _short(self, topic: str, partition: int) -> Place:
         return topic.removeprefix(self._topics.prefix), partition
+
+
+def _next(consumer: Consumer) -> list[Message]:
+    """The next messages: at once when there is one, with those that come along."""
+    first = consumer.poll(_WAIT_S)
+    return [] if first is None else [first, *consumer.consume(_BATCH - 1, _ALONG_S)]
 
 
 def _pairs(message: Message) -> list[tuple[str, str | bytes | None]]:

@@ -9,12 +9,15 @@ SCHEMA_VERSION: Final = 1
 
 metadata = MetaData()
 
+kept = MetaData()
+"""Tables that are no part of the read model, as nothing else holds what they say: they outlive that it is made anew."""
+
 versions = Table("haltline_version", metadata, Column("version", Integer, primary_key=True))
 
 offsets = Table(
     "offsets",
     metadata,
-    Column("topic", String(64), primary_key=True),
+    Column("topic", String, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("next", BigInteger, nullable=False),
 )
@@ -23,17 +26,17 @@ offsets = Table(
 records = Table(
     "records",
     metadata,
-    Column("topic", String(64), primary_key=True),
+    Column("topic", String, primary_key=True),
     Column("partition", Integer, primary_key=True),
     Column("offset", BigInteger, primary_key=True),
-    Column("kind", String(32), nullable=False),
+    Column("kind", String, nullable=False),
     Column("time_ms", BigInteger, nullable=False),
-    Column("session_id", String(256)),
-    Column("agent_id", String(256)),
-    Column("event_id", String(256)),
-    Column("decision_id", String(256)),
-    Column("detector", String(256)),
-    Column("severity", String(16)),
+    Column("session_id", String),
+    Column("agent_id", String),
+    Column("event_id", String),
+    Column("decision_id", String),
+    Column("detector", String),
+    Column("severity", String),
     Column("summary", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("records_session", "session_id", "time_ms"),
@@ -45,10 +48,10 @@ records = Table(
 sessions = Table(
     "sessions",
     metadata,
-    Column("session_id", String(256), primary_key=True),
-    Column("agent_id", String(256), nullable=False, index=True),
-    Column("mission_id", String(256)),
-    Column("parent_session_id", String(256)),
+    Column("session_id", String, primary_key=True),
+    Column("agent_id", String, nullable=False, index=True),
+    Column("mission_id", String),
+    Column("parent_session_id", String),
     Column("goal", Text, nullable=False, default=""),
     Column("first_ms", BigInteger, nullable=False),
     Column("last_ms", BigInteger, nullable=False, index=True),
@@ -62,17 +65,17 @@ sessions = Table(
 interventions = Table(
     "interventions",
     metadata,
-    Column("id", String(256), primary_key=True),
-    Column("session_id", String(256), nullable=False, index=True),
-    Column("agent_id", String(512), nullable=False, index=True),
-    Column("event_id", String(256), index=True),
-    Column("request_id", String(256), index=True),
-    Column("type", String(32), nullable=False),
-    Column("outcome", String(32), nullable=False),
-    Column("action_name", String(512), nullable=False),
-    Column("policy_id", String(512), nullable=False),
-    Column("policy_name", String(512), nullable=False),
-    Column("risk_level", String(16), nullable=False),
+    Column("id", String, primary_key=True),
+    Column("session_id", String, nullable=False, index=True),
+    Column("agent_id", String, nullable=False, index=True),
+    Column("event_id", String, index=True),
+    Column("request_id", String, index=True),
+    Column("type", String, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("action_name", String, nullable=False),
+    Column("policy_id", String, nullable=False),
+    Column("policy_name", String, nullable=False),
+    Column("risk_level", String, nullable=False),
     Column("cost_prevented_usd", Float, nullable=False),
     Column("time_ms", BigInteger, nullable=False, index=True),
     Column("hidden", Boolean, nullable=False, default=False),
@@ -83,11 +86,11 @@ interventions = Table(
 approvals = Table(
     "approvals",
     metadata,
-    Column("request_id", String(256), primary_key=True),
-    Column("session_id", String(256), nullable=False),
-    Column("agent_id", String(256), nullable=False, index=True),
-    Column("state", String(32), nullable=False, index=True),
-    Column("priority", String(16), nullable=False),
+    Column("request_id", String, primary_key=True),
+    Column("session_id", String, nullable=False),
+    Column("agent_id", String, nullable=False, index=True),
+    Column("state", String, nullable=False, index=True),
+    Column("priority", String, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
     Column("expires_ms", BigInteger, nullable=False),
     Column("said_ms", BigInteger, nullable=False),
@@ -99,11 +102,38 @@ approvals = Table(
 control = Table(
     "control",
     metadata,
-    Column("key", String(512), primary_key=True),
-    Column("scope", String(16), nullable=False),
-    Column("id", String(256), nullable=False),
-    Column("state", String(16), nullable=False),
+    Column("key", String, primary_key=True),
+    Column("scope", String, nullable=False),
+    Column("id", String, nullable=False),
+    Column("state", String, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
 )
 """What holds now."""
+
+
+spending = Table(
+    "spending",
+    kept,
+    Column("id", String, primary_key=True),
+    Column("time_ms", BigInteger, nullable=False, index=True),
+    Column("session_id", String, nullable=False, index=True),
+    Column("group_id", String, nullable=False, default=""),
+    Column("action", String, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+)
+"""What was spent (`until_ms` 0), and what is held for a call that is to come until it is spent, or that moment."""
+
+turns = Table("turns", kept, Column("id", Integer, primary_key=True), Column("count", BigInteger, nullable=False))
+"""One row, which whoever checks a budget changes first: so one after the other, in any process."""
+
+tools = Table(
+    "tools",
+    kept,
+    Column("agent_id", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+"""The tools that agents say they have."""

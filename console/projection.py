@@ -8,10 +8,13 @@ from sqlalchemy import Connection, delete, func, select, update
 
 from haltline.console import model
 from haltline.console.store import put
+from haltline.interventions import asked
+from haltline.interventions.said import Who
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.policy import Policy
 from haltline.schemas.records import InterventionRecord
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.records import records_of
@@ -20,6 +23,8 @@ _LOST: Final = "records.lost"
 _MAX_IDS: Final = 400
 """Of one question: SQLite bounds the number of its parameters."""
 _ANSWERS: Final = "approval"
+_POLICY: Final = Policy()
+_APPROVALS: Final = _POLICY.operated.approvals
 
 
 def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
@@ -39,6 +44,7 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
     _sessions(connection, events, decisions)
     _interventions(connection, events, decisions)
     _approvals(connection, decisions)
+    _asked(connection, commands)
     _control(connection, of_topic.get("control", []))
     _commands(connection, commands)
 
@@ -75,8 +81,7 @@ def _record(row: Row) -> dict[str, Any]:
         "detector": row.get("detector"),
         "severity": row.get("severity"),
         "summary": row["summary"],
-        # PostgreSQL keeps no NUL in a text.
-        "body": raw.decode(errors="backslashreplace").replace("\x00", "\\x00"),
+        "body": raw.decode(errors="backslashreplace"),
     }
 
 
@@ -213,23 +218,32 @@ def _last_answers(
 
 
 def _approvals(connection: Connection, decisions: Iterable[Decision]) -> None:
-    rows = {}
-    for decision in decisions:
-        if decision.approval is not None:
-            approval = decision.approval
-            rows[approval.request_id] = {
-                "request_id": approval.request_id,
-                "session_id": decision.session_id,
-                "agent_id": decision.agent_id,
-                "state": approval.state.value,
-                "priority": approval.priority.value,
-                "since_ms": approval.since,
-                "expires_ms": approval.expires,
-                "said_ms": decision.time,
-                "reason": decision.reason,
-                "body": decision.to_json().decode(),
-            }
+    rows = {d.approval.request_id: _request_row(d, d.approval) for d in decisions if d.approval is not None}
     put(connection, model.approvals, list(rows.values()))
+
+
+def _asked(connection: Connection, commands: Iterable[Command]) -> None:
+    """What an agent's own guard asks for waits from now on, also before a worker says so."""
+    for command in commands:
+        if command.request is not None and command.request_id is not None:
+            ticket = asked.ticket_of(command, command.request_id, command.request, _APPROVALS)
+            decision = asked.told(ticket, Who(command.id, command.request.agent_id), command, _POLICY)
+            put(connection, model.approvals, [_request_row(decision, ticket.said())], replace=False)
+
+
+def _request_row(decision: Decision, approval: Approval) -> dict[str, Any]:
+    return {
+        "request_id": approval.request_id,
+        "session_id": decision.session_id,
+        "agent_id": decision.agent_id,
+        "state": approval.state.value,
+        "priority": approval.priority.value,
+        "since_ms": approval.since,
+        "expires_ms": approval.expires,
+        "said_ms": decision.time,
+        "reason": decision.reason,
+        "body": decision.to_json().decode(),
+    }
 
 
 def _control(connection: Connection, rows: Iterable[Row]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from haltline.console.auth import Keys
+from haltline.console.rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from haltline.streams.settings import ClientSetting
 
@@ -26,3 +27,9 @@ class ConsoleSettings:
     """librdkafka settings of every connection, for encryption and credentials."""
     answer_within_s: float = 10.0
     """How long a worker has to answer a command."""
+    rules: ConsoleRules = field(default_factory=ConsoleRules)
+    """For agents of Agent Sentinel's SDK: what they are told, and what is enforced here."""
+    requests_per_s: float = 200.0
+    """How often one key may ask, on average."""
+    burst: int = 400
+    """And at once."""

@@ -26,6 +26,7 @@ def open_store(url: str) -> Engine:
     engine = _engine(url)
     if not _is_current(engine):
         empty(engine)
+    _keep(engine)
     return engine
 
 
@@ -39,6 +40,8 @@ def empty(engine: Engine) -> None:
 
 def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
     """Writes rows by their primary key. One that is there is replaced, in the columns that are given, or else kept."""
+    if connection.dialect.name == "postgresql":  # which keeps no NUL in a text
+        rows = [{n: v.replace("\x00", "\\x00") if isinstance(v, str) else v for n, v in row.items()} for row in rows]
     for chunk in _chunks(rows):
         said = _insert(connection, table).values(list(chunk))
         key = [column.name for column in table.primary_key]
@@ -75,6 +78,12 @@ def _engine(url: str) -> Engine:
         connection.execute("PRAGMA synchronous=NORMAL")
 
     return engine
+
+
+def _keep(engine: Engine) -> None:
+    model.kept.create_all(engine)
+    with engine.begin() as connection:
+        put(connection, model.turns, [{"id": 1, "count": 0}], replace=False)
 
 
 def _is_current(engine: Engine) -> bool:

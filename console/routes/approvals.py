@@ -1,4 +1,4 @@
-"""Approvals: what waits for a person, and what the person says."""
+"""Approvals: what waits for a person, and what the person says. What agents ask for themselves is in `asking`."""
 
 import time
 from typing import Annotated, Literal
@@ -34,6 +34,10 @@ class Request(BaseModel):
     arguments: str
     reason: str
     question: str
+    answer: str | None
+    """What the agent's side said to the question."""
+    asked_by: str | None
+    """Whose own guard asked for it; none: haltline itself, as it paused the call."""
     quorum: int
     approved_by: list[str]
     rejected_by: list[str]
@@ -83,6 +87,8 @@ def _shown(body: str, now_ms: int) -> Request:
         arguments=approval.arguments,
         reason=decision.reason,
         question=approval.question,
+        answer=approval.answer,
+        asked_by=approval.asked_by,
         quorum=approval.quorum,
         approved_by=approval.approved_by,
         rejected_by=approval.rejected_by,
@@ -132,7 +138,6 @@ def pending(here: Here, who: Looker, limit: Annotated[int, Query(ge=1, le=1000)]
 
 
 @router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})
-@router.get("/{request_id}/poll", responses={404: {"description": "There is none of this id."}})
 def approval(here: Here, _: Looker, request_id: str) -> Request:
     """One request, as it stands."""
     table = model.approvals.c

@@ -25,6 +25,7 @@ from haltline.streams.cli.common import (
 
 # The console is above this package, and is imported by name where it is asked for.
 _AUTH, _RUN, _SETTINGS = "haltline.console.auth", "haltline.console.run", "haltline.console.settings"
+_RULES = "haltline.console.rules"
 
 console = typer.Typer(help="Serve the API: what agents did, what stopped them, and what operators do about it.")
 
@@ -50,6 +51,15 @@ def serve(  # the options are the settings
             metavar="URL",
         ),
     ] = "sqlite:///haltline-console.db",
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_RULES",
+            help="YAML, JSON or TOML: what agents of Agent Sentinel's SDK are told to keep (rules), which calls want "
+            "an approval (approvals), and what may be spent (budgets).",
+            metavar="FILE",
+        ),
+    ] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the read model anew from the topics.")] = False,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at; 0: any.", min=0, max=65535)] = 8460,
@@ -64,9 +74,10 @@ def serve(  # the options are the settings
     """
     if ctx.invoked_subcommand is not None:
         return
-    auth, run, settings = (import_module(name) for name in (_AUTH, _RUN, _SETTINGS))
+    auth, run, settings, of_rules = (import_module(name) for name in (_AUTH, _RUN, _SETTINGS, _RULES))
     try:
         known = auth.Keys.read(keys) if keys is not None else None
+        ruled = of_rules.ConsoleRules() if rules is None else of_rules.ConsoleRules.from_file(rules)
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
     if known is None:
@@ -83,6 +94,7 @@ def serve(  # the options are the settings
             group=f"{workers}-console",
             workers=workers,
             client=client_config,
+            rules=ruled,
         ),
         host,
         port,

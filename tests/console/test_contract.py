@@ -33,8 +33,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_any_request_is_answered_as_described(served: TestClient, name: str) -> None:
-    # A command waits for a worker that is not there.
-    examples = 4 if name.startswith("POST") else 20
+    # A command waits for a worker that is not there; without parameters each request is the same.
+    described = OPERATIONS[name].definition.raw
+    examples = 4 if name.startswith("POST") else 20 if described.get("parameters") else 2
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(case=OPERATIONS[name].as_strategy())
@@ -43,8 +44,7 @@ def test_any_request_is_answered_as_described(served: TestClient, name: str) -> 
         asked.pop("cookies")  # the API has none
         answer = served.request(**asked)
         assert answer.status_code < 500, answer.text
-        described = case.operation.definition.raw["responses"]
-        assert str(answer.status_code) in described, (answer.status_code, answer.text)
+        assert str(answer.status_code) in described["responses"], (answer.status_code, answer.text)
         # A description cannot say that a text has to be a date of this century.
         case.validate_response(schemathesis.Response.from_any(answer), excluded_checks=[positive_data_acceptance])
 

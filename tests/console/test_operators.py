@@ -64,7 +64,7 @@ def test_an_answer_reaches_the_call_that_waits(
         answer = client.post(f"/api/v1/approvals/{request['id']}/{word}", json={"reason": "asked the owner"}).json()
         assert answer["answered"]
         assert waits.result(30) == came
-        poll = f"/api/v1/approvals/{request['id']}/poll"
+        poll = f"/api/v1/approvals/{request['id']}"
         wait_until(lambda: client.get(poll).json()["status"] == status, f"the request is {status}")
     listed = client.get("/api/v1/approvals", params={"status": status}).json()
     assert request["id"] in [one["id"] for one in listed["approvals"]]

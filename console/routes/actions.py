@@ -1,0 +1,79 @@
+"""`/api/v1/actions`: the tools that agents say they have."""
+
+import json
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Engine, select
+
+from haltline.console import model
+from haltline.console.context import Here, Looker, Teller
+from haltline.console.store import put
+from haltline.interventions.agent.redaction import redact
+from haltline.schemas.record import Id
+
+router = APIRouter(prefix="/api/v1/actions", tags=["agents"])
+
+
+class Tool(BaseModel):
+    """One tool; more is kept as it came."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Annotated[str, Field(min_length=1, max_length=512, examples=["delete_asset"])]
+
+
+class Registration(BaseModel):
+    """The tools of an agent."""
+
+    agent_id: Annotated[Id, Field(examples=["cleaner"])]
+    sdk_version: Annotated[str, Field(max_length=64)] = ""
+    actions: Annotated[list[Tool], Field(max_length=1000)]
+
+
+class Registered(BaseModel):
+    """What became of it."""
+
+    status: str = "success"
+    registered: int
+    updated: int
+    total: int
+
+
+@router.post("/register")
+def register(here: Here, _: Teller, said: Registration) -> Registered:
+    """Keeps an agent's tools; rules that name tools by globs are told to its SDK with those that match."""
+    table = model.tools.c
+    now_ms = time.time_ns() // 1_000_000
+    rows = {
+        tool.name: {"agent_id": said.agent_id, "name": tool.name, "body": _json(tool), "since_ms": now_ms}
+        for tool in said.actions
+    }
+    with here.engine.begin() as connection:
+        known = set(connection.execute(select(table.name).where(table.agent_id == said.agent_id)).scalars())
+        put(connection, model.tools, list(rows.values()))
+    return Registered(registered=len(rows.keys() - known), updated=len(rows.keys() & known), total=len(rows))
+
+
+@router.get("")
+def tools(here: Here, _: Looker, agent_id: str | None = None) -> list[dict[str, Any]]:
+    """The tools, by agent and name; the first 10,000."""
+    table = model.tools.c
+    asked = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)
+    if agent_id is not None:
+        asked = asked.where(table.agent_id == agent_id)
+    with here.engine.connect() as connection:
+        return [json.loads(body) | {"agent_id": agent} for agent, body in connection.execute(asked).all()]
+
+
+def known(engine: Engine) -> frozenset[str]:
+    """The names of all of them."""
+    with engine.connect() as connection:
+        return frozenset(connection.execute(select(model.tools.c.name).distinct()).scalars())
+
+
+def _json(tool: Tool) -> str:
+    # Not by orjson: a tool's schema may hold a number of more than 64 bits.
+    return json.dumps(redact(tool.model_dump(mode="json")), default=str)

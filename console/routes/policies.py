@@ -1,0 +1,176 @@
+"""`/api/v1/policies`: the documents that workers follow, and the rules that agents' SDKs keep themselves."""
+
+import time
+from functools import cache
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, HTTPException, Response
+from pydantic import BaseModel, Field
+
+from haltline.console.context import Changer, Context, Here, Looker, Teller
+from haltline.console.routes.actions import known
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import JsonObject, rfc3339
+from haltline.streams.commands import NotAllowed
+from haltline.streams.plugins import installed
+from haltline.streams.policies import current
+from haltline.streams.policy_file import BadPolicy, in_vain, parse_policy
+from haltline.streams.policy_schema import policy_schema
+from haltline.streams.publish import publish
+
+router = APIRouter(prefix="/api/v1/policies", tags=["policies"])
+
+SYNCED = "haltline"
+
+
+class Synced(BaseModel):
+    """What Agent Sentinel's SDK takes over, in its own fields."""
+
+    policies: list[dict[str, Any]]
+    conflicts: list[dict[str, Any]]
+
+
+class Listed(BaseModel):
+    """One published document."""
+
+    name: str
+    version: int
+    by: str
+    reason: str
+    published_at: str
+
+
+class Document(BaseModel):
+    """A policy document."""
+
+    document: Annotated[
+        str | JsonObject,
+        Field(examples=["name: default\nrules:\n  destructive_repeat:\n    mode: warn\n"]),
+    ]
+    """As YAML or JSON text, or as an object."""
+
+
+class Publication(Document):
+    """A document that is to be in force, and why."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["clean-up of staging is over"])]
+
+
+class Checked(BaseModel):
+    """What a worker makes of a document."""
+
+    name: str
+    version: int
+    in_vain: list[str]
+    """Lines about what it says without effect."""
+
+
+class Published(Checked):
+    """Where it is now."""
+
+    partition: int
+    offset: int
+
+
+_BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used: where, what was wanted, what came."}}
+
+
+@router.get("/sync")
+def sync(here: Here, _: Teller, agent_id: str | None = None, run_id: str | None = None) -> Synced:
+    """The author's rules for an agent's SDK, which keeps them in its own process. They are the same for each agent."""
+    said = here.settings.rules.for_sdk(known(here.engine))
+    policy = {"id": SYNCED, "name": SYNCED, "enabled": True, "agent_id": agent_id, "run_id": run_id, **said}
+    return Synced(policies=[policy], conflicts=[])
+
+
+@router.get("/schema", response_model=dict[str, Any])
+def schema(_: Looker) -> Response:
+    """The JSON Schema of a document, with the settings of every rule, for an editor to complete."""
+    return Response(_schema(), media_type="application/json")
+
+
+@cache
+def _schema() -> bytes:
+    return orjson.dumps(policy_schema(installed()))
+
+
+@router.get("")
+def policies(here: Here, _: Looker) -> list[Listed]:
+    """Every published document. None of a name: its workers have the defaults."""
+    return [_listed(name, document) for name, document in sorted(_documents(here).items())]
+
+
+@router.get("/{name}", responses={404: {"description": "None of this name was published."}})
+def policy(here: Here, _: Looker, name: str) -> dict[str, Any]:
+    """One document, as it was published."""
+    document = _documents(here).get(name)
+    if document is None:
+        raise HTTPException(404, f"policy {name}: wanted one that was published, came none of this name")
+    return document
+
+
+@router.post("/check", responses=_BAD)
+def check(_: Looker, said: Document) -> Checked:
+    """Whether a worker could use a document."""
+    found = _read(said)
+    return Checked(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
+
+
+@router.post("", status_code=201, responses=_BAD)
+def put_in_force(here: Here, who: Changer, said: Publication) -> Published:
+    """Puts a document in force in every worker that follows its name, without a restart."""
+    found = _read(said)
+    try:
+        written, place = publish(
+            found,
+            bootstrap=here.settings.bootstrap,
+            topic=here.settings.topics.policies,
+            by=who.name,
+            reason=said.reason,
+            time_ms=time.time_ns() // 1_000_000,
+            client=here.settings.client,
+        )
+    except BadPolicy as older:
+        raise NotAllowed(str(older)) from None
+    here.feeder.wait_for(place, 5.0)
+    return Published(
+        name=written.name,
+        version=written.version,
+        in_vain=in_vain(written, installed()),
+        partition=place.partition,
+        offset=place.offset,
+    )
+
+
+def _read(said: Document) -> Policy:
+    try:
+        text = said.document if isinstance(said.document, str) else orjson.dumps(said.document).decode()
+        return parse_policy(text, "document", installed())
+    except (BadPolicy, orjson.JSONEncodeError) as error:
+        raise HTTPException(400, str(error)) from None
+
+
+def _documents(here: Context) -> dict[str, dict[str, Any]]:
+    records = current(here.settings.bootstrap, here.settings.topics.policies, client=here.settings.client)
+    found: dict[str, dict[str, Any]] = {}
+    for name, record in records.items():
+        try:
+            document = orjson.loads(record.value or b"")
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(document, dict):
+            found[name] = document | {"published": {"time": record.timestamp} | (document.get("published") or {})}
+    return found
+
+
+def _listed(name: str, document: dict[str, Any]) -> Listed:
+    published = document["published"]
+    when = published["time"]
+    return Listed(
+        name=name,
+        version=document.get("version", Policy().version),
+        by=published.get("by", "?"),
+        reason=published.get("reason", "?"),
+        published_at=rfc3339(when) if isinstance(when, int) else str(when),
+    )

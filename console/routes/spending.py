@@ -1,0 +1,73 @@
+"""`/api/v1/budgets`: what may be spent, in the contract of Agent Sentinel's SDK."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from haltline.console import budgets
+from haltline.console.context import Here, Teller
+from haltline.schemas.payloads import Usd
+from haltline.schemas.record import Id
+
+router = APIRouter(prefix="/api/v1/budgets", tags=["agents"])
+
+
+class Reservation(BaseModel):
+    """A call that is to come."""
+
+    action_name: Annotated[str, Field(min_length=1, max_length=512, examples=["train_model"])]
+    estimated_cost_usd: Annotated[Usd, Field(examples=[2.5])]
+    group_id: Id | None = None
+    run_id: Id | None = None
+
+
+class Held(BaseModel):
+    """What is held for it until it is told of, for 15 minutes at most."""
+
+    reservation_id: str
+    action_name: str
+    amount_usd: float
+    held_s: int
+
+
+class Exceeded(BaseModel):
+    """Which budget it does not fit in."""
+
+    budget_type: str
+    """`organization_monthly`, `group`, `session`, `run` or `action`."""
+    spent: float
+    """What it would have become."""
+    limit: float
+
+
+class TooMuch(BaseModel):
+    """Why it is not held."""
+
+    detail: Exceeded
+
+
+@router.post(
+    "/reserve", status_code=201, response_model=Held, responses={402: {"model": TooMuch, "description": "Too much."}}
+)
+def reserve(
+    here: Here,
+    _: Teller,
+    wanted: Reservation,
+    idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+    x_sentinel_run_id: Annotated[str | None, Header(max_length=256)] = None,
+) -> Held | JSONResponse:
+    """Holds what a call will cost, if every budget has room for it. The same `Idempotency-Key` again is that one."""
+    session_id = wanted.run_id or x_sentinel_run_id or ""
+    call = budgets.Call(wanted.action_name, wanted.estimated_cost_usd, session_id, wanted.group_id or "")
+    name, refused = budgets.reserve(here.engine, here.settings.rules, call, idempotency_key)
+    if refused is not None:
+        said = Exceeded(budget_type=refused.budget_type, spent=refused.spent, limit=refused.limit)
+        return JSONResponse(TooMuch(detail=said).model_dump(), 402)
+    return Held(
+        reservation_id=name,
+        action_name=wanted.action_name,
+        amount_usd=wanted.estimated_cost_usd,
+        held_s=budgets.HELD_MS // 1000,
+    )

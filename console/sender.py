@@ -1,0 +1,122 @@
+"""Records to topics, each confirmed by the broker: one producer for as long as the console lives."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as Late
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from haltline.schemas.control import Command
+from haltline.streams.closing import Closing
+from haltline.streams.inbox import Inbox
+from haltline.streams.log_reader import Unreachable
+from haltline.streams.produce import CONFIRM_WITHIN_S
+from haltline.streams.settings import ClientSetting
+
+_POLL_S: Final = 0.1
+
+# What librdkafka says of lost connections; who asks gets an exception instead.
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
+
+Headers = Sequence[tuple[str, bytes | None]]
+Keyed = tuple[bytes | None, bytes]
+"""Key and value."""
+
+
+class Sender(Closing):
+    """One producer, and a thread that hears what the broker says. Thread safe."""
+
+    def __init__(self, bootstrap: str, client: Mapping[str, ClientSetting] | None = None) -> None:
+        self._settings = {
+            **(client or {}),
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 2,
+            "delivery.timeout.ms": int(CONFIRM_WITHIN_S * 1000),
+        }
+        self._lock = threading.Lock()
+        self._producer: Producer | None = Producer(self._settings, logger=_log)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="haltline-sender", daemon=True)
+        self._thread.start()
+
+    def send(self, topic: str, key: bytes, value: bytes) -> TopicPartition:
+        """Returns where the record now is. It may come twice, as every record may. Raises Unreachable."""
+        return self.send_all(topic, [(key, value)])[0]
+
+    def send_all(self, topic: str, records: Sequence[Keyed], headers: Sequence[Headers] = ()) -> list[TopicPartition]:
+        """The same of several, in order; `headers` of each. Raises Unreachable when one of them is not confirmed."""
+        producer = self._made()
+        told: list[Future[TopicPartition]] = []
+        for number, (key, value) in enumerate(records):
+            future: Future[TopicPartition] = Future()
+            told.append(future)
+            with_headers = {"headers": list(headers[number])} if headers else {}
+            try:
+                producer.produce(topic, key=key, value=value, on_delivery=self._tell(future), **with_headers)  # type: ignore[arg-type]
+            except (BufferError, KafkaException, RuntimeError) as error:
+                future.set_exception(Unreachable(f"topic {topic}: wanted room for a record, came {error}"))
+        try:
+            return [one.result(CONFIRM_WITHIN_S + 1.0) for one in told]
+        except Late:
+            raise Unreachable(
+                f"topic {topic}: wanted a record confirmed within {CONFIRM_WITHIN_S:g} s, came no answer"
+            ) from None
+
+    def close(self) -> None:
+        """Waits a moment for what is under way, and ends."""
+        self._ended.set()
+        with self._lock:
+            producer, self._producer = self._producer, None
+        if producer is not None:
+            self._thread.join()
+            producer.flush(2.0)
+            producer.purge()
+            producer.flush(0)
+            producer.close()
+
+    def _made(self) -> Producer:
+        with self._lock:
+            if self._ended.is_set():
+                raise Unreachable("the console: wanted one that serves, came one that ends")
+            if self._producer is None:
+                self._producer = Producer(self._settings, logger=_log)
+            return self._producer
+
+    def _tell(self, future: "Future[TopicPartition]") -> Callable[[KafkaError | None, Message], None]:
+        def told(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                place = TopicPartition(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
+                future.set_result(place)
+                return
+            if error.fatal():  # this producer says nothing more: the next record gets another one
+                self._producer = None
+            future.set_exception(
+                Unreachable(f"topic {message.topic()}: wanted a record confirmed, came {error.name()}: {error.str()}")
+            )
+
+        return told
+
+    def _serve(self) -> None:
+        while not self._ended.is_set():
+            producer = self._producer
+            if producer is None:
+                self._ended.wait(_POLL_S)
+            else:
+                producer.poll(_POLL_S)
+
+
+class SendingInbox(Inbox):
+    """An inbox whose commands go through the console's one producer."""
+
+    sender: Sender
+
+    def _send(self, command: Command) -> TopicPartition:
+        return self.sender.send(self._topics.commands, command.id.encode(), command.to_json())
