@@ -24,6 +24,7 @@ from haltline.console.routes import (
     recorded,
     sessions,
     spending,
+    steward,
 )
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import open_store
@@ -90,7 +91,19 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
 
     app = FastAPI(title="haltline", version="1", lifespan=lifespan, summary="What agents did, and what stopped them.")
     metrics = telemetry.install(app)
-    for routes in (interventions, asking, approvals, control, sessions, ingest, spending, actions, policies, recorded):
+    for routes in (
+        interventions,
+        asking,
+        approvals,
+        control,
+        sessions,
+        ingest,
+        spending,
+        actions,
+        policies,
+        recorded,
+        steward,
+    ):
         app.include_router(routes.router, responses=_REFUSED)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
