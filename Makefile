@@ -4,6 +4,9 @@
 # The first of these that is new enough; another one: make PYTHON=/path/to/python
 PYTHON = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
+# Each process of the tests has a Kafka of its own, and mostly waits: two of them also on one core, at most four.
+TESTERS = $(shell n=$$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2); \
+  [ "$$n" -lt 2 ] && n=2; [ "$$n" -gt 4 ] && n=4; echo $$n)
 BIN := .venv/bin
 STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -33,7 +36,7 @@ demo: setup ## A runaway agent is stopped, in about a minute, with nothing else 
 	$(BIN)/haltline demo
 
 test: setup jars ## Run the tests, on a real Kafka too when Java and Maven are there
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 
 # At a desk without Java or Maven this says so, and the tests that need them are skipped.
 jars: setup

@@ -27,6 +27,9 @@ hypothesis.settings.register_profile("desk", deadline=None, suppress_health_chec
 hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("desk"), derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") == "true" else "desk")
 
+# The brokers of tests live for seconds: Java's second compiler would cost more than it saves.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 # A runner started in the background of a shell ignores Ctrl-C, and what it starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
