@@ -22,8 +22,8 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
 """
 
 
-def main(arguments: list[str]) -> int:
-    """Runs the command with what follows `intake`. Returns the exit code."""
+def options_of() -> argparse.ArgumentParser:
+    """What the command can be told."""
     parser = argparse.ArgumentParser(
         prog="haltline intake",
         description=_DESCRIPTION,
@@ -40,7 +40,12 @@ def main(arguments: list[str]) -> int:
         "--token-file", type=Path, metavar="FILE", help="only who sends its text as bearer token is heard"
     )
     parser.add_argument("--max-sessions", type=int, default=200, help="that are asked about at a time (%(default)s)")
-    options = vars(parser.parse_args(arguments))
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command with what follows `intake`. Returns the exit code."""
+    options = vars(options_of().parse_args(arguments))
     host, port, file = options.pop("host"), options.pop("port"), options.pop("token_file")
     max_sessions = options.pop("max_sessions")
     said = {name: value for name, value in options.items() if value is not None}

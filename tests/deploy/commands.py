@@ -1,0 +1,85 @@
+"""Whether a command line is one of ours: its command, options and values, without running it."""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from haltline.interventions.agent.rules.settings import RULES_VARIABLE
+from haltline.interventions.agent.settings import _CLIENT_CONFIG, _FROM_ENV
+from haltline.streams.__main__ import BESIDE_AGENTS
+from haltline.streams.cli import intake
+from haltline.streams.cli.app import app
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A command by its words, with every option's value or default."""
+
+    command: str
+    values: dict[str, Any]
+
+
+class _Recording:
+    """The whole command line, of which every command does nothing but tell what it was given."""
+
+    def __init__(self) -> None:
+        self.root: Any = typer.main.get_command(app)
+        self.last = Parsed("", {})
+        self.envvars: set[str] = set()
+        self._record(self.root, ())
+
+    def _record(self, command: Any, name: tuple[str, ...]) -> None:
+        def told(**values: Any) -> None:
+            self.last = Parsed(" ".join(name), values)
+
+        command.callback = told
+        for option in command.params:
+            self.envvars |= {option.envvar} if isinstance(option.envvar, str) else {*(option.envvar or ())}
+        for below, one in getattr(command, "commands", {}).items():
+            self._record(one, (*name, below))
+
+
+@cache
+def _recording() -> _Recording:
+    return _Recording()
+
+
+def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
+    """What follows `haltline`; what is not `whole` may lack some. Raises ValueError, which says what is wrong."""
+    if words and words[0] == "intake":
+        try:
+            return Parsed("intake", vars(intake.options_of().parse_args([*words[1:]])))
+        except SystemExit as refused:
+            raise ValueError(f"{shlex.join(words)}: refused") from refused
+    if words and words[0] in BESIDE_AGENTS:
+        return Parsed(words[0], {})  # they take the words of another command
+    recording = _recording()
+    try:
+        recording.root.main(args=[*words], standalone_mode=False)
+    except Exception as refused:
+        said = refused.format_message() if hasattr(refused, "format_message") else str(refused)
+        if not whole and "missing" in said.lower():
+            return Parsed(" ".join(words), {})
+        raise ValueError(f"{shlex.join(words)}: {said}") from refused
+    return recording.last
+
+
+def variables() -> set[str]:
+    """Every environment variable that some command or a guard reads."""
+    return {*_FROM_ENV.values(), _CLIENT_CONFIG, RULES_VARIABLE, *_recording().envvars}
+
+
+def in_document(page: Path) -> Iterator[tuple[list[str], bool]]:
+    """Our command lines in a page of Markdown: whole ones in indented blocks, others between backticks in a text."""
+    text = page.read_text(encoding="utf-8")
+    for pattern, whole in ((r"(?m)^ {4,}(?:\$ )?haltline (.*)$", True), (r"`haltline ([^`\n]*)`", False)):
+        for line in re.findall(pattern, text):
+            words = shlex.split(re.split(r"\s(?:>>?|\|)\s|;", line)[0].replace("...", ""), comments=True)
+            if words:
+                yield words, whole

@@ -1,0 +1,355 @@
+"""What is shipped to run haltline with, against the code: commands, options, ports, paths, variables."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from aiohttp import web
+
+from haltline.console.app import create_app
+from haltline.console.auth import Keys
+from haltline.console.settings import ConsoleSettings
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.cli.common import group_of
+from haltline.streams.health import HealthServer, Verdict
+from haltline.streams.intake import Intake
+from tests.deploy.commands import Parsed, in_document, parsed, variables
+from tests.deploy.tools import DEPLOY
+
+README = DEPLOY.parent / "README.md"
+SYSTEMD = DEPLOY / "systemd"
+KUBERNETES = DEPLOY / "kubernetes"
+COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+OURS: dict[str, Any] = {name: one for name, one in COMPOSE["services"].items() if one["image"].startswith("haltline:")}
+MANIFESTS: list[tuple[str, dict[str, Any]]] = [
+    (f"{file.relative_to(KUBERNETES)}: {one['kind']} {one['metadata']['name']}", one)
+    for file in sorted(KUBERNETES.rglob("*.yaml"))
+    if file.name != "kustomization.yaml"
+    for one in yaml.safe_load_all(file.read_text())
+]
+WORKLOADS = [(where, one) for where, one in MANIFESTS if one["kind"] in {"StatefulSet", "Deployment", "Job"}]
+CONTAINERS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (f"{where}: {container['name']}", one["spec"]["template"]["spec"], container)
+    for where, one in WORKLOADS
+    for container in one["spec"]["template"]["spec"]["containers"]
+]
+UNITS = sorted(SYSTEMD.glob("*.service"))
+SECRETS: Final = re.findall(r"^\| `(haltline-[a-z-]+)` \|", (DEPLOY / "README.md").read_text(), re.MULTILINE)
+"""Those that the page tells people to make."""
+
+PORT_OF: Final = {
+    "worker": "metrics_port",
+    "audit": "metrics_port",
+    "audit verify": "metrics_port",
+    "canary": "metrics_port",
+    "console": "port",
+    "intake": "port",
+}
+HOST_OF: Final = {**dict.fromkeys(PORT_OF, "metrics_host"), "console": "host", "intake": "host"}
+
+
+def of_unit(unit: Path) -> list[str]:
+    found = re.search(r"^ExecStart=/opt/haltline/bin/haltline (.*)$", unit.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1].replace("%i", "9464").replace("%H", "host").split()
+
+
+COMMANDS = [
+    *((f"compose: {name}", [str(word) for word in one["command"]]) for name, one in OURS.items()),
+    *((where, [str(word) for word in container["args"]]) for where, _, container in CONTAINERS),
+    *((f"systemd: {unit.name}", of_unit(unit)) for unit in UNITS),
+]
+PAGES = [README, *sorted(DEPLOY.rglob("*.md"))]
+
+
+def port_of(command: Parsed) -> int:
+    return int(command.values[PORT_OF[command.command]])
+
+
+@pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[where for where, _ in COMMANDS])
+def test_each_command_that_is_started_is_one_of_ours(where: str, words: list[str]) -> None:
+    command = parsed(words)
+    if where.startswith("systemd"):
+        return
+    assert "--bootstrap" not in words, "where the broker is comes from the environment, in one place"
+    if command.command in HOST_OF:
+        assert command.values[HOST_OF[command.command]] == "0.0.0.0", "in a container nobody else would reach it"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_each_command_that_a_page_names_is_one_of_ours(page: Path) -> None:
+    for words, whole in in_document(page):
+        parsed(words, whole=whole)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        pytest.param(["worker", "--no-such"], "No such option", id="an option that is none"),
+        pytest.param(["worker", "--metrics-port", "99999"], "65535", id="a port that is none"),
+        pytest.param(["audit", "nothing"], "No such command", id="a command that is none"),
+        pytest.param(["kill", "s1"], "Missing", id="an option that it must have"),
+        pytest.param(["status", "a", "b", "c"], "unexpected", id="too much"),
+        pytest.param(["intake", "--no-such"], "refused", id="an option of what runs beside agents"),
+    ],
+)
+def test_a_command_line_that_is_wrong_would_be_found(words: list[str], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parsed(words)
+
+
+def test_every_variable_that_is_set_is_read() -> None:
+    known = variables()
+    for file in (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".json"):
+        said = set(re.findall(r"\bHALTLINE_[A-Z_]+\b", file.read_text(encoding="utf-8")))
+        assert said <= known, f"{file}: {said - known}"
+
+
+def test_what_a_health_check_asks_for_is_served(embedded: EmbeddedBroker) -> None:
+    verdict = Verdict(alive=True, ready=True, reasons=(), partitions=1, lag_records=0, stuck=())
+    server = HealthServer("127.0.0.1", 0, verdict=lambda: verdict, exposition=lambda: b"")
+    try:
+        served = {path for path in PATHS if _answers(server.port, path)}
+    finally:
+        server.close()
+    console = create_app(ConsoleSettings(bootstrap="", keys=Keys.of([]), database="sqlite://"))
+    routes = {getattr(route, "path", "") for route in console.routes}
+    asked = asyncio.run(_routes(embedded.bootstrap))
+    by_command = {**dict.fromkeys(PORT_OF, served), "console": routes, "intake": asked}
+    for where, _, container in CONTAINERS:
+        command = parsed([str(word) for word in container["args"]])
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            if probe in container:
+                assert container[probe]["httpGet"]["path"] in by_command[command.command], where
+    for name, service in OURS.items():
+        for port, path in _asked(service):
+            command = parsed(service["command"])
+            assert (port, path in by_command[command.command]) == (port_of(command), True), name
+    assert all("/metrics" in paths for paths in by_command.values())
+
+
+PATHS = ("/healthz", "/readyz", "/metrics")
+
+
+async def _routes(bootstrap: str) -> set[str]:
+    intake = Intake(GuardSettings(bootstrap=bootstrap)).app()
+    runner = web.AppRunner(intake)
+    await runner.setup()
+    await runner.cleanup()
+    return {resource.canonical for resource in intake.router.resources()}
+
+
+def _asked(service: dict[str, Any]) -> list[tuple[int, str]]:
+    test = " ".join(service.get("healthcheck", {}).get("test", []))
+    return [(int(port), path) for port, path in re.findall(r"http://127\.0\.0\.1:(\d+)(/\w+)", test)]
+
+
+def _answers(port: int, path: str) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10).close()
+    except urllib.error.HTTPError:
+        return False
+    return True
+
+
+# Compose
+
+
+def test_prometheus_of_compose_asks_each_process_where_it_serves() -> None:
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    (targets,) = [one["targets"] for job in config["scrape_configs"] for one in job["static_configs"]]
+    serves = {name: parsed(service["command"]) for name, service in OURS.items()}
+    assert set(targets) == {
+        f"{name}:{port_of(command)}" for name, command in serves.items() if command.command in PORT_OF
+    }
+    assert all((DEPLOY / "prometheus" / file).exists() for file in config["rule_files"])
+
+
+def test_compose_publishes_what_is_served_and_on_this_machine_only() -> None:
+    for name, service in COMPOSE["services"].items():
+        for port in service.get("ports", []):
+            address, outside, inside = port.split(":")
+            assert address == "127.0.0.1", "there are no credentials"
+            if name in OURS:
+                assert int(outside) == int(inside) == port_of(parsed(service["command"]))
+
+
+def test_compose_gives_each_process_what_it_needs_and_no_more() -> None:
+    named = {volume.split(":")[0] for one in COMPOSE["services"].values() for volume in one.get("volumes", [])}
+    assert {volume for volume in named if not volume.startswith(".")} == set(COMPOSE["volumes"])
+    assert all((DEPLOY / volume).exists() for volume in named if volume.startswith("."))
+    for service in OURS.values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert set(service["depends_on"]) <= set(COMPOSE["services"])
+    listeners = COMPOSE["services"]["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert f"INTERNAL://{OURS['worker']['environment']['HALTLINE_BOOTSTRAP']}" in listeners.split(",")
+
+
+def test_the_image_takes_in_what_the_package_is_made_of() -> None:
+    lines = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    taken = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    links = {link.name for link in (DEPLOY.parent / "src" / "haltline").iterdir() if link.is_symlink()}
+    assert links | {"src", "pyproject.toml", "README.md"} <= taken
+    docker = (DEPLOY / "Dockerfile").read_text()
+    user = re.search(r"--uid (\d+)", docker)
+    assert user is not None
+    assert f"USER {user[1]}:{user[1]}" in docker
+    assert {pod["securityContext"]["runAsUser"] for _, pod, _ in CONTAINERS} == {int(user[1])}
+
+
+def test_docker_itself_reads_the_compose_file() -> None:
+    compose = ["docker", "compose"]
+    if (
+        shutil.which("docker") is None
+        or subprocess.run([*compose, "version"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("needs docker with its compose plugin")
+    command = [*compose, "--file", str(DEPLOY / "compose.yaml"), "config", "--quiet"]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+# Kubernetes
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(path.parent for path in KUBERNETES.rglob("kustomization.yaml")), ids=lambda f: f.name
+)
+def test_a_kustomization_names_every_file_beside_it(folder: Path) -> None:
+    said = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    files = {file.name for file in folder.glob("*.yaml")} - {"kustomization.yaml"}
+    assert {one for one in said["resources"] if not one.startswith("..")} == files
+    assert all((folder / one).exists() for one in said["resources"])
+
+
+@pytest.mark.parametrize(("where", "pod", "container"), CONTAINERS, ids=[where for where, _, _ in CONTAINERS])
+def test_a_container_may_do_nothing_that_it_need_not(
+    where: str, pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["resources"]["requests"].keys() >= {"cpu", "memory"}
+    assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize(("where", "pod", "container"), CONTAINERS, ids=[where for where, _, _ in CONTAINERS])
+def test_a_container_s_ports_probes_mounts_and_files_are_there(
+    where: str, pod: dict[str, Any], container: dict[str, Any]
+) -> None:
+    command = parsed([str(word) for word in container["args"]])
+    ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+    assert [*ports.values()] == ([port_of(command)] if command.command in PORT_OF else [])
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        if probe in container:
+            assert container[probe]["httpGet"]["port"] in ports
+    workload = next(one for _, one in WORKLOADS if one["spec"]["template"]["spec"] is pod)
+    claimed = {claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert set(mounts.values()) <= volumes.keys() | claimed
+    for word in map(str, container["args"]):
+        if (path := re.search(r"(?<![:/\w])/+(?:etc|var)/\S+", word)) is not None:
+            assert any(path[0].replace("//", "/").startswith(mount) for mount in mounts), (
+                f"{where}: {word} is on no volume"
+            )
+    for volume in volumes.values():
+        if "secret" in volume:
+            assert volume["secret"]["secretName"] in SECRETS, "deploy/README.md says which Secrets to make"
+
+
+def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_are() -> None:
+    pods: dict[str, dict[str, int]] = {}
+    for _, one in WORKLOADS:
+        name = one["metadata"]["name"].removeprefix("haltline-")
+        assert one["spec"]["template"]["metadata"]["labels"] == {"app.kubernetes.io/component": name}
+        containers = one["spec"]["template"]["spec"]["containers"]
+        pods[name] = {p["name"]: p["containerPort"] for container in containers for p in container.get("ports", [])}
+        if one["kind"] != "Job":
+            assert one["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/component": name}
+    served = {port for ports in pods.values() for port in ports.values()}
+    services = {one["metadata"]["name"] for _, one in MANIFESTS if one["kind"] == "Service"}
+    for where, one in MANIFESTS:
+        spec = one.get("spec", {})
+        match one["kind"]:
+            case "Service":
+                ports = pods[spec["selector"]["app.kubernetes.io/component"]]
+                assert {p["targetPort"]: p["port"] for p in spec["ports"]} == ports, where
+            case "StatefulSet":
+                assert spec["serviceName"] in services, where
+            case "PodDisruptionBudget":
+                assert spec["selector"]["matchLabels"]["app.kubernetes.io/component"] in pods, where
+            case "NetworkPolicy":
+                chosen = spec["podSelector"].get("matchLabels", {}).get("app.kubernetes.io/component")
+                for rule in spec["ingress"]:
+                    ports_in = {port["port"] for port in rule["ports"]}
+                    assert ports_in == (served if chosen is None else {*pods[chosen].values()}), where
+            case "PodMonitor":
+                assert {e["port"] for e in spec["podMetricsEndpoints"]} == {n for ports in pods.values() for n in ports}
+    budgets = {one["metadata"]["name"] for _, one in MANIFESTS if one["kind"] == "PodDisruptionBudget"}
+    assert budgets >= {"haltline-worker", "haltline-audit", "haltline-console", "haltline-intake"}
+
+
+def test_workers_are_members_by_the_name_of_their_pod() -> None:
+    ((_, _, container),) = [one for one in CONTAINERS if one[2]["name"] == "worker"]
+    assert parsed(container["args"]).values["instance_id"] == "$(POD_NAME)"
+    (variable,) = container["env"]
+    assert variable == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+
+
+def test_workers_are_scaled_by_the_lag_of_their_own_group_up_to_one_for_each_partition() -> None:
+    (scaled,) = [one["spec"] for _, one in MANIFESTS if one["kind"] == "ScaledObject"]
+    (topics,) = [container for where, _, container in CONTAINERS if container["name"] == "topics"]
+    (trigger,) = scaled["triggers"]
+    names = {one["metadata"]["name"] for _, one in WORKLOADS if one["kind"] == scaled["scaleTargetRef"]["kind"]}
+    assert scaled["scaleTargetRef"]["name"] in names
+    assert scaled["maxReplicaCount"] == parsed(topics["args"]).values["partitions"]
+    assert trigger["metadata"]["topic"] == Topics().actions
+    assert trigger["metadata"]["consumerGroup"] == group_of(Topics().prefix)
+    (auth,) = [one for _, one in MANIFESTS if one["kind"] == "TriggerAuthentication"]
+    assert trigger["authenticationRef"]["name"] == auth["metadata"]["name"]
+    assert {one["name"] for one in auth["spec"]["secretTargetRef"]} <= set(SECRETS)
+    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
+    (config,) = base["configMapGenerator"]
+    assert f"HALTLINE_BOOTSTRAP={trigger['metadata']['bootstrapServers']}" in config["literals"]
+
+
+# systemd
+
+HARDENED = ("NoNewPrivileges=yes", "ProtectSystem=strict", "PrivateTmp=yes", "CapabilityBoundingSet=", "UMask=0077")
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_may_do_nothing_that_it_need_not(unit: Path) -> None:
+    lines = unit.read_text().splitlines()
+    assert set(HARDENED) <= set(lines)
+    assert "User=haltline" in lines
+    assert "EnvironmentFile=/etc/haltline/haltline.env" in lines
+
+
+def test_systemd_itself_reads_the_units(tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("needs systemd-analyze")
+    for unit in UNITS:
+        name = unit.name.replace("@", "@9464")  # an instance; a template is not looked at
+        (tmp_path / name).write_text(unit.read_text().replace("/opt/haltline/bin/haltline", sys.executable))
+    files = sorted(map(str, tmp_path.glob("*.service")))
+    done = subprocess.run([analyze, "verify", *files], capture_output=True, text=True, check=False)
+    said = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "haltline" in line]
+    assert not said, done.stderr
