@@ -95,6 +95,8 @@ def chain_hash(row: Mapping[str, Any], digest: str, prev: Head | None) -> str:
 
 
 def _json(text: str | None) -> str:
+    if text is not None and text.isalnum():  # as digests are: nothing of it is escaped
+        return f'"{text}"'
     return orjson.dumps(text).decode()
 
 

@@ -118,7 +118,11 @@ class DeltaAuditTable:
 
 # No two records are alike: a dictionary of them would only cost memory, and their extremes say nothing.
 _AS_IT_CAME: Final = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
-_WRITER: Final = WriterProperties(compression="ZSTD", compression_level=3, column_properties={"raw": _AS_IT_CAME})
+_WRITER: Final = WriterProperties(
+    compression="ZSTD",
+    compression_level=3,
+    column_properties=dict.fromkeys(("raw", "record_digest", "chain_hash"), _AS_IT_CAME),
+)
 
 
 class OpenDeltaTable:
