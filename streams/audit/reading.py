@@ -123,6 +123,14 @@ def _header(name: str, value: bytes | None) -> list[str | None]:
         return [name, None, base64.b64encode(value).decode()]
 
 
+def headers_of(text: str | None) -> Headers:
+    """The headers that the column `headers` says. Raises ValueError, TypeError: it is no list of headers."""
+    found: list[tuple[str, bytes | None]] = []
+    for name, value, *in_base64 in orjson.loads(text or "[]"):
+        found.append((name, base64.b64decode(in_base64[0]) if in_base64 else None if value is None else value.encode()))
+    return tuple(found)
+
+
 def _present(headers: Headers) -> list[tuple[str, bytes]]:
     return [(name, value) for name, value in headers if value is not None]
 

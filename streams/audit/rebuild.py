@@ -1,15 +1,12 @@
 """Rows made again from what they say came: whoever changed a column alone is found by it. Pure."""
 
-import base64
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-import orjson
-
 from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS, KEPT_OF_ERASED, LOST, lost_until
 from haltline.streams.audit.columns import COLUMNS, SCHEMA, Row, to_arrow
-from haltline.streams.audit.reading import Headers, KafkaRecord, Reader
+from haltline.streams.audit.reading import KafkaRecord, Reader, headers_of
 from haltline.streams.audit.statements import checkpoint_row, statement_row
 
 _NOT_REBUILT: Final = frozenset(
@@ -35,7 +32,7 @@ def difference(row: Mapping[str, Any], reader: Reader) -> str:
     if key is None and row["key"] is not None:
         key = row["key"].encode()
     try:
-        headers = _headers(row["headers"])
+        headers = headers_of(row["headers"])
     except (ValueError, TypeError):
         return f"its column headers says {row['headers']!r:.80}, which is no list of headers"
     place = (row["topic"], row["partition"], row["offset"])
@@ -76,12 +73,3 @@ def _same(name: str, wanted: Any, came: Any) -> bool:
     if name == "event_date":
         return bool(came.toordinal() - _DAY_0 == wanted)
     return bool(wanted == came)
-
-
-def _headers(text: str | None) -> Headers:
-    if text is None:
-        return ()
-    found: list[tuple[str, bytes | None]] = []
-    for name, value, *in_base64 in orjson.loads(text):
-        found.append((name, base64.b64decode(in_base64[0]) if in_base64 else None if value is None else value.encode()))
-    return tuple(found)

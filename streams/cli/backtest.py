@@ -33,7 +33,7 @@ from haltline.streams.cli.common import (
     say,
 )
 from haltline.streams.cli.run import read_plugins, read_policy
-from haltline.streams.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened, progress
+from haltline.streams.cli.sources import KAFKA, Since, Sink, Until, Where, is_table, opened, progress, say_missing
 from haltline.streams.core import Core
 from haltline.streams.policy_file import BadPolicy
 from haltline.streams.traces import UnreadableTrace, read_traces
@@ -151,6 +151,7 @@ def _read(sources: Sequence[str], where: Where) -> Iterator[Recorded]:
                 progress("Reading", sum(span.count for span in found.spans)) as step,
             ):
                 sessions = sessions_of(found, step)
+                say_missing(found.missing(found.spans))
             yield from sessions
             continue
         try:

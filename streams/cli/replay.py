@@ -31,7 +31,7 @@ from haltline.streams.cli.common import (
     say,
 )
 from haltline.streams.cli.replay_onto import Onto, replay_onto
-from haltline.streams.cli.sources import Since, Sink, Until, Where, opened, progress
+from haltline.streams.cli.sources import Since, Sink, Until, Where, opened, progress, say_missing
 
 if TYPE_CHECKING:
     from haltline.streams.cli.sources import Range
@@ -194,6 +194,7 @@ def replay(
                 exact=exact,
                 step=step,
             )
+        missing = found.missing(found.spans)
         policies = [
             {"since_ms": p.since_ms, "name": p.core.policy.name, "version": p.core.policy.version} for p in known
         ]
@@ -202,6 +203,7 @@ def replay(
                 {
                     "source": found.name,
                     "range": [span.to_dict() for span in found.spans],
+                    "not_there": missing._asdict(),
                     "policies": policies,
                     **result.to_dict(),
                     **({"decisions": result.decisions} if isinstance(found, FileRange) else {}),
@@ -211,6 +213,7 @@ def replay(
             say(f"{found.name}: {sum(result.records.values())} records of")
             for line in _ranges(found.spans):
                 say(f"  {line}")
+            say_missing(missing)
             _show(result)
     if not result.records:
         fail(_nothing(session or ()), Exit.NO)
@@ -274,12 +277,15 @@ def _count(found: "Range", sessions: Sequence[str], choice: "Choice | None", *, 
                 continue
             if choice is None or choice(record):
                 counts[record.topic] += 1
+    missing = found.missing(found.spans)
     if as_json:
-        print_json({"source": found.name, "range": [s.to_dict() for s in found.spans], "records": dict(counts)})
+        ranges = [span.to_dict() for span in found.spans]
+        print_json({"source": found.name, "range": ranges, "not_there": missing._asdict(), "records": dict(counts)})
         return
     say(f"{found.name}: would decide on {sum(counts.values())} records of")
     for line in _ranges(found.spans):
         say(f"  {line}")
+    say_missing(missing)
     say(", ".join(f"{count} of {topic}" for topic, count in counts.items()) or "nothing")
 
 

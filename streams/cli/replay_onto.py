@@ -12,7 +12,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.streams.cli.common import Exit, fail, print_json, say
-from haltline.streams.cli.sources import Where, opened, progress
+from haltline.streams.cli.sources import Where, opened, progress, say_missing
 from haltline.streams.commands import FLEET, make_command
 from haltline.streams.produce import produce_confirmed
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from haltline.streams.cli.sources import Range
     from haltline.streams.replay.choosing import Choice
     from haltline.streams.replay.copying import Counted, Progress
+    from haltline.streams.replay.records import Missing
 
 REPLAYED = "replayed"
 
@@ -76,10 +77,11 @@ def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None
                 done = f"replay {at.id} is done: {at.written} records of {topic} are on {said.target}"
                 say(f"{done}; for another one give another file than {said.resume}")
                 return
+            missing = found.missing(left)
             if said.dry_run:
                 with progress("Counting", total) as step:
                     counted = count(found.read(left), choice, step)
-                _show_count(found.name, topic, said.target, counted, total, as_json=as_json)
+                _show_count(found.name, topic, said.target, counted, total, missing=missing, as_json=as_json)
                 return
             require_target(where.bootstrap, said.target, at.spans, where.topics, where.client)
             # Before the first record: who asked for it is known also when this process does not come to its end.
@@ -105,9 +107,10 @@ def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None
     command = _noted(where, said, at, topic)
     if as_json:
         told = {"id": at.id, "source": at.source, "of": topic, "onto": said.target, "written": at.written}
-        print_json({**told, "command_id": command.command_id})
+        print_json({**told, "not_there": missing._asdict(), "command_id": command.command_id})
     else:
         say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {said.target}")
+        say_missing(missing)
 
 
 def _choice(where: Where, said: Onto, topic: str) -> "Choice":
@@ -150,13 +153,16 @@ def _begun(found: "Range", said: Onto, topic: str) -> "Progress":
     return at
 
 
-def _show_count(name: str, topic: str, target: str, counted: "Counted", total: int, *, as_json: bool) -> None:
+def _show_count(
+    name: str, topic: str, target: str, counted: "Counted", total: int, *, missing: "Missing", as_json: bool
+) -> None:
     if as_json:
-        print_json({"source": name, "of": topic, "onto": target, **counted.to_dict()})
+        print_json({"source": name, "of": topic, "onto": target, "not_there": missing._asdict(), **counted.to_dict()})
         return
     times = [rfc3339(ms) for ms in (counted.first_ms, counted.last_ms) if ms is not None]
     say(f"would write {counted.records} of {total} records of {topic} onto {target}{': ' if times else ''}"
         + " to ".join(times))  # fmt: skip
+    say_missing(missing)
 
 
 def _noted(where: Where, said: Onto, at: "Progress", topic: str, how: str = "") -> Command:

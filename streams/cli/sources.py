@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from haltline.schemas.topics import Topics
-from haltline.streams.cli.common import Exit, fail
+from haltline.streams.cli.common import Exit, fail, say_error
 
 if TYPE_CHECKING:
     from haltline.streams.replay.files import FileRange
     from haltline.streams.replay.kafka_range import KafkaRange
+    from haltline.streams.replay.records import Missing
     from haltline.streams.replay.table_range import TableRange
 
     Range = KafkaRange | TableRange | FileRange
@@ -112,6 +113,12 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
             yield lambda: None
         else:
             yield _Steps(bar, task)
+
+
+def say_missing(missing: "Missing") -> None:
+    """Says aloud what is in a range and cannot be read: what follows from the rest may be another thing."""
+    if any(missing):
+        say_error(f"not there: {missing}")
 
 
 class _Steps:

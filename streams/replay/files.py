@@ -5,7 +5,7 @@ from heapq import merge
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.replay.records import LogRecord, Span
+from haltline.streams.replay.records import LogRecord, Missing, Span
 from haltline.streams.traces import read_traces
 
 
@@ -34,6 +34,10 @@ class FileRange:
     def spans_of(self, topic: str) -> list[Span]:
         """All of it; a file has actions only."""
         return [span for span in self.spans if span.topic == topic]
+
+    def missing(self, spans: Sequence[Span]) -> Missing:  # noqa: ARG002  # a file has all that it has
+        """Nothing is known to be."""
+        return Missing()
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The events of a part of it."""

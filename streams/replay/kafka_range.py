@@ -13,7 +13,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.closing import Closing
 from haltline.streams.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.replay.moments import OPEN, BadMoment, Moment
-from haltline.streams.replay.records import LogRecord, Span, in_order
+from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
 from haltline.streams.settings import ClientSetting
 
 GROUP: Final = "haltline-replay"
@@ -95,6 +95,10 @@ class KafkaRange(Closing):
     def spans_of(self, topic: str) -> list[Span]:
         """The parts of a topic's partitions that are in the range, frozen now. Raises NoSuchTopic."""
         return list(self.freeze(topic))
+
+    def missing(self, spans: Sequence[Span]) -> Missing:  # noqa: ARG002  # what retention took away ends the range
+        """Nothing is known to be."""
+        return Missing()
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
         """The records of frozen parts of partitions, in the order of `in_order`."""
@@ -266,5 +270,5 @@ def _record(message: Message, place: tuple[str, int]) -> LogRecord:
         int(timestamp) if kind else 0,
         key.encode() if isinstance(key, str) else key,
         value.encode() if isinstance(value, str) else value,
-        tuple((str(name), text) for name, text in headers if isinstance(text, bytes)),
+        tuple((str(name), text if isinstance(text, bytes) else None) for name, text in headers),
     )

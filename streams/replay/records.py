@@ -23,12 +23,12 @@ class LogRecord(NamedTuple):
     """Epoch milliseconds, as the record itself says; 0 where it says none."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    """All that it had, also those without a value, which say nothing to the worker."""
 
     @classmethod
     def of(cls, record: KafkaRecord) -> "LogRecord":
-        """The same record; headers without a value say nothing to the worker."""
-        present = tuple((name, value) for name, value in record.headers if value is not None)
+        """The same record."""
         return cls(
             record.topic,
             record.partition,
@@ -36,7 +36,7 @@ class LogRecord(NamedTuple):
             record.timestamp_ms or 0,
             record.key,
             record.value,
-            present,
+            record.headers,
         )
 
 
@@ -62,6 +62,20 @@ class Span:
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
         return asdict(self)
+
+
+class Missing(NamedTuple):
+    """How many records were in a range and are not in its source."""
+
+    erased: int = 0
+    """Their content was erased."""
+    lost: int = 0
+    """The broker had deleted them before the audit read them."""
+
+    def __str__(self) -> str:
+        """As `12 whose content was erased, 3 that were lost before the audit read them`; empty where none is."""
+        what = ("whose content was erased", "that were lost before the audit read them")
+        return ", ".join(f"{count} {how}" for count, how in zip(self, what, strict=True) if count)
 
 
 class Source(Protocol):

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 from deltalake import DeltaTable
 
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.chain import ERASED, LOST
+from haltline.streams.audit.chain import ERASED, LOST, lost_until
 from haltline.streams.audit.engine import QueryFailed, answer, open_table
 from haltline.streams.audit.export import Row
 from haltline.streams.audit.query import literal
+from haltline.streams.audit.reading import headers_of
 from haltline.streams.replay.moments import OPEN, Moment
-from haltline.streams.replay.records import LogRecord, Span, in_order
+from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
 
 _AT_A_TIME: Final = 20_000
 _MOST_PARTITIONS: Final = 10_000
@@ -32,7 +32,7 @@ class TableReader:
     storage_options: Mapping[str, str]
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """Their records, in the order of `in_order`; what was erased is passed over."""
+        """Their records, in the order of `in_order`; what was erased or lost is passed over, see `missing`."""
         table = open_table(self.uri, self.storage_options, version=self.version)
         yield from in_order([self._of(table, span) for span in spans if span.count], self.topics)
 
@@ -109,8 +109,26 @@ class TableRange:
         return list(self._freeze(topic, self._start_ms, self._end_ms))
 
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
-        """The records of frozen parts of partitions, in the order of `in_order`; what was erased is passed over."""
+        """The records of frozen parts of partitions, in the order of `in_order`, without those that are `missing`."""
         yield from self.reader.read(spans)
+
+    def missing(self, spans: Sequence[Span]) -> Missing:
+        """What was in frozen parts of partitions, and is not in what is read of them."""
+        within = {(span.topic, span.partition): span for span in spans if span.count}
+        erased = lost = 0
+        for row in self.rows(
+            'SELECT "topic", "partition", "offset", "kind", "summary" FROM audit '
+            f"WHERE \"sink\" = {literal(self.sink)} AND \"kind\" IN ('{ERASED}', '{LOST}')"
+        ):
+            span = within.get((row["topic"], row["partition"]))
+            first, last = row["offset"], lost_until(row)
+            if span is None or first >= span.end or last < span.start:
+                continue
+            if row["kind"] == ERASED:
+                erased += 1
+            else:
+                lost += last - max(first, span.start) + 1  # also where a part ends with a row that stands for several
+        return Missing(erased, lost)
 
     def _freeze(self, topic: str, start_ms: int | None, end_ms: int | None) -> Iterator[Span]:
         for partition in (number for name, number in self._places if name == topic):
@@ -121,8 +139,8 @@ class TableRange:
 
     def _since(self, topic: str, partition: int, moment_ms: int, otherwise: int) -> int:
         (found,) = self.rows(
-            f'SELECT min("offset") AS "first" FROM audit WHERE {self._at(topic, partition)} '
-            f'AND "timestamp_ms" >= {moment_ms:d}'
+            f'SELECT min("offset") AS "first" FROM audit WHERE "sink" = {literal(self.sink)} '
+            f'AND "topic" = {literal(topic)} AND "partition" = {partition:d} AND "timestamp_ms" >= {moment_ms:d}'
         )
         return otherwise if found["first"] is None else int(found["first"])
 
@@ -130,7 +148,7 @@ class TableRange:
         named = ", ".join(map(literal, self.topics.all))
         rows = self.rows(
             'SELECT "topic", "partition", min("offset") AS "low", max("offset") AS "high" FROM audit '
-            f'WHERE {self._whole()} AND "topic" IN ({named}) GROUP BY "topic", "partition" ORDER BY 1, 2'
+            f'WHERE "sink" = {literal(self.sink)} AND "topic" IN ({named}) GROUP BY "topic", "partition" ORDER BY 1, 2'
         )
         return {(row["topic"], row["partition"]): (row["low"], row["high"]) for row in rows}
 
@@ -145,7 +163,7 @@ class TableRange:
     def _count(self, least: int) -> int:
         """How many partitions the topics have: the table says it nowhere, and keys are on theirs by a hash."""
         rows = self.rows(
-            f'SELECT DISTINCT "key", "partition" FROM audit WHERE {self._whole()} '
+            f'SELECT DISTINCT "key", "partition" FROM audit WHERE {whole(self.sink)} '
             f'AND "topic" = {literal(self.topics.actions)} AND "key" IS NOT NULL AND "key" = "session_id" '
             "ORDER BY 1, 2 LIMIT 500"
         )
@@ -154,12 +172,6 @@ class TableRange:
             if all(partition_of(key, count) == partition for key, partition in keys):
                 return count
         return least
-
-    def _whole(self) -> str:
-        return whole(self.sink)
-
-    def _at(self, topic: str, partition: int) -> str:
-        return at(self.sink, topic, partition)
 
     def rows(self, sql: str) -> Iterator[dict[str, Any]]:
         """The answer to a SELECT on this version of the table. Raises QueryFailed."""
@@ -179,7 +191,5 @@ def at(sink: str, topic: str, partition: int) -> str:
 def record_of(row: Row, topic: str, partition: int) -> LogRecord:
     """The record that a row was made of."""
     key = row["key_bytes"] if row["key_bytes"] is not None else None if row["key"] is None else row["key"].encode()
-    headers = tuple(
-        (name, text.encode()) for name, text, *_ in orjson.loads(row["headers"] or b"[]") if text is not None
-    )
-    return LogRecord(topic, partition, row["offset"], row["timestamp_ms"] or 0, key, row["raw"], headers)
+    time_ms = row["timestamp_ms"] or 0
+    return LogRecord(topic, partition, row["offset"], time_ms, key, row["raw"], headers_of(row["headers"]))

@@ -1,0 +1,93 @@
+"""The audit table as a source: records as they were, and what is not there any more is said."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.streams.audit.care import Caretaker
+from haltline.streams.audit.reading import Reader
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.writer import AuditWriter, Place
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.cli.app import app
+from haltline.streams.log_reader import LogReader
+from haltline.streams.replay.records import Missing, Span
+from haltline.streams.replay.table_range import TableRange
+from tests.streams.audit.records import NOW_MS, event, record
+from tests.streams.replay.recorded import TOPICS, a_night
+
+FIRST = Place(TOPICS.actions, 0)
+HEADERS = (("traceparent", b"00-1"), ("odd", b"\xff\x00"), ("none", None), ("empty", b""), ("odd", b"again"))
+
+
+def written(folder: Path) -> Path:
+    """Ten records of which two are lost before them, and three in between."""
+    writer = AuditWriter(DeltaAuditTable(folder), Reader(TOPICS, "audit"), "audit")
+    writer.assign([FIRST])
+    writer.lost(FIRST, 0, 1)
+    writer.flush(NOW_MS)
+    for start, count in ((2, 5), (10, 5)):
+        if start == 10:
+            writer.lost(FIRST, 7, 9)
+            writer.flush(NOW_MS)
+        for offset in range(start, start + count):
+            said = event(event_id=f"e{offset}", session_id=f"s{offset % 2}", action="look_up", targets=[f"t={offset}"])
+            writer.add(record(TOPICS.actions, said.to_json(), offset, key=said.session_id.encode(), headers=HEADERS))
+        writer.flush(NOW_MS)
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return written(tmp_path / "audit")
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["replay", *map(str, arguments)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_headers_without_a_value_or_of_bytes_that_are_no_text_come_back_as_they_were(table: Path) -> None:
+    assert {one.headers for one in TableRange(table, TOPICS).inputs()} == {HEADERS}
+
+
+def test_they_go_onto_another_topic_as_they_were(table: Path) -> None:
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(TOPICS)
+        broker.ensure_topic("lab")
+        where = ("--bootstrap", broker.bootstrap, "--by", "ada", "--reason", "try it")
+        code, output, _ = run(table, "--onto", "lab", *where, "--json")
+        assert (code, orjson.loads(output)["written"]) == (0, 10)
+        assert orjson.loads(output)["not_there"] == {"erased": 0, "lost": 5}
+        with LogReader(broker.bootstrap, ["lab"]) as reader:
+            came = [tuple(message.headers() or ())[: len(HEADERS)] for message in reader.to_end()]
+    assert came == [HEADERS] * 10
+
+
+def test_what_was_erased_or_lost_is_counted_and_said(table: Path) -> None:
+    Caretaker(table, by="ada", reason="request 12").erase(session_id="s1")
+    code, output, errors = run(table, "--json")
+    said = orjson.loads(output)
+    assert (code, said["not_there"], sum(said["records"].values())) == (0, {"erased": 4, "lost": 5}, 6)
+    assert "not there: 4 whose content was erased, 5 that were lost before the audit read them" in run(table)[2]
+    assert orjson.loads(run(table, "--dry-run", "--json")[1])["not_there"] == {"erased": 4, "lost": 5}
+    assert "not there: 4 whose content" in run(table, "--dry-run")[2]
+    assert orjson.loads(run(table, "--onto", "lab", "--dry-run", "--json")[1])["not_there"] == said["not_there"]
+    assert "not there: 4 whose content" in run(table, "--onto", "lab", "--dry-run")[2]
+    done = CliRunner().invoke(app, ["backtest", str(table)])
+    assert (done.exit_code, "not there: 4 whose content was erased" in done.stderr) == (0, True)
+    assert errors == ""
+
+
+def test_only_what_is_missing_of_the_range_counts(table: Path) -> None:
+    found = TableRange(table, TOPICS)
+    wanted = {(0, 15): 5, (1, 8): 4, (8, 15): 2, (10, 15): 0, (2, 7): 0, (9, 9): 0}
+    assert {(start, end): found.missing([Span(TOPICS.actions, 0, start, end)]).lost for start, end in wanted} == wanted
+    assert str(Missing(0, 2)) == "2 that were lost before the audit read them"
+
+
+def test_a_whole_night_misses_nothing(tmp_path: Path) -> None:
+    found = TableRange(a_night().audited(tmp_path / "audit"), TOPICS)
+    assert found.missing(found.spans) == Missing()
