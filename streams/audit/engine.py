@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from arro3.core import RecordBatch, Schema, Table
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -16,7 +17,10 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _NO_COLUMN: Final = re.compile(r"No field named (.+?)\.(?: Did you mean '(.+?)'\?)?(?:.*Valid fields are (.+?)\.$)?")
 _NO_TABLE: Final = re.compile(r"table '(?:\w+\.\w+\.)?(.+?)' not found")
 _UNEXPECTED: Final = re.compile(r"Expected: (.+?), found: (.+?)(?: at Line: (\d+), Column: (\d+))?\"\)")
-_KIND: Final = re.compile(r"^(?:(?:Error during planning|External error|Arrow error|SQL error|Schema error): )+")
+_NO_FUNCTION: Final = re.compile(r"No function matches the given name and argument types '(.+?)'")
+_INNERMOST: Final = re.compile(r"\w+Error\(\"([^\"]+)\"\)")
+_KIND: Final = re.compile(r"^(?:(?:\w+ error|Error during planning|External|This feature is not implemented): )+")
+_MOST_CHARS: Final = 300
 
 
 class QueryFailed(Exception):
@@ -49,42 +53,59 @@ def open_table(
 
 def answer(table: DeltaTable, sql: str) -> Answer:
     """The answer to one SELECT. Reading the rows raises QueryFailed too."""
-    try:
-        found = QueryBuilder().register(TABLE, table).execute(sql)
-    except Exception as error:  # the engine's own, of which some are of no class
-        raise _failed(sql, error) from error
-    names = tuple(found.schema.names)
+    names, batches = _asked(table, sql)
 
     def rows() -> Iterator[dict[str, Any]]:
+        for batch in batches:
+            columns = [[column[i].as_py() for i in range(batch.num_rows)] for column in batch.columns]
+            for row in zip(*columns, strict=True):
+                yield dict(zip(names.names, row, strict=True))
+
+    return Answer(tuple(names.names), rows())
+
+
+def arrow_answer(table: DeltaTable, sql: str) -> Table:
+    """The answer to one SELECT as a whole. Raises QueryFailed."""
+    schema, batches = _asked(table, sql)
+    return Table.from_batches(list(batches), schema=schema)
+
+
+def _asked(table: DeltaTable, sql: str) -> tuple[Schema, Iterator[RecordBatch]]:
+    # What the engine raises is its own, of which some are of no class; a division by zero is found while it is read.
+    try:
+        found = QueryBuilder().register(TABLE, table).execute(sql)
+    except Exception as error:
+        raise _failed(error) from error
+
+    def batches() -> Iterator[RecordBatch]:
         try:
-            for batch in found:
-                columns = [[column[i].as_py() for i in range(batch.num_rows)] for column in batch.columns]
-                for row in zip(*columns, strict=True):
-                    yield dict(zip(names, row, strict=True))
-        except Exception as error:  # as above: a division by zero is found while it is read
-            raise _failed(sql, error) from error
+            yield from found
+        except Exception as error:
+            raise _failed(error) from error
 
-    return Answer(names, rows())
+    return Schema(found.schema), batches()
 
 
-def _failed(sql: str, error: Exception) -> QueryFailed:
-    return QueryFailed(f"audit query {sql!r:.200}: {_told(_one_line(error))}")
+def _failed(error: Exception) -> QueryFailed:
+    return QueryFailed(f"audit query: {_told(_one_line(error))}")
 
 
 def _told(text: str) -> str:
     """What was wanted and what came, where that can be read from what the engine says."""
     if found := _NO_COLUMN.search(text):
-        name, near, known = found[1].replace(f"{TABLE}.", ""), found[2], found[3]
-        hint = f"; did you mean {near.removeprefix(f'{TABLE}.')}?" if near else ""
-        wanted = f"one of {known.replace(f'{TABLE}.', '')}" if known else "a column that is there"
-        return f"wanted {wanted}, came {name}{hint}"
+        name, near, known = (part and part.replace(f"{TABLE}.", "") for part in found.groups())
+        some = f"one of {known}" if known else f"a column of the table {TABLE}"
+        return f"wanted a column such as {near}, came {name}" if near else f"wanted {some}, came {name}"
     if found := _NO_TABLE.search(text):
         return f"wanted the table {TABLE}, came {found[1]}"
+    if found := _NO_FUNCTION.search(text):
+        return f"wanted arguments of another type, came {found[1]}"
     if found := _UNEXPECTED.search(text):
         where = f" at line {found[3]}, column {found[4]}" if found[3] else ""
         came = "the end of the statement" if found[2] == "EOF" else found[2]
         return f"wanted {found[1].lower()}, came {came}{where}"
-    return _KIND.sub("", text)
+    text = (_INNERMOST.search(text) or [text, text])[1]
+    return f"wanted SQL that holds, came: {_KIND.sub('', text)}"[:_MOST_CHARS]
 
 
 def _one_line(error: Exception) -> str:

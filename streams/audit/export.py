@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
-from arro3.core import Table
 from arro3.io import write_parquet
-from deltalake import DeltaTable, QueryBuilder
 
+from haltline.streams.audit.engine import arrow_answer, open_table
 from haltline.streams.audit.query import open_query
 
 FORMATS: Final = ("parquet", "csv", "json", "cef")
@@ -33,17 +32,16 @@ Row = Mapping[str, Any]
 def write_file(uri: str, sql: str, out: BinaryIO, form: str, storage_options: Mapping[str, str] | None = None) -> int:
     """Writes the answer of a SELECT in one of `FORMATS`; how many rows. Parquet is made in memory as a whole."""
     if form == "parquet":
-        table = DeltaTable(uri, storage_options=dict(storage_options or {}))
-        answer = Table.from_batches(list(QueryBuilder().register("audit", table).execute(sql)))
-        write_parquet(answer, out)
-        return int(answer.num_rows)
-    return _LINES[form](rows_of(uri, sql, storage_options), out)
+        table = arrow_answer(open_table(uri, storage_options), sql)
+        write_parquet(table, out)
+        return int(table.num_rows)
+    found = open_query(uri, storage_options).answer(sql)
+    return _LINES[form](found.names, map(_plain_row, found.rows), out)
 
 
 def rows_of(uri: str, sql: str, storage_options: Mapping[str, str] | None = None) -> Iterator[Row]:
     """The rows of a SELECT as plain JSON values: times as RFC 3339, bytes as text, what is none of UTF-8 escaped."""
-    for row in open_query(uri, storage_options).iter_rows(sql):
-        yield {name: _plain(value) for name, value in row.items()}
+    return map(_plain_row, open_query(uri, storage_options).iter_rows(sql))
 
 
 def post(rows: Iterable[Row], url: str, headers: Mapping[str, str] | None = None) -> int:
@@ -79,19 +77,18 @@ def _escaped(text: str, separator: str) -> str:
     return text.replace("\r", "").replace("\n", "\\n")
 
 
-def _csv(rows: Iterable[Row], out: BinaryIO) -> int:
+def _csv(names: Sequence[str], rows: Iterable[Row], out: BinaryIO) -> int:
     count = 0
     writer = csv.writer(_Text(out))
+    writer.writerow(names)
     for row in rows:
-        if not count:
-            writer.writerow(row)
         writer.writerow([orjson.dumps(v).decode() if isinstance(v, list) else v for v in row.values()])
         count += 1
     return count
 
 
-def _lines(line: Callable[[Row], bytes]) -> Callable[[Iterable[Row], BinaryIO], int]:
-    def write(rows: Iterable[Row], out: BinaryIO) -> int:
+def _lines(line: Callable[[Row], bytes]) -> "_Writer":
+    def write(_names: Sequence[str], rows: Iterable[Row], out: BinaryIO) -> int:
         count = 0
         for row in rows:
             out.write(line(row) + b"\n")
@@ -111,11 +108,16 @@ class _Text:
         return self._out.write(text.encode())
 
 
-_LINES: Final[Mapping[str, Callable[[Iterable[Row], BinaryIO], int]]] = {
+_Writer = Callable[[Sequence[str], Iterable[Row], BinaryIO], int]
+_LINES: Final[Mapping[str, _Writer]] = {
     "csv": _csv,
     "json": _lines(orjson.dumps),
     "cef": _lines(lambda row: cef(row).encode()),
 }
+
+
+def _plain_row(row: Row) -> Row:
+    return {name: _plain(value) for name, value in row.items()}
 
 
 def _plain(value: Any) -> Any:

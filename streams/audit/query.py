@@ -50,9 +50,7 @@ class AuditQuery:
     def answer(self, sql: str) -> Answer:
         """As `iter_rows`, with the names of the columns, also where there is no row."""
         if (word := _first_word(sql)) not in _QUESTIONS:
-            raise QueryFailed(
-                f"audit query {sql!r:.200}: wanted {' or '.join(_QUESTIONS)}, came {word or 'no statement'}"
-            )
+            raise QueryFailed(f"audit query: wanted {' or '.join(_QUESTIONS)}, came {word or 'no statement'}")
         return answer(self._table or open_table(self.uri, self._options), sql)
 
 

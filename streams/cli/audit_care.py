@@ -1,6 +1,7 @@
 """`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`, `export`: proof and care of the table."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,6 +31,8 @@ from haltline.streams.cli.common import (
 if TYPE_CHECKING:
     from haltline.streams.audit.care import Caretaker
     from haltline.streams.audit.verify import Verification, Verifier
+
+_AT_LINE = re.compile(r" at line \d+, column \d+")
 
 By = Annotated[str, typer.Option(envvar="HALTLINE_OPERATOR", help="Your name, for the audit.", metavar="NAME")]
 Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
@@ -278,7 +281,7 @@ def export(
     form = form or (exporting.form_of(out) if out is not None else "json")
     if form not in exporting.FORMATS:
         fail(f"--format: wanted one of {', '.join(exporting.FORMATS)}, got {form!r}", Exit.USAGE)
-    sql = f'SELECT * FROM audit WHERE {where} ORDER BY "timestamp_ms", "topic", "partition", "offset"'
+    sql = f'SELECT * FROM audit WHERE (\n{where}\n) ORDER BY "timestamp_ms", "topic", "partition", "offset"'
     options = options_of(storage_option)
     try:
         if to is not None:
@@ -288,7 +291,10 @@ def export(
             rows = _write_beside(out, lambda file: exporting.write_file(table, sql, file, form, options))
         else:
             rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
-    except (QueryFailed, OSError, DeltaError, ValueError) as error:
+    except QueryFailed as error:  # of the SQL, only the condition is the caller's
+        said = _AT_LINE.sub("", str(error).replace("audit query: ", f"--where {where!r:.100}: "))
+        fail(f"audit export: {said}", Exit.USAGE)
+    except (OSError, DeltaError, ValueError) as error:
         fail(f"audit export: {error}", Exit.USAGE)
     say(f"{rows} rows") if out is not None or to is not None else sys.stdout.buffer.flush()
 

@@ -46,6 +46,34 @@ def test_a_parquet_file_is_one_that_other_programs_read(audit: Audit, tmp_path: 
     assert (read.num_rows, read["offset"][0].as_py()) == (1, 7)
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "cef", "parquet"])
+def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, tmp_path: Path, form: str) -> None:
+    out = tmp_path / f"none.{form}"
+    code, _, output = run("export", "--table", audit.uri, "--where", "session_id = 'nobody'", "--out", out)
+    assert (code, output) == (0, "0 rows\n")
+    if form == "parquet":
+        read = read_parquet(str(out)).read_all()
+        assert (read.num_rows, read.schema.names[:3]) == (0, ["sink", "topic", "partition"])
+    else:
+        assert out.read_text().startswith("sink,topic,partition,") is (form == "csv")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        pytest.param("session = 1", "wanted a column such as session_id, came session", id="no such column"),
+        pytest.param("session_id = ", "wanted an expression, came )", id="an end"),
+        pytest.param("CAST(session_id AS int) = 1", "came: Cannot cast string 's", id="found while it is read"),
+    ],
+)
+def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, form: str, where: str, said: str) -> None:
+    done = CliRunner().invoke(app, ["audit", "export", "--table", str(audit.uri), "--where", where, "--format", form])
+    errors = done.stderr
+    assert (done.exit_code, said in errors, errors.count("\n")) == (2, True, 1), errors
+    assert errors.startswith(f"haltline: audit export: --where {where!r}: wanted "), errors
+
+
 def test_a_line_of_cef_escapes_what_would_end_a_field() -> None:
     line = cef(
         {
