@@ -2,15 +2,12 @@
 
 import logging
 import sys
-import urllib.error
-import urllib.request
+import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Annotated
 
-import orjson
 import typer
 from confluent_kafka.admin import AdminClient
 from rich.table import Table
@@ -31,37 +28,28 @@ from haltline.streams.cli.common import (
     Group,
     Prefix,
     console,
+    group_of,
     print_json,
     printable,
 )
 from haltline.streams.cli.topics import changelog_of
+from haltline.streams.diagnosis import (
+    ANSWER_WITHIN_S,
+    Check,
+    Verdict,
+    ask,
+    ask_permissions,
+    ask_progress,
+    clocks,
+    health,
+    published_policies,
+)
+from haltline.streams.diagnosis import canary as last_canary
 from haltline.streams.local_kafka import missing_tools
 from haltline.streams.log_reader import NoSuchTopic, Unreachable, open_consumer, partitions_of
-from haltline.streams.operator import Operator
 from haltline.streams.topics import NoAdminApiError, check_topics
 
-_ANSWER_WITHIN_S = 3.0
 _log = logging.getLogger(__name__)
-
-
-class Verdict(StrEnum):
-    """What a check says."""
-
-    OK = "ok"
-    BAD = "bad"
-    NOTE = "note"
-    """Not as good as it could be, and not needed for everything."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the report."""
-
-    what: str
-    verdict: Verdict
-    came: str
-    do: str = ""
-    """What to do about it."""
 
 
 def doctor(
@@ -70,16 +58,37 @@ def doctor(
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
     group: Group = DEFAULT_GROUP,
+    agent: Annotated[str, typer.Option(help="Principal of the agents.", metavar="PRINCIPAL")] = "User:agent",
     worker: Annotated[
         str, typer.Option(help="Where a worker serves /healthz and /readyz.", metavar="URL")
     ] = "http://127.0.0.1:9464",
+    sink: Annotated[
+        str, typer.Option(help="Where an audit sink serves them.", metavar="URL")
+    ] = "http://127.0.0.1:9465",
+    canary: Annotated[
+        str, typer.Option(help="Where `haltline canary --every` serves /metrics.", metavar="URL")
+    ] = "http://127.0.0.1:9466",
+    at_console: Annotated[
+        str, typer.Option("--console", help="Where a console is.", metavar="URL")
+    ] = "http://127.0.0.1:8460",
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine, the broker, the topics and the worker; exit 1 when something is bad.
+    """Check machine, broker, topics, permissions, lag, clocks, policy, worker, sink, canary and console.
+
+    Each says what to do about it. Exit 1 when something is bad; what is missing and not always needed is a note.
 
     Example: haltline doctor --bootstrap kafka-1:9092
     """
-    checks = [*_machine(), *_cluster(bootstrap, Topics(prefix), group, client_config), *_worker(worker.rstrip("/"))]
+    at = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
+    checks = [
+        *_machine(),
+        *_cluster(bootstrap, Topics(prefix), group, client_config, agent),
+        *health("worker", at["worker"], needed=True, do="start a worker (haltline worker), or say where (--worker)"),
+        *health("sink", at["sink"], needed=False, do="start one (haltline audit), or say where it is (--sink)"),
+        *health("console", at["console"], needed=False, do="start one (haltline console), or say where (--console)"),
+        clocks({name: ask(f"{url}/healthz") for name, url in at.items()}),
+        last_canary(canary.rstrip("/"), time.time()),
+    ]
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
@@ -87,7 +96,10 @@ def doctor(
         style = {Verdict.OK: "green", Verdict.BAD: "red", Verdict.NOTE: "yellow"}
         for check in checks:
             table.add_row(
-                Text(check.verdict, style=style[check.verdict]), Text(check.what), Text(check.came), Text(check.do)
+                Text(check.verdict, style=style[check.verdict]),
+                Text(check.what),
+                Text(printable(check.came)),
+                Text(check.do),
             )
         console().print(table)
     if any(check.verdict is Verdict.BAD for check in checks):
@@ -123,9 +135,9 @@ def _missing_packages() -> Iterator[str]:
             yield name
 
 
-def _cluster(bootstrap: str, topics: Topics, group: str, client: Client) -> Iterator[Check]:
+def _cluster(bootstrap: str, topics: Topics, group: str, client: Client, agent: str) -> Iterator[Check]:
     try:
-        open_consumer(bootstrap, client=client, within_s=_ANSWER_WITHIN_S).close()
+        open_consumer(bootstrap, client=client, within_s=ANSWER_WITHIN_S).close()
     except Unreachable as error:
         do = "start one (haltline up, haltline kafka), or say where it is (--bootstrap, HALTLINE_BOOTSTRAP)"
         yield Check("broker", Verdict.BAD, str(error), do)
@@ -133,8 +145,20 @@ def _cluster(bootstrap: str, topics: Topics, group: str, client: Client) -> Iter
     yield Check("broker", Verdict.OK, f"answers at {bootstrap}")
     found = _topics(bootstrap, topics, group, client)
     yield found
-    if found.verdict is not Verdict.BAD:
-        yield _progress(bootstrap, topics, group, client)
+    if found.verdict is Verdict.BAD:
+        return
+    do = f"haltline worker --bootstrap {bootstrap} --group {group}"
+    yield ask_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
+    do = f"haltline audit --bootstrap {bootstrap}"
+    sinks = f"{group_of(topics.prefix)}-audit"
+    yield ask_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
+    yield published_policies(bootstrap, topics, client)
+    admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
+    if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:
+        do = "for anything but trying out, a real Kafka"
+        yield Check("permissions", Verdict.NOTE, "an embedded broker has none", do)
+    else:
+        yield ask_permissions(admin, topics, agent)
 
 
 def _topics(bootstrap: str, topics: Topics, group: str, client: Client) -> Check:
@@ -165,38 +189,6 @@ def _embedded_topics(bootstrap: str, topics: Topics, client: Client) -> Check:
     finally:
         consumer.close()
     return Check("topics", Verdict.OK, f"{len(topics.all)} topics on an embedded broker (for trying out only)")
-
-
-def _progress(bootstrap: str, topics: Topics, group: str, client: Client) -> Check:
-    lag = Operator(bootstrap, topics=topics, group=group, client=client).lag()
-    records = sum(partition.lag_records for partition in lag)
-    if records and all(partition.committed is None for partition in lag):
-        came = f"{records} records wait, and no worker of group {group} has ever committed"
-        return Check("workers' progress", Verdict.BAD, came, f"haltline worker --bootstrap {bootstrap} --group {group}")
-    return Check("workers' progress", Verdict.OK, f"{records} records wait")
-
-
-def _worker(url: str) -> Iterator[Check]:
-    for path, what in (("/healthz", "worker's health"), ("/readyz", "worker's readiness")):
-        try:
-            with urllib.request.urlopen(url + path, timeout=_ANSWER_WITHIN_S) as response:
-                yield Check(what, Verdict.OK, _said(response.read()))
-        except urllib.error.HTTPError as error:
-            yield Check(what, Verdict.BAD, _said(error.read()), "see the worker's log")
-        except (OSError, ValueError) as error:
-            came = f"{url + path}: {getattr(error, 'reason', error)}"
-            yield Check(what, Verdict.BAD, came, "start a worker (haltline worker), or say where it is (--worker)")
-            return
-
-
-def _said(body: bytes) -> str:
-    """The worker's own words on its health."""
-    try:
-        verdict = orjson.loads(body)
-        reasons = "; ".join(verdict["reasons"])
-        return reasons or f"{verdict['partitions']} partitions, {verdict['lag_records']} records wait"
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return printable(body.decode(errors="replace"))[:200]
 
 
 def register(app: typer.Typer) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from functools import partial
 
+import orjson
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
@@ -162,3 +163,29 @@ def test_with_these_permissions_and_no_more_a_session_is_killed_and_released(
                 pass
         assert operator.reset(ScopeKind.SESSION, "s1", by="ada", reason="so").answered
         assert operator.lag()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("principal", "verdict", "came"),
+    [
+        pytest.param("User:agent", "ok", "neither commands nor decisions", id="agents"),
+        pytest.param("User:operator", "bad", "may write haltline.commands", id="agents with an operator's credentials"),
+    ],
+)
+def test_doctor_sees_what_agents_may_do(cluster: Cluster, principal: str, verdict: str, came: str) -> None:
+    done = CliRunner().invoke(app, ["doctor", "--bootstrap", cluster.kafka.bootstrap, "--agent", principal, "--json"])
+    checks = {check["what"]: check for check in orjson.loads(done.stdout)}
+    assert checks["permissions"]["verdict"] == verdict
+    assert came in checks["permissions"]["came"]
+
+
+@pytest.mark.kafka
+def test_doctor_says_that_a_cluster_lets_everybody_do_everything(kafka: LocalKafka, kafka_topics: Topics) -> None:
+    there = ["--bootstrap", kafka.bootstrap, "--prefix", kafka_topics.prefix]
+    done = CliRunner().invoke(app, ["doctor", *there, "--json"])
+    checks = {check["what"]: check for check in orjson.loads(done.stdout)}
+    assert checks["permissions"]["verdict"] == "note"
+    assert "no authorizer" in checks["permissions"]["came"]
+    assert checks["policy"]["verdict"] == "ok"
+    assert checks["sink's progress"]["verdict"] == "ok"
