@@ -1,0 +1,142 @@
+"""What the feeder takes in, as it comes, for the pages that are open: notes in a ring, which each listener reads."""
+
+import asyncio
+import secrets
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from haltline.schemas.decisions import Level
+from haltline.streams.audit.columns import Row
+
+_KEPT: Final = 5_000
+_MOST_NAMES: Final = 100
+"""Sessions that one note of activity names."""
+_LOOK_EVERY_S: Final = 0.25
+"""What comes faster is told together: a page has no use for more."""
+_BEAT_EVERY_S: Final = 15.0
+"""So that nothing between here and the browser thinks that the connection is dead."""
+_NAMES: Final = {
+    "interventions": "decision",
+    "detections": "detection",
+    "control": "control",
+    "feedback": "feedback",
+    "commands": "command",
+    "policies": "policy",
+    "dead-letter": "dead_letter",
+}
+_COLUMNS: Final = (
+    "kind", "session_id", "agent_id", "event_time", "level", "detector", "severity", "code", "decision_id", "scope",
+    "scope_id", "by", "summary",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Note:
+    """One message."""
+
+    number: int
+    name: str
+    data: Mapping[str, Any]
+
+
+class Live:
+    """The notes of one console; written by the feeder's thread, read by the server's."""
+
+    def __init__(self, prefix: str, kept: int = _KEPT) -> None:
+        self._prefix = prefix
+        self._run = secrets.token_hex(4)
+        """Numbers begin again with each console: those of another one say nothing."""
+        self._lock = threading.Lock()
+        self._notes: deque[Note] = deque(maxlen=kept)
+        self._last = 0
+        self.closed = False
+
+    def told(self, rows: Sequence[Row]) -> None:
+        """Takes in what was read. Plain verdicts are no news; of actions only how many there were, and whose."""
+        events, sessions = 0, dict[str, None]()
+        news: list[tuple[str, dict[str, Any]]] = []
+        for row in rows:
+            topic = row["topic"].removeprefix(self._prefix)
+            if topic == "actions":
+                events += 1
+                sessions[row.get("session_id") or ""] = None
+            elif topic in _NAMES and not _is_plain(topic, row):
+                news.append((_NAMES[topic], {name: row[name] for name in _COLUMNS if row.get(name) is not None}))
+        if events:
+            names = [name for name in sessions if name]
+            news.append(("activity", {"events": events, "sessions": names[:_MOST_NAMES], "of": len(names)}))
+        with self._lock:
+            for name, data in news:
+                self._last += 1
+                self._notes.append(Note(self._last, name, data))
+
+    def close(self) -> None:
+        """Ends every stream, so that the server can end."""
+        self.closed = True
+
+    async def follow(self, last_seen: str | None = None) -> AsyncIterator[bytes]:
+        """Server-sent events from now on, or from behind the id that a browser has seen last.
+
+        What is not there any more, or of another run, is told as `missed`: the page has to ask for everything again.
+        """
+        after, missed = self._after(last_seen)
+        yield b"retry: 2000\n\n" + self._said("missed" if missed else "hello", {}, after)
+        quiet_s = 0.0
+        while not self.closed:
+            notes, missed = self._since(after)
+            if missed:
+                after = self._last
+                yield self._said("missed", {}, after)
+            elif notes:
+                after = notes[-1].number
+                yield b"".join(self._said(note.name, note.data, note.number) for note in merged(notes))
+                quiet_s = 0.0
+            elif quiet_s >= _BEAT_EVERY_S:
+                yield b": still here\n\n"
+                quiet_s = 0.0
+            await asyncio.sleep(_LOOK_EVERY_S)
+            quiet_s += _LOOK_EVERY_S
+
+    def _after(self, last_seen: str | None) -> tuple[int, bool]:
+        run, _, number = (last_seen or "").partition("-")
+        if not last_seen:
+            return self._last, False
+        if run != self._run or not number.isdecimal() or int(number) > self._last:
+            return self._last, True
+        return int(number), False
+
+    def _since(self, after: int) -> tuple[list[Note], bool]:
+        with self._lock:
+            if self._last == after:
+                return [], False
+            first = self._notes[0].number
+            return [note for note in self._notes if note.number > after], first > after + 1
+
+    def _said(self, name: str, data: Mapping[str, Any], number: int) -> bytes:
+        # JSON has no line breaks of its own, so whatever an agent wrote stays within its line.
+        return f"id: {self._run}-{number}\nevent: {name}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"
+
+
+def merged(notes: Sequence[Note]) -> list[Note]:
+    """The same, with all activity in one note at the end."""
+    others = [note for note in notes if note.name != "activity"]
+    active = [note for note in notes if note.name == "activity"]
+    if not active:
+        return others
+    names = list(dict.fromkeys(name for note in active for name in note.data["sessions"]))
+    most = max(len(names), *(note.data["of"] for note in active))
+    data = {
+        "events": sum(note.data["events"] for note in active),
+        "sessions": names[:_MOST_NAMES],
+        "of": most,
+    }
+    return [*others, Note(notes[-1].number, "activity", data)]
+
+
+def _is_plain(topic: str, row: Row) -> bool:
+    return topic == "interventions" and not row.get("detector") and row.get("level") != Level.KILL.value

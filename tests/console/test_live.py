@@ -1,0 +1,109 @@
+"""Server-sent events: what is told, in which words, and to whom."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+
+from haltline.console.live import Live, Note, merged
+from haltline.streams.audit.columns import Row
+from tests.console.test_api import LOOP
+from tests.console.topics import rows, said
+
+
+def told(live: Live, stream: AsyncIterator[bytes], until: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """The events of a stream up to the first of a name: id, name, data."""
+
+    async def read() -> list[tuple[str, str, dict[str, Any]]]:
+        found: list[tuple[str, str, dict[str, Any]]] = []
+        async for chunk in stream:
+            for block in chunk.decode().split("\n\n"):
+                fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line)
+                if "event" in fields:
+                    found.append((fields["id"], fields["event"], orjson.loads(fields["data"])))
+            if any(name == until for _, name, _ in found):
+                break
+        return found
+
+    return asyncio.run(asyncio.wait_for(read(), 30))
+
+
+def fresh() -> Live:
+    return Live("haltline.")
+
+
+def test_decisions_are_told_and_actions_only_counted() -> None:
+    live = fresh()
+
+    async def follow() -> AsyncIterator[bytes]:
+        stream = live.follow()
+        yield await anext(stream)
+        live.told(rows(said(LOOP)))
+        async for chunk in stream:
+            yield chunk
+
+    found = told(live, follow(), "activity")
+    names = [name for _, name, _ in found]
+    assert (names[0], names[-1], names.count("activity")) == ("hello", "activity", 1)
+    activity = found[-1][2]
+    assert (activity["events"], activity["sessions"], activity["of"]) == (len(LOOP), ["a"], 1)
+    levels = [data["level"] for _, name, data in found if name == "decision"]
+    assert levels[-1] == "KILL"
+    control = next(data for _, name, data in found if name == "control")
+    assert (control["kind"], control["session_id"]) == ("killed", "a")
+
+
+def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
+    live = fresh()
+    live.told(rows(said(LOOP)))
+    first = told(live, live.follow(), "hello")[0][0]
+    live.told([row | {"topic": "haltline.dead-letter", "kind": "dead_letter"} for row in rows(said(LOOP))[:1]])
+    found = told(live, live.follow(first), "dead_letter")
+    assert [name for _, name, _ in found] == ["hello", "dead_letter"]
+
+
+def test_who_was_away_for_too_long_or_comes_from_another_run_is_told_so() -> None:
+    live = Live("haltline.", kept=2)
+    first = told(live, live.follow(), "hello")[0][0]
+    live.told(rows(said(LOOP)))
+    for last_seen in (first, "0000-1", "nonsense", f"{first.split('-', maxsplit=1)[0]}-99999"):
+        assert told(live, live.follow(last_seen), "missed")[-1][1] == "missed", last_seen
+
+
+def test_whatever_an_agent_wrote_stays_within_its_line() -> None:
+    live = fresh()
+    (row,) = [one for one in rows(said(LOOP)) if one["kind"] == "killed"][:1]
+    hostile: Row = row | {"summary": "x\n\nevent: decision\ndata: {}\n\n", "session_id": "a\r\nid: 7"}
+
+    async def follow() -> AsyncIterator[bytes]:
+        stream = live.follow()
+        yield await anext(stream)
+        live.told([hostile])
+        async for chunk in stream:
+            yield chunk
+
+    found = told(live, follow(), "control")
+    assert [name for _, name, _ in found] == ["hello", "control"]
+    assert found[-1][2]["summary"] == hostile["summary"]
+
+
+def test_streams_end_when_the_console_does() -> None:
+    live = fresh()
+
+    async def count() -> int:
+        chunks = 0
+        async for _ in live.follow():
+            chunks += 1
+            live.close()
+        return chunks
+
+    assert asyncio.run(asyncio.wait_for(count(), 30)) == 1
+
+
+def test_activity_of_many_batches_is_one_note() -> None:
+    of = [Note(n, "activity", {"events": 2, "sessions": [f"s{n}", "a"], "of": 2}) for n in range(3)]
+    assert merged([of[0], Note(3, "control", {}), *of[1:]]) == [
+        Note(3, "control", {}),
+        Note(2, "activity", {"events": 6, "sessions": ["s0", "a", "s1", "s2"], "of": 4}),
+    ]
