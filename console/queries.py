@@ -32,6 +32,10 @@ class Wanted:
     search: str | None = None
     """A part of the action, the reason or an id, in either case."""
     min_prevented_usd: float | None = None
+    trips_only: bool = False
+    """Only what did more than warn."""
+    high_risk: bool = False
+    """Only what was blocked and is of high or critical risk, as `high_risk_blocks` counts it."""
 
     def condition(self) -> ColumnElement[bool]:
         """As SQL; what is hidden is never wanted."""
@@ -49,6 +53,10 @@ class Wanted:
             held.append(_I.time_ms <= self.end_ms)
         if self.min_prevented_usd is not None:
             held.append(_I.cost_prevented_usd > self.min_prevented_usd)
+        if self.trips_only:
+            held.append(_I.outcome != RecordOutcome.WARNED.value)
+        if self.high_risk:
+            held += [_I.outcome == RecordOutcome.BLOCKED.value, _I.risk_level.in_(_HIGH)]
         if self.search:
             held.append(func.lower(_I.body).contains(self.search.lower(), autoescape=True))
         return and_(*held)

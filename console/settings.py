@@ -33,3 +33,9 @@ class ConsoleSettings:
     """How often one key may ask, on average."""
     burst: int = 400
     """And at once."""
+    audit_table: str | None = None
+    """The audit table to search and verify, a folder or a URI; None: there is none."""
+    audit_options: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the store that it is in."""
+    audit_public_key: str | None = None
+    """File of the key that its signatures are checked with."""

@@ -132,6 +132,11 @@ class Core:
             judged=judged,
         )
 
+    def near(self, state: SessionState, event: ActionEvent) -> dict[str, float]:
+        """How close each rule is to a finding after the session's last event, 0 to 1; what is far is left out."""
+        watch = self._watches.at(event, state.clock_ms)
+        return {rule: share for kind in Kind for rule, share in _near(watch, state, kind).items()}
+
     def on_command(self, state: SessionState | None, command: Command, at: Place | None = None) -> Outcome:
         """Carries out an operator's act on a session. Changes `state` in place; the same command twice is once."""
         if state is None:

@@ -71,6 +71,24 @@ class Inbox(Operator):
         same = [r for r in self.pending() if r.approval.parameters == first.approval.parameters]
         return self._answer(kind, same or [first], by=by, reason=reason)
 
+    def answer_all(
+        self, kind: CommandKind, request_ids: Iterable[str], *, by: str, reason: str
+    ) -> tuple[list[Answered], dict[str, str]]:
+        """The same answer to several requests, by their whole ids; and why, for those that cannot be answered."""
+        known, now_ms = {r.approval.request_id: r for r in self.requests()}, _now_ms()
+        taken: list[Request] = []
+        refused: dict[str, str] = {}
+        for request_id in dict.fromkeys(request_ids):
+            request = known.get(request_id)
+            if request is None:
+                refused[request_id] = "wanted one of the last day, came none"
+            elif not request.is_open(now_ms):
+                state = ApprovalState.EXPIRED if request.approval.state in _OPEN else request.approval.state
+                refused[request_id] = f"wanted one that is open, came one that is {state}"
+            else:
+                taken.append(request)
+        return self._answer(kind, taken, by=by, reason=reason) if taken else [], refused
+
     def _open(self, request_id: str) -> Request:
         known = [r for r in self.requests() if r.approval.request_id.startswith(request_id)]
         if not known:

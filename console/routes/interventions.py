@@ -36,6 +36,8 @@ def _wanted(
     end_date: Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")] = None,
     search: Annotated[str | None, Query(max_length=200, description="A part of the record's text.")] = None,
     min_prevented_usd: Annotated[float | None, Query(ge=0, description="More than this was prevented.")] = None,
+    trips_only: Annotated[bool, Query(description="Only what did more than warn.")] = False,
+    high_risk: Annotated[bool, Query(description="Only blocked ones of high or critical risk.")] = False,
 ) -> Wanted:
     return Wanted(
         type=kind,
@@ -49,6 +51,8 @@ def _wanted(
         end_ms=_ms(end_date),
         search=search,
         min_prevented_usd=min_prevented_usd,
+        trips_only=trips_only,
+        high_risk=high_risk,
     )
 
 

@@ -130,7 +130,7 @@ def list_sessions(
         return SessionList(sessions=[_session(row) for row in rows], total=total, skip=skip, limit=limit)
 
 
-@router.get("/{session_id}", responses={404: {"description": "There is none of this id."}})
+@router.get("/{session_id:path}", responses={404: {"description": "There is none of this id."}})
 def story(
     here: Here,
     _: Looker,

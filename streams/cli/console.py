@@ -8,6 +8,7 @@ import orjson
 import typer
 
 from haltline.schemas.topics import Topics
+from haltline.streams.cli.audit_query import StorageOption, options_of
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -63,6 +64,19 @@ def serve(  # the options are the settings
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the read model anew from the topics.")] = False,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at; 0: any.", min=0, max=65535)] = 8460,
+    audit_table: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HALTLINE_AUDIT_TABLE",
+            help="The audit table to search, verify and try policies on; left out: none.",
+            metavar="DIR",
+        ),
+    ] = None,
+    storage_option: StorageOption = None,
+    audit_public_key: Annotated[
+        Path | None,
+        typer.Option(envvar="HALTLINE_AUDIT_PUBLIC_KEY", help="Check the audit's signatures with it.", metavar="FILE"),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -95,6 +109,9 @@ def serve(  # the options are the settings
             workers=workers,
             client=client_config,
             rules=ruled,
+            audit_table=audit_table,
+            audit_options=options_of(storage_option),
+            audit_public_key=None if audit_public_key is None else str(audit_public_key),
         ),
         host,
         port,

@@ -1,0 +1,45 @@
+"""How far the workers are, asked of the broker at most every other second, however many pages are open."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from haltline.console.settings import ConsoleSettings
+from haltline.streams.operator import Operator, PartitionLag
+
+_KEPT_S: Final = 2.0
+
+
+class LagWatch:
+    """One look for all who ask."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._at_s = -_KEPT_S
+        self._seen: list[dict[str, Any]] = []
+
+    def look(self, settings: ConsoleSettings) -> list[dict[str, Any]]:
+        """By topic. Raises Unreachable and NoSuchTopic."""
+        with self._lock:
+            if self._clock() - self._at_s >= _KEPT_S:
+                operator = Operator(
+                    settings.bootstrap, topics=settings.topics, group=settings.workers, client=settings.client
+                )
+                self._seen = by_topic(settings.workers, operator.lag())
+                self._at_s = self._clock()
+            return self._seen
+
+
+def by_topic(group: str, partitions: list[PartitionLag]) -> list[dict[str, Any]]:
+    """Sums over the partitions of each topic, in the order in which they come."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in partitions:
+        said = found.setdefault(
+            one.topic, {"group": group, "topic": one.topic, "partitions": 0, "lag_records": 0, "worst": 0}
+        )
+        said["partitions"] += 1
+        said["lag_records"] += one.lag_records
+        said["worst"] = max(said["worst"], one.lag_records)
+    return list(found.values())

@@ -1,0 +1,129 @@
+"""The fleet as a whole: what is live, what is stopped, how far the workers are; and whom a kill would stop."""
+
+import time
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel
+
+from haltline.console import fleet
+from haltline.console.context import Here, Looker
+from haltline.console.lag import LagWatch
+from haltline.schemas.decisions import ScopeKind
+from haltline.streams.impact import preview
+
+router = APIRouter(prefix="/api/v1", tags=["fleet"])
+
+_LONGEST_S = 7 * 86_400
+
+
+class Overview(BaseModel):
+    """Counts of the whole fleet."""
+
+    live: int
+    """Sessions that were heard of within 15 minutes and have not ended."""
+    sessions: int
+    events: int
+    cost_usd: float
+    standing: dict[str, int]
+    """What is killed, frozen, contained or on probation, by state."""
+    waiting: int
+    """Approvals that can be answered now."""
+    soonest_expiry_ms: int | None
+    trips_24h: int
+    """Interventions of the last 24 hours that did more than warn."""
+    trips_by_hour: list[int]
+    """Of these: 24 numbers, the hour that is now last."""
+
+
+class Lag(BaseModel):
+    """How far a consumer group is on a topic."""
+
+    group: str
+    topic: str
+    partitions: int
+    lag_records: int
+    worst: int
+    """Of one partition."""
+
+
+class Reached(BaseModel):
+    """A session that a kill would stop."""
+
+    session_id: str
+    agent_id: str
+    mission_id: str | None
+    last_ms: int
+    by_tree: bool
+    """It is reached because of a session above it."""
+
+
+class Preview(BaseModel):
+    """Whom a kill would stop, by what was published lately."""
+
+    scope: ScopeKind
+    id: str
+    lookback_s: int
+    agents: list[str]
+    sessions: list[Reached]
+    """The last heard of first."""
+
+
+class Stop(BaseModel):
+    """A session that has said that it stopped."""
+
+    session_id: str
+    agent_id: str | None
+    time_ms: int
+    took_ms: int | None
+    """From the worker's decision."""
+
+
+@router.get("/fleet")
+def overview(here: Here, _: Looker) -> Overview:
+    """What is live, stopped and waiting, and the trips of the last day by hour."""
+    return Overview(**fleet.overview(here.engine, time.time_ns() // 1_000_000))
+
+
+@router.get("/fleet/lag")
+def lag(request: Request, here: Here, _: Looker) -> list[Lag]:
+    """How far the workers are, by topic. Of the last two seconds, as all who ask share one look at the broker."""
+    watch: LagWatch = request.app.state.lag
+    return [Lag(**one) for one in watch.look(here.settings)]
+
+
+@router.get("/kill/preview")
+def whom(
+    here: Here,
+    _: Looker,
+    scope: ScopeKind,
+    id: Annotated[str, Query(min_length=1, max_length=256)],  # noqa: A002  # as in the act itself
+    lookback_s: Annotated[int, Query(ge=1, le=_LONGEST_S)] = 3600,
+) -> Preview:
+    """Whom a kill would stop now: the sessions heard of within `lookback_s` that have not ended. Changes nothing."""
+    found = preview(
+        here.settings.bootstrap,
+        here.settings.topics,
+        scope,
+        id,
+        lookback=timedelta(seconds=lookback_s),
+        client=here.settings.client,
+    )
+    sessions = [
+        Reached(
+            session_id=seen.session_id,
+            agent_id=seen.agent_id,
+            mission_id=seen.mission_id,
+            last_ms=seen.last_ms,
+            by_tree=scope is ScopeKind.SESSION and seen.session_id != id,
+        )
+        for seen in found.sessions
+    ]
+    return Preview(scope=scope, id=id, lookback_s=lookback_s, agents=list(found.agents), sessions=sessions)
+
+
+@router.get("/kill/stops")
+def stops(here: Here, _: Looker, decision_id: Annotated[str, Query(min_length=1, max_length=256)]) -> list[Stop]:
+    """Which sessions have said that they stopped because of a decision."""
+    return [Stop(**one) for one in fleet.stops_of(here.engine, decision_id)]

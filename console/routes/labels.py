@@ -1,0 +1,117 @@
+"""Whether decisions were right, as operators say, and how often each rule was."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, HTTPException
+from pydantic import BaseModel, Field
+
+from haltline.console.context import Actor, Here, Looker
+from haltline.console.history import decisions_of, labels_of
+from haltline.detectors import PATTERNS
+from haltline.schemas.record import rfc3339
+from haltline.streams.labels import by_rule
+
+router = APIRouter(prefix="/api/v1", tags=["labels"])
+
+_LATEST = 50
+
+Why = Annotated[str, Field(min_length=1, max_length=4096, examples=["the table was to be removed"])]
+
+
+class Label(BaseModel):
+    """What an operator says of a decision."""
+
+    label: Literal["confirmed", "false_alarm"]
+    reason: Why
+
+
+class Missed(BaseModel):
+    """A rule that should have found something in a session."""
+
+    rule: Annotated[str, Field(min_length=1, max_length=256, examples=["error_repetition"])]
+    reason: Why
+
+
+class Noted(BaseModel):
+    """What became of it."""
+
+    command_id: str
+    answered: bool
+    """Whether a worker has taken it in."""
+
+
+class Quality(BaseModel):
+    """How often a rule was right, by what is labelled."""
+
+    rule: str
+    confirmed: int
+    false_alarm: int
+    missed: int
+    precision: float | None
+    """Of its labelled decisions, the part that was right."""
+    recall: float | None
+    """Of the sessions that it should have found, the part that it did."""
+
+
+class Said(BaseModel):
+    """One label."""
+
+    label: str
+    rule: str
+    session_id: str
+    decision_id: str | None
+    by: str
+    reason: str
+    time: str
+
+
+class Precision(BaseModel):
+    """Every rule of which something was said, and the latest labels."""
+
+    rules: list[Quality]
+    labels: int
+    latest: list[Said]
+
+
+@router.get("/precision")
+def precision(here: Here, _: Looker) -> Precision:
+    """How often each rule was right, by what operators said of its decisions; of a decision the last label counts."""
+    labels = labels_of(here.engine)
+    decisions = decisions_of(here.engine, sorted({one.decision_id for one in labels if one.decision_id is not None}))
+    rule_of = {decision.decision_id: decision.detector for decision in decisions}
+    return Precision(
+        rules=[Quality(**one.to_dict()) for one in by_rule(labels, decisions)],
+        labels=len(labels),
+        latest=[
+            Said(
+                label=one.label or "",
+                rule=one.code or rule_of.get(one.decision_id or "", ""),
+                session_id=one.id,
+                decision_id=one.decision_id,
+                by=one.by,
+                reason=one.reason,
+                time=rfc3339(one.time),
+            )
+            for one in reversed(labels[-_LATEST:])
+        ],
+    )
+
+
+@router.post("/decisions/{decision_id}/label", responses={404: {"description": "There is none of this id."}})
+def label(here: Here, who: Actor, decision_id: str, said: Label) -> Noted:
+    """Says whether a decision was right. It changes neither the decision nor the session."""
+    found = decisions_of(here.engine, [decision_id])
+    if not found:
+        raise HTTPException(404, f"decision {decision_id}: wanted one that is there, came none of this id")
+    session_id = found[0].session_id
+    answer = here.inbox.label(decision_id, said.label, session_id=session_id, by=who.name, reason=said.reason)
+    return Noted(command_id=answer.command.command_id, answered=answer.answered)
+
+
+@router.post("/sessions/{session_id:path}/missed", responses={404: {"description": "There is no such rule."}})
+def missed(here: Here, who: Actor, session_id: str, said: Missed) -> Noted:
+    """Says that a rule should have found something in a session, and did not."""
+    if said.rule not in PATTERNS and not said.rule.startswith("correlation_"):
+        raise HTTPException(404, f"rule: wanted one of {', '.join(sorted(PATTERNS))}, came {said.rule!r:.80}")
+    answer = here.inbox.missed(session_id, said.rule, by=who.name, reason=said.reason)
+    return Noted(command_id=answer.command.command_id, answered=answer.answered)

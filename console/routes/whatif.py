@@ -1,0 +1,258 @@
+"""The policy editor: what is in force, what can be said, what a change would have done, and putting it in force."""
+
+import time
+from functools import cache
+from typing import Annotated, Any, Final, Literal
+
+import orjson
+import yaml
+from fastapi import APIRouter, HTTPException
+from pydantic import BaseModel, Field
+
+from haltline.console.context import Changer, Here, Looker
+from haltline.console.history import in_force
+from haltline.console.trying import compare, of_audit, of_read_model, told
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import rfc3339
+from haltline.streams.audit.query import QueryFailed
+from haltline.streams.plugins import installed
+from haltline.streams.policies import DEFAULT_NAME, current
+from haltline.streams.policy_file import BadPolicy, in_vain, parse_policy
+from haltline.streams.policy_schema import policy_schema
+from haltline.streams.publish import publish as put_in_force
+from haltline.streams.whatif import Sweep
+
+router = APIRouter(prefix="/api/v1/policy", tags=["policy editor"])
+
+_BAD: Final[dict[int | str, dict[str, Any]]] = {
+    422: {"description": "The document cannot be used, or the request is wrong."}
+}
+_MOST: Final = 500
+"""Sessions of one what-if."""
+_LONGEST_S: Final = 366 * 86_400
+
+Document = Annotated[
+    str, Field(max_length=1024 * 1024, examples=["rules: {destructive_volume: {settings: {max_deletes: 5}}}"])
+]
+
+
+class Standing(BaseModel):
+    """A published policy, or the defaults."""
+
+    name: str
+    version: int
+    document: str
+    """YAML; without a published one only the name."""
+    by: str | None
+    reason: str | None
+    time: str | None
+    names: list[str]
+    """Of all that are published."""
+
+
+class Text(BaseModel):
+    """A document."""
+
+    document: Document
+
+
+class Checked(BaseModel):
+    """Whether a document can be used."""
+
+    ok: bool
+    problem: str | None
+    """Where, what was wanted and what came."""
+    in_vain: list[str]
+    """What overrides say in vain."""
+
+
+class Move(BaseModel):
+    """One setting with another value."""
+
+    rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", examples=["destructive_volume"])]
+    setting: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", examples=["max_deletes"])]
+    value: float | int | bool | str
+
+
+class Question(BaseModel):
+    """What would have become of past sessions, had this been in force."""
+
+    document: Document | None = None
+    """Left out: what is in force."""
+    move: Move | None = None
+    """And in it, this setting."""
+    since_s: Annotated[int, Field(ge=1, le=_LONGEST_S)] = 7 * 86_400
+    source: Literal["read_model", "audit"] = "read_model"
+    limit: Annotated[int, Field(ge=1, le=_MOST)] = 200
+
+
+class Fate(BaseModel):
+    """What becomes of a session under one policy."""
+
+    level: str
+    first: dict[str, Any] | None
+    """The first decision at PAUSE or above: number of the event, rule and level."""
+
+
+class Changed(BaseModel):
+    """A session that fares differently."""
+
+    session_id: str
+    label: str | None
+    """What operators said of it."""
+    change: str
+    """Its trip `appears`, `vanishes` or `moves`."""
+    before: Fate
+    after: Fate
+
+
+class Answer(BaseModel):
+    """What would have been different."""
+
+    document: str
+    """What was tried, as YAML."""
+    sessions: int
+    of: int
+    """How many there were in that time; the latest of them were tried."""
+    before: dict[str, Any]
+    after: dict[str, Any]
+    """Sessions stopped and nudged, costs, and the quality by labels."""
+    changed: list[Changed]
+
+
+class New(BaseModel):
+    """A document to put in force, and why."""
+
+    document: Document
+    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["clean-up of staging is over"])]
+
+
+class Published(BaseModel):
+    """What is in force now, in every worker that follows its name."""
+
+    name: str
+    version: int
+
+
+@router.get("")
+def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
+    """The policy that was published under a name, or the defaults; workers with a file of their own have another."""
+    documents = current(here.settings.bootstrap, here.settings.topics.policies, client=here.settings.client)
+    names = sorted(documents)
+    found = documents.get(name)
+    if found is None:
+        return Standing(name=name, version=1, document=f"name: {name}\n", by=None, reason=None, time=None, names=names)
+    said = orjson.loads(found.value or b"{}")
+    published = said.pop("published", {})
+    version = said.pop("version", 1)  # the next one is given when it is published
+    return Standing(
+        name=name,
+        version=version,
+        document=_yaml(said),
+        by=published.get("by"),
+        reason=published.get("reason"),
+        time=rfc3339(found.timestamp),
+        names=names,
+    )
+
+
+@router.get("/schema")
+def schema(_: Looker) -> dict[str, Any]:
+    """The JSON Schema of a document: every setting of every rule, its bounds, unit and which way it is stricter."""
+    return _schema()
+
+
+@router.post("/check")
+def check(_: Looker, text: Text) -> Checked:
+    """Checks a document as a worker would. Changes nothing."""
+    try:
+        policy = parse_policy(text.document, "document", installed())
+    except BadPolicy as error:
+        return Checked(ok=False, problem=str(error), in_vain=[])
+    return Checked(ok=True, problem=None, in_vain=in_vain(policy, installed()))
+
+
+@router.post("/what-if", responses=_BAD)
+def what_if(here: Here, _: Looker, asked: Question) -> Answer:
+    """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
+    before = in_force(here.settings)
+    after = before if asked.document is None else _parsed(asked.document)
+    if asked.move is not None:
+        move = asked.move
+        try:
+            after = Sweep(f"rules.{move.rule}.settings.{move.setting}", (move.value,)).policy(
+                after, _whole(move.value), installed()
+            )
+        except BadPolicy as error:
+            raise HTTPException(422, str(error)) from None
+    since_ms = time.time_ns() // 1_000_000 - asked.since_s * 1000
+    if asked.source == "audit":
+        if here.settings.audit_table is None:
+            raise HTTPException(422, "source: wanted a console with --audit-table, came one without")
+        try:
+            past = of_audit(here.settings, since_ms, asked.limit)
+        except QueryFailed as error:
+            raise HTTPException(422, str(error)) from None
+    else:
+        past = of_read_model(here.engine, since_ms, asked.limit)
+    found = compare(past, before, after)
+    document = after.model_dump(mode="json", exclude_unset=True)
+    for name in ("published", "version"):
+        document.pop(name, None)
+    return Answer(
+        document=asked.document if asked.document is not None and asked.move is None else _yaml(document),
+        sessions=len(past.sessions),
+        of=past.of,
+        before=found.before.to_dict(),
+        after=found.after.to_dict(),
+        changed=[
+            Changed(
+                session_id=old.session_id,
+                label=old.label,
+                change=change,
+                before=Fate(**told(old)),
+                after=Fate(**told(new)),
+            )
+            for old, new, change in found.changed
+        ],
+    )
+
+
+@router.post("/publish", responses=_BAD)
+def publish(here: Here, who: Changer, new: New) -> Published:
+    """Puts a document in force in every worker that follows its name, without a restart."""
+    policy = _parsed(new.document)
+    try:
+        policy, _ = put_in_force(
+            policy,
+            bootstrap=here.settings.bootstrap,
+            topic=here.settings.topics.policies,
+            by=who.name,
+            reason=new.reason,
+            time_ms=time.time_ns() // 1_000_000,
+            client=here.settings.client,
+        )
+    except BadPolicy as error:
+        raise HTTPException(422, str(error)) from None
+    return Published(name=policy.name, version=policy.version)
+
+
+def _parsed(document: str) -> Policy:
+    try:
+        return parse_policy(document, "document", installed())
+    except BadPolicy as error:
+        raise HTTPException(422, str(error)) from None
+
+
+def _whole(value: float | bool | str) -> Any:
+    """A browser has one kind of number: 5.0 is 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return policy_schema(installed())
