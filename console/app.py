@@ -13,6 +13,8 @@ from sqlalchemy.exc import DataError, OperationalError
 from haltline.console import telemetry
 from haltline.console.context import Context, Here
 from haltline.console.feeder import Feeder
+from haltline.console.live import Live
+from haltline.console.pages import install
 from haltline.console.routes import (
     actions,
     approvals,
@@ -76,7 +78,12 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         engine = open_store(settings.database)
         feeder = Feeder(
-            engine, settings.bootstrap, topics=settings.topics, group=settings.group, client=settings.client
+            engine,
+            settings.bootstrap,
+            topics=settings.topics,
+            group=settings.group,
+            client=settings.client,
+            told=app.state.live.told,
         )
         context = app.state.context = Context.of(settings, engine, feeder)
         feeder.start()
@@ -89,7 +96,15 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             context.sender.close()
             engine.dispose()
 
-    app = FastAPI(title="haltline", version="1", lifespan=lifespan, summary="What agents did, and what stopped them.")
+    app = FastAPI(
+        title="haltline",
+        version="1",
+        lifespan=lifespan,
+        summary="What agents did, and what stopped them.",
+        docs_url=None,  # FastAPI's own loads scripts from elsewhere; the pages have one
+        redoc_url=None,
+    )
+    app.state.live = Live(settings.topics.prefix)
     metrics = telemetry.install(app)
     for routes in (
         interventions,
@@ -105,6 +120,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         steward,
     ):
         app.include_router(routes.router, responses=_REFUSED)
+    install(app, _REFUSED)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 

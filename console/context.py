@@ -14,6 +14,7 @@ from haltline.console.feeder import Feeder
 from haltline.console.limits import Buckets
 from haltline.console.sender import Sender, SendingInbox
 from haltline.console.settings import ConsoleSettings
+from haltline.console.signed_in import session_of
 from haltline.schemas.control import Command
 
 log: Final = logging.getLogger("haltline.console")
@@ -69,6 +70,7 @@ Here = Annotated[Context, Depends(context_of)]
 
 
 def _who(
+    request: Request,
     here: Here,
     authorization: Annotated[str | None, Header()] = None,
     x_api_key: Annotated[str | None, Header()] = None,
@@ -77,6 +79,8 @@ def _who(
     if authorization is None and x_api_key is not None:  # as ACGP's SDK sends it
         scheme, key = "apikey", x_api_key
     who = here.settings.keys.who(key.strip()) if scheme.lower() in _SCHEMES else None
+    if not key and authorization is None and (session := session_of(request)) is not None:
+        who = session.who
     if who is None:
         raise HTTPException(
             401,

@@ -8,6 +8,7 @@ import uvicorn
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from haltline.console.app import create_app
+from haltline.console.live import Live
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import empty, open_store
 
@@ -27,5 +28,18 @@ def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> in
     for number in (signal.SIGTERM, signal.SIGINT):
         # The server ends in order by either, and then raises it again for whoever held it before.
         signal.signal(number, lambda *_: None)
-    uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning", server_header=False)).run([listening])
+    app = create_app(settings)
+    _Server(uvicorn.Config(app, log_level="warning", server_header=False), app.state.live).run([listening])
     return 0
+
+
+class _Server(uvicorn.Server):
+    """Ends the streams that pages listen to before it waits for every request to end."""
+
+    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+        super().__init__(config)
+        self._live = live
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._live.close()
+        await super().shutdown(sockets)

@@ -1,0 +1,144 @@
+"""Serves the pages and their files, signs in and out, and says what a browser may do with them."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, quote
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from fastapi.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from haltline.console.auth import May
+from haltline.console.context import Here
+from haltline.console.lag import LagWatch
+from haltline.console.routes import audits, events, fleet, labels, replays, triage, whatif
+from haltline.console.signed_in import (
+    Sessions,
+    clear_cookie,
+    require_same_origin,
+    session_of,
+    set_cookie,
+    token_of,
+)
+
+_FOLDER: Final = Path(__file__).parent
+_MOST_BYTES: Final = 8192
+"""Of the form that signs in."""
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+    "object-src 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+PAGES: Final = ("fleet", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs")
+"""Each is shown by the module of its name in `static/views`."""
+
+router = APIRouter(include_in_schema=False)
+
+
+def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
+    """Adds the pages, and the routes that they need; `refusals` are the answers that every route may give."""
+    app.state.sessions = Sessions()
+    app.state.lag = LagWatch()
+    for routes in (audits, events, fleet, labels, replays, triage, whatif):
+        app.include_router(routes.router, responses=dict(refusals))
+    for name in PAGES:
+        router_path = f"/{name}"
+        app.add_api_route(router_path, page, include_in_schema=False)
+        app.add_api_route(f"{router_path}/{{rest:path}}", page, include_in_schema=False)
+    app.include_router(router)
+    app.mount("/static", _Files(directory=_FOLDER / "static"), name="static")
+
+    @app.middleware("http")
+    async def _headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        response = await call_next(request)
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+
+class _Files(StaticFiles):
+    """A browser keeps them, and asks each time whether they are still the same."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+def page(request: Request) -> Response:
+    """The document of every page; who is not signed in is asked to."""
+    if session_of(request) is None:
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/sign-in?next={quote(asked, safe='/')}", 303)
+    return FileResponse(_FOLDER / "page.html")
+
+
+@router.get("/")
+def first() -> Response:
+    """The fleet."""
+    return RedirectResponse("/fleet", 303)
+
+
+@router.get("/sign-in")
+def sign_in_page(request: Request) -> Response:
+    """Asks for a key."""
+    if session_of(request) is not None:
+        return RedirectResponse(_local(request.query_params.get("next", "")), 303)
+    return FileResponse(_FOLDER / "sign-in.html")
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request, here: Here) -> Response:
+    """Begins a session for the holder of a key; a form, so that it works before any script does."""
+    require_same_origin(request)
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise HTTPException(413, f"sign-in: wanted at most {_MOST_BYTES} bytes, came more")
+    said = parse_qs(body.decode(errors="replace"))
+    wanted = said.get("next", [""])[-1]
+    who = here.settings.keys.who(said.get("key", [""])[-1].strip())
+    if who is None or not who.may(May.LOOK):
+        problem = "key" if who is None else "role"
+        return RedirectResponse(f"/sign-in?problem={problem}&next={quote(_local(wanted), safe='/')}", 303)
+    response = RedirectResponse(_local(wanted), 303)
+    sessions: Sessions = request.app.state.sessions
+    if (old := token_of(request)) is not None:
+        sessions.end(old)
+    set_cookie(request, response, sessions.begin(who))
+    return response
+
+
+@router.post("/sign-out")
+def sign_out(request: Request) -> Response:
+    """Ends the session."""
+    session_of(request)  # of ours, or not at all
+    response = Response(status_code=204)
+    if (token := token_of(request)) is not None:
+        sessions: Sessions = request.app.state.sessions
+        sessions.end(token)
+    clear_cookie(request, response)
+    return response
+
+
+@router.get("/signed-in")
+def signed_in(request: Request) -> JSONResponse:
+    """Who is signed in, what they may, and what a request that changes something has to carry."""
+    session = session_of(request)
+    if session is None:
+        raise HTTPException(401, "cookie: wanted one of a session, came none")
+    may = [act.value for act in May if session.who.may(act)]
+    return JSONResponse({"name": session.who.name, "role": session.who.role.value, "may": may, "csrf": session.csrf})
+
+
+def _local(path: str) -> str:
+    """A path of this console; anything else is the first page."""
+    # A browser reads "//host" and "/\host" as another host, and passes over tabs and line breaks.
+    if not path.startswith("/") or path[1:2] in ("/", "\\") or any(ord(sign) <= ord(" ") for sign in path):
+        return "/fleet"
+    return path

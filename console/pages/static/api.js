@@ -1,0 +1,55 @@
+// Requests to the API. What went wrong is an Error that says so in the server's own words.
+
+export const me = {};
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export async function get(path, query) {
+  return send("GET", path + search(query));
+}
+
+export const post = (path, body) => send("POST", path, body);
+export const remove = (path, query) => send("DELETE", path + search(query));
+
+function search(query) {
+  const said = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined && value !== null && value !== "") said.set(name, value);
+  const text = said.toString();
+  return text ? `?${text}` : "";
+}
+
+async function send(method, path, body) {
+  const headers = { Accept: "application/json" };
+  if (method !== "GET") headers["X-CSRF-Token"] = me.csrf ?? "";
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), credentials: "same-origin" });
+  } catch {
+    throw new Refused(0, "The console does not answer. What is shown may be old.");
+  }
+  if (answer.status === 401) {
+    location.assign(`/sign-in?problem=over&next=${encodeURIComponent(location.pathname + location.search)}`);
+    return new Promise(() => {});
+  }
+  const said = answer.status === 204 ? null : await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refused(answer.status, detail(said) ?? `${method} ${path}: ${answer.status}`);
+  return said;
+}
+
+function detail(said) {
+  if (typeof said?.detail === "string") return said.detail;
+  if (Array.isArray(said?.detail)) return said.detail.map((one) => `${one.loc.slice(1).join(".")}: ${one.msg}`).join("; ");
+  return null;
+}
+
+export const may = (act) => (me.may ?? []).includes(act);
+
+export async function signedIn() {
+  Object.assign(me, await get("/signed-in"));
+}

@@ -1,0 +1,189 @@
+// Elements from values. Every text becomes a text node: what an agent wrote is never markup.
+
+export function h(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked" || name === "selected" || name === "indeterminate") made[name] = value;
+    else if (name === "data") Object.assign(made.dataset, value);
+    else if (name === "href" && !/^[/#?]/.test(value)) throw new Error(`href: wanted a place of this console, came ${value}`);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...nodes(children));
+  return made;
+}
+
+function nodes(children) {
+  return children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false && one !== "");
+}
+
+export function fill(place, ...children) {
+  place.replaceChildren(...nodes(children));
+  return place;
+}
+
+export const path = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
+
+export const link = (to, text, more) => h("a", { href: to, ...more }, text);
+
+// A place within the page that can be told apart from the text around it.
+export const mono = (text, more) => h("span", { class: "mono", ...more }, text);
+
+export function badge(word, kind) {
+  return h("span", { class: `badge ${kind ?? kindOf(word)}` }, word);
+}
+
+const KINDS = {
+  bad: ["KILL", "ROLLBACK", "BLOCK", "killed", "critical", "blocked", "loop_detected", "hard_block", "rejected", "rejected_after_review", "expired", "kill"],
+  warn: ["PAUSE", "THROTTLE", "frozen", "contained", "high", "escalated", "approval_required", "pending", "info_requested", "missed", "false_alarm"],
+  mild: ["REINFORCE", "NUDGE", "probation", "medium", "warned", "warning", "modified", "rate_limited"],
+  good: ["ALLOW", "live", "approved", "used", "approved_after_review", "confirmed", "low", "minimal"],
+};
+function kindOf(word) {
+  for (const [kind, words] of Object.entries(KINDS)) if (words.includes(word)) return kind;
+  return "plain";
+}
+
+export const empty = (title, hint) => h("div", { class: "empty" }, h("p", {}, title), hint && h("p", { class: "hint" }, hint));
+
+export const loading = (what) => h("p", { class: "loading", role: "status" }, what ?? "Loading");
+
+export function problem(error, again) {
+  return h(
+    "div",
+    { class: "problem", role: "alert" },
+    h("p", {}, error.message || String(error)),
+    again && h("button", { type: "button", onclick: again }, "Try again"),
+  );
+}
+
+export const panel = (title, ...children) => h("section", { class: "panel", "aria-label": typeof title === "string" ? title : undefined }, title && h("h2", {}, title), ...children);
+
+export function field(label, input, hint) {
+  if (!input.id) input.id = `f-${Math.random().toString(36).slice(2)}`;
+  return h("div", { class: "field" }, h("label", { for: input.id }, label), input, hint && h("p", { class: "hint" }, hint));
+}
+
+export function choose(options, chosen, more) {
+  return h(
+    "select",
+    more,
+    options.map(([value, text]) => h("option", { value, selected: value === (chosen ?? "") }, text)),
+  );
+}
+
+// JSON for people; as text.
+export const json = (value) => h("pre", { class: "json", tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2));
+
+// A list of names and values.
+export function facts(pairs) {
+  return h(
+    "dl",
+    { class: "facts" },
+    pairs.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "").map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
+}
+
+// A table whose rows have keys. `update` keeps the focus where it was.
+export function table(columns, { caption, onopen } = {}) {
+  const body = h("tbody");
+  const made = h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      {},
+      caption && h("caption", { class: "hidden" }, caption),
+      h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: column.class }, column.head)))),
+      body,
+    ),
+  );
+  made.update = (rows) => {
+    const held = document.activeElement?.closest?.("tr[data-key]");
+    const key = held && body.contains(held) ? held.dataset.key : null;
+    const inside = key === null ? -1 : focusable(held).indexOf(document.activeElement);
+    fill(
+      body,
+      rows.map((row) =>
+        h(
+          "tr",
+          { data: { key: row.key }, class: row.class, tabindex: onopen ? "0" : undefined, onclick: onopen && opens(onopen, row), onkeydown: onopen && entered(onopen, row) },
+          columns.map((column) => h("td", { class: column.class, data: { head: typeof column.head === "string" ? column.head : "" } }, column.cell(row))),
+        ),
+      ),
+    );
+    if (key !== null) {
+      const again = [...body.rows].find((row) => row.dataset.key === key);
+      if (again) (inside < 0 ? again : (focusable(again)[inside] ?? again)).focus();
+    }
+  };
+  return made;
+}
+
+const focusable = (row) => [...row.querySelectorAll("a, button, input")];
+const opens = (open, row) => (event) => {
+  if (!event.target.closest("a, button, input, label")) open(row);
+};
+const entered = (open, row) => (event) => {
+  if (event.key === "Enter" && event.target === event.currentTarget) open(row);
+};
+
+// Asks before something is done. Resolves to what was said, or null.
+export function ask({ title, text, action, danger, fields = [] }) {
+  return new Promise((resolve) => {
+    const said = h("p", { class: "problem", role: "alert", hidden: true });
+    const form = h(
+      "form",
+      { method: "dialog", novalidate: true },
+      h("h2", {}, title),
+      text && h("div", {}, text),
+      fields.map((one) => field(one.label, (one.input = one.make()), one.hint)),
+      said,
+      h(
+        "div",
+        { class: "row end" },
+        h("button", { type: "button", onclick: () => close(null) }, "Cancel"),
+        h("button", { type: "submit", class: danger ? "danger" : "primary" }, action),
+      ),
+    );
+    const dialog = h("dialog", { "aria-label": title }, form);
+    const close = (value) => {
+      dialog.close();
+      dialog.remove();
+      resolve(value);
+    };
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const values = Object.fromEntries(fields.map((one) => [one.name, one.input.value.trim()]));
+      const missing = fields.find((one) => one.required !== false && !values[one.name]);
+      if (missing) {
+        said.textContent = `${missing.label}: wanted a text, came none.`;
+        said.hidden = false;
+        missing.input.focus();
+        return;
+      }
+      close(values);
+    });
+    dialog.addEventListener("cancel", (event) => {
+      event.preventDefault();
+      close(null);
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+export const why = (hint) => ({ name: "reason", label: "Reason", hint: hint ?? "Stays in the audit with your name.", make: () => h("textarea", { rows: "2", maxlength: "4096", required: true }) });
+
+// One line at the bottom of the page, also for those who do not see it.
+export function tell(text, kind) {
+  let place = document.getElementById("told");
+  if (!place) {
+    place = h("div", { id: "told", role: "status" });
+    document.body.append(place);
+  }
+  fill(place, h("p", { class: kind ?? "" }, text));
+  clearTimeout(tell.timer);
+  tell.timer = setTimeout(() => fill(place), 8000);
+}

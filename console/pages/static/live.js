@@ -1,0 +1,54 @@
+// What happens, as it happens. A page that nobody sees listens to nothing: browsers allow few connections to one host.
+const NAMES = ["decision", "detection", "control", "feedback", "command", "policy", "dead_letter", "activity", "missed"];
+
+export function follow(told) {
+  const place = document.getElementById("live");
+  let source = null;
+  const shown = (text, kind) => {
+    place.textContent = text;
+    place.className = `live ${kind}`;
+  };
+  const open = () => {
+    source = new EventSource("/api/v1/events");
+    source.addEventListener("hello", () => {
+      // What happened between a page's first questions and this moment was told to nobody.
+      shown("live", "on");
+      told("missed", {});
+    });
+    source.onopen = () => shown("live", "on");
+    source.onerror = () => shown("not live", "off");
+    for (const name of NAMES) source.addEventListener(name, (event) => told(name, JSON.parse(event.data)));
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) {
+      source?.close();
+      source = null;
+      shown("paused", "off");
+    } else if (source === null) open();
+  });
+  open();
+}
+
+// Calls `act` soon after it was asked for, once however often it was, and not again before it has ended.
+export function soon(act, wait = 400) {
+  let timer = null;
+  let running = false;
+  let again = false;
+  const run = async () => {
+    timer = null;
+    running = true;
+    try {
+      await act();
+    } finally {
+      running = false;
+      if (again) {
+        again = false;
+        timer = setTimeout(run, wait);
+      }
+    }
+  };
+  return () => {
+    if (running) again = true;
+    else timer ??= setTimeout(run, wait);
+  };
+}

@@ -1,0 +1,13 @@
+const query = new URLSearchParams(location.search);
+const WHY = {
+  key: "No key of this console. Look for blanks at its ends, or ask who runs it.",
+  role: "This key may not look: it is an agent's. A viewer, an operator or an admin may sign in.",
+  over: "The session is over. Sign in again.",
+};
+document.getElementById("next").value = query.get("next") ?? "";
+const why = WHY[query.get("problem")];
+if (why) {
+  const problem = document.getElementById("problem");
+  problem.textContent = why;
+  problem.hidden = false;
+}

@@ -1,0 +1,226 @@
+import { get, may, post } from "../api.js";
+import { ask, badge, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { key } from "../keys.js";
+import { soon } from "../live.js";
+import { ago, count, moment, ms, plural, span } from "../say.js";
+
+export const title = "Approvals";
+
+const OPEN = ["pending", "info_requested"];
+const STATES = [["open", "waiting"], ["approved", "approved"], ["used", "approved and used"], ["rejected", "rejected"], ["expired", "expired"]];
+const WORDS = { approve: ["Approve", "approved"], reject: ["Reject", "rejected"], ask: ["Ask", "asked"] };
+
+export async function show(main, _rest, query) {
+  let shown = query.get("state") ?? "open";
+  let found = [];
+  const chosen = new Set();
+  const none = h("div");
+  const failed = h("div");
+  const bar = h("div", { class: "row" });
+  const acting = may("act");
+  const agent = h("input", { type: "search", value: query.get("agent_id") ?? "", size: "18", onchange: () => refresh() });
+  const priority = choose([["", "any"], ...["critical", "high", "medium", "low"].map((one) => [one, one])], query.get("priority") ?? "", { onchange: () => refresh() });
+  const state = choose(STATES, shown, {
+    onchange: () => {
+      shown = state.value;
+      chosen.clear();
+      refresh();
+    },
+  });
+  const all = h("input", {
+    type: "checkbox",
+    "aria-label": "Choose all",
+    onchange: () => {
+      chosen.clear();
+      if (all.checked) for (const of of found) chosen.add(of.id);
+      draw();
+    },
+  });
+  const tick = (of) =>
+    h("input", {
+      type: "checkbox",
+      checked: chosen.has(of.id),
+      "aria-label": `Choose ${of.action_name} of ${of.session_id}`,
+      onchange: (event) => {
+        if (event.target.checked) chosen.add(of.id);
+        else chosen.delete(of.id);
+        draw();
+      },
+    });
+  const list = table(
+    [
+      ...(acting ? [{ head: all, cell: ({ of }) => isOpen(of) && tick(of) }] : []),
+      { head: "Priority", class: "tight", cell: ({ of }) => badge(of.priority) },
+      { head: "Expires", class: "tight", cell: ({ of }) => (isOpen(of) ? countdown(of) : badge(of.status)) },
+      { head: "Call", class: "id", cell: ({ of }) => [mono(of.action_name), of.targets.length > 0 && [" ", mono(of.targets.join(", "), { class: "mono dim" })]] },
+      { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id)), h("div", { class: "dim" }, of.agent_id)] },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "Said", cell: ({ of }) => votes(of) },
+      ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", onclick: () => act("approve", [of]) }, "Approve"), h("button", { type: "button", onclick: () => act("reject", [of]) }, "Reject")) }] : []),
+    ],
+    { caption: "Approval requests, the most urgent first", onopen: ({ of }) => open(of) },
+  );
+  fill(
+    main,
+    h("div", { class: "head" }, h("h1", {}, "Approvals"), h("span", { class: "dim" }, "A call that waits is refused when nobody answers in time.")),
+    failed,
+    panel(null, h("div", { class: "row low" }, field("State", state), field("Priority", priority), field("Agent", agent), bar)),
+    panel(null, none, list),
+  );
+
+  const draw = () => {
+    const waiting = found.filter((of) => chosen.has(of.id));
+    for (const id of [...chosen]) if (!waiting.some((of) => of.id === id)) chosen.delete(id);
+    all.checked = found.length > 0 && waiting.length === found.length;
+    all.indeterminate = waiting.length > 0 && waiting.length < found.length;
+    all.hidden = shown !== "open";
+    list.hidden = !found.length;
+    fill(none, !found.length && (shown === "open" ? empty("Nothing waits.", "Calls that need a person's word come here, the most urgent first.") : empty("None.")));
+    list.update(found.map((of) => ({ key: of.id, of, class: chosen.has(of.id) ? "chosen" : undefined })));
+    fill(
+      bar,
+      acting &&
+        shown === "open" &&
+        found.length > 0 && [
+          h("span", { class: "dim", id: "chosen" }, `${count(waiting.length)} of ${count(found.length)} chosen`),
+          h("button", { type: "button", class: "primary", disabled: !waiting.length, onclick: () => act("approve", waiting) }, "Approve chosen"),
+          h("button", { type: "button", disabled: !waiting.length, onclick: () => act("reject", waiting) }, "Reject chosen"),
+        ],
+    );
+  };
+  const refresh = async () => {
+    const asked = { priority: priority.value, agent_id: agent.value.trim(), limit: 200 };
+    try {
+      const filter = shown === "open" ? { include_expired: false } : { status: shown };
+      const said = await get("/api/v1/approvals", { ...asked, ...filter });
+      found = shown === "open" ? said.approvals.filter(isOpen) : said.approvals;
+      fill(failed);
+      draw();
+    } catch (error) {
+      fill(failed, problem(error, refresh));
+    }
+  };
+  const act = async (word, requests) => {
+    const [title, done] = WORDS[word];
+    const critical = requests.filter((of) => of.quorum > 1).length;
+    const said = await ask({
+      title: requests.length === 1 ? `${title} ${requests[0].action_name}` : `${title} ${plural(requests.length, "request")}`,
+      text: [
+        h("ul", { class: "evidence" }, requests.slice(0, 12).map((of) => h("li", {}, mono(`${of.action_name} ${of.targets.join(", ")}`), h("span", { class: "dim" }, ` of ${of.session_id}`)))),
+        requests.length > 12 && h("p", { class: "dim" }, `and ${count(requests.length - 12)} more`),
+        word === "approve" && critical > 0 && h("p", { class: "notice" }, `${plural(critical, "request takes", "requests take")} two operators: yours is one of them.`),
+      ],
+      action: title,
+      danger: word === "reject",
+      fields: [why(word === "ask" ? "The question to the model; stays in the audit with your name." : undefined)],
+    });
+    if (!said) return;
+    try {
+      const answer = await post("/api/v1/approvals/batch", { ids: requests.map((of) => of.id), word, reason: said.reason });
+      const refused = Object.values(answer.refused);
+      const parts = [
+        answer.answered.length > 0 && `${plural(answer.answered.length, "request")} ${done}`,
+        answer.late.length > 0 && `${plural(answer.late.length, "answer")} sent; no worker has taken it in yet`,
+        refused.length > 0 && `${plural(refused.length, "request")} not: ${refused[0]}`,
+      ].filter(Boolean);
+      tell(`${parts.join("; ")}.`, refused.length ? "bad" : "");
+      for (const id of answer.answered) chosen.delete(id);
+    } catch (error) {
+      tell(error.message, "bad");
+    }
+    await refresh();
+  };
+  const open = (of) => {
+    const close = (then) => () => {
+      dialog.close();
+      then?.();
+    };
+    const dialog = h(
+      "dialog",
+      { class: "wide", "aria-label": of.action_name, onclose: () => dialog.remove() },
+      h(
+        "div",
+        { class: "stack" },
+        h("div", { class: "row" }, h("h2", {}, mono(of.action_name)), badge(of.priority), badge(of.status)),
+        facts([
+          ["Targets", of.targets.length ? mono(of.targets.join(", ")) : null],
+          ["Why", of.reason],
+          ["Session", link(path("sessions", of.session_id), mono(of.session_id))],
+          ["Agent", of.agent_id],
+          ["Since", moment(of.created_at)],
+          ["Expires", moment(of.expires_at)],
+          ["Asked for", plural(of.asked, "time")],
+          ["Takes", plural(of.quorum, "operator")],
+          ["Approved by", of.approved_by.join(", ")],
+          ["Rejected by", of.rejected_by.join(", ")],
+          ["Question", of.question],
+        ]),
+        of.arguments && [h("h3", {}, "Arguments"), json(pretty(of.arguments))],
+        h(
+          "div",
+          { class: "row end" },
+          acting && isOpen(of) && [
+            h("button", { type: "button", class: "primary", onclick: close(() => act("approve", [of])) }, "Approve"),
+            h("button", { type: "button", onclick: close(() => act("reject", [of])) }, "Reject"),
+            h("button", { type: "button", onclick: close(() => act("ask", [of])) }, "Ask first"),
+          ],
+          h("button", { type: "button", onclick: close() }, "Close"),
+        ),
+      ),
+    );
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+  const current = () => found.find((of) => of.id === document.activeElement?.closest("tr[data-key]")?.dataset.key);
+  const those = () => (chosen.size ? found.filter((of) => chosen.has(of.id)) : [current()].filter(Boolean));
+  if (acting) {
+    key("x", "choose the row", () => {
+      const of = current();
+      if (!of || !isOpen(of)) return;
+      if (chosen.has(of.id)) chosen.delete(of.id);
+      else chosen.add(of.id);
+      draw();
+    });
+    key("a", "approve what is chosen, or the row", () => those().length && act("approve", those()));
+    key("r", "reject what is chosen, or the row", () => those().length && act("reject", those()));
+  }
+  await refresh();
+  setInterval(() => {
+    for (const place of main.querySelectorAll("[data-expires]")) {
+      const left = Number(place.dataset.expires) - Date.now();
+      place.textContent = left > 0 ? clock(left) : "expired";
+      place.className = left < 60000 ? "badge bad" : left < 300000 ? "badge warn" : "";
+    }
+  }, 1000);
+  const again = soon(refresh);
+  return (what) => {
+    if (what !== "activity" && what !== "detection") again();
+  };
+}
+
+const isOpen = (of) => OPEN.includes(of.status);
+
+function countdown(of) {
+  const left = ms(of.expires_at) - Date.now();
+  const kind = left < 60000 ? "badge bad" : left < 300000 ? "badge warn" : "";
+  return h("span", { class: kind, title: of.expires_at, data: { expires: ms(of.expires_at) } }, clock(left));
+}
+
+function clock(left) {
+  if (left > 5400000) return span(left);
+  const s = Math.max(0, Math.floor(left / 1000));
+  return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}`;
+}
+
+function votes(of) {
+  const said = [...of.approved_by.map((name) => `+ ${name}`), ...of.rejected_by.map((name) => `- ${name}`)];
+  return [of.quorum > 1 && h("span", { class: "dim" }, `takes ${of.quorum} `), said.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !said.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
+}
+
+function pretty(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,118 @@
+import { get, may, post } from "../api.js";
+import { badge, choose, empty, facts, field, fill, h, json, link, loading, mono, panel, path, problem, table } from "../dom.js";
+import { count, moment, plural, span } from "../say.js";
+
+export const title = "Audit";
+
+const TOPICS = ["", "actions", "detections", "interventions", "feedback", "commands", "signals", "control", "policies", "dead-letter"];
+const FILTERS = ["search", "session_id", "agent_id", "topic", "by", "since", "until"];
+
+export async function show(main, _rest, query) {
+  const where = await get("/api/v1/audit");
+  if (!where.table) {
+    fill(
+      main,
+      h("div", { class: "head" }, h("h1", {}, "Audit")),
+      panel(null, empty("No audit table is configured.", "Start the console with --audit-table DIR (a folder, or the URI of a table in a store), the table that haltline audit writes. Until then, sessions and interventions are what the topics still hold.")),
+    );
+    return;
+  }
+  const failed = h("div");
+  const none = h("div");
+  const cut = h("div");
+  const values = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""]));
+  const input = (name, more) => h("input", { name, type: "text", value: values[name], maxlength: "256", ...more });
+  const fields = {
+    search: input("search", { type: "search", id: "search", placeholder: "a word of the summary or the reason" }),
+    session_id: input("session_id"),
+    agent_id: input("agent_id"),
+    topic: choose(TOPICS.map((one) => [one, one || "any"]), values.topic),
+    by: input("by", { size: "12" }),
+    since: input("since", { type: "datetime-local" }),
+    until: input("until", { type: "datetime-local" }),
+  };
+  const list = table(
+    [
+      { head: "When", class: "tight", cell: ({ of }) => moment(of.time) },
+      { head: "Topic", class: "tight", cell: ({ of }) => of.topic },
+      { head: "Kind", class: "tight", cell: ({ of }) => of.kind },
+      { head: "Session", class: "id", cell: ({ of }) => of.session_id && link(path("sessions", of.session_id), mono(of.session_id)) },
+      { head: "By", cell: ({ of }) => of.by ?? of.agent_id },
+      { head: "What", class: "wide", cell: ({ of }) => [of.level && [badge(of.level), " "], of.summary] },
+      { head: "Place", class: "tight", cell: ({ of }) => mono(`${of.partition}:${of.offset}`, { class: "mono dim" }) },
+    ],
+    { caption: "Records of the audit, the newest first", onopen: ({ of }) => open(of) },
+  );
+  const verified = h("div");
+  fill(
+    main,
+    h("div", { class: "head" }, h("h1", {}, "Audit"), h("span", { class: "dim mono" }, where.table)),
+    panel("Verification", h("p", {}, "Proves that no record was changed, removed, added, doubled or moved, or names the first that was."), may("act") ? h("div", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => verify() }, "Verify now"), h("span", { class: "hint" }, where.signed ? "Chains and signatures." : "Chains alone: no public key is configured (--audit-public-key).")) : h("p", { class: "hint" }, "An operator can verify it here."), verified),
+    failed,
+    panel(
+      "Search",
+      h(
+        "form",
+        { class: "row low", role: "search", onsubmit: (event) => { event.preventDefault(); look(); } },
+        h("div", { class: "field grow" }, h("label", { for: "search" }, "Search"), fields.search),
+        field("Session", fields.session_id),
+        field("Agent", fields.agent_id),
+        field("Topic", fields.topic),
+        field("By", fields.by),
+        field("From", fields.since),
+        field("To", fields.until),
+        h("button", { type: "submit" }, "Search"),
+      ),
+      none,
+      list,
+      cut,
+    ),
+  );
+  const look = async () => {
+    const asked = Object.fromEntries(Object.entries(fields).map(([name, one]) => [name, one.value.trim()]).filter(([, value]) => value));
+    history.replaceState(null, "", Object.keys(asked).length ? `?${new URLSearchParams(asked)}` : location.pathname);
+    for (const name of ["since", "until"]) if (asked[name]) asked[name] = new Date(asked[name]).toISOString();
+    fill(none, loading("Searching"));
+    try {
+      const found = await get("/api/v1/audit/records", { ...asked, limit: 200 });
+      fill(failed);
+      list.hidden = !found.records.length;
+      fill(none, !found.records.length && empty("Nothing is found.", "The sink writes some seconds after the fact."));
+      list.update(found.records.map((of) => ({ key: `${of.topic}:${of.partition}:${of.offset}`, of })));
+      fill(cut, found.more && h("p", { class: "hint" }, `These are the newest ${count(found.records.length)}; narrow the search for others.`));
+    } catch (error) {
+      fill(none);
+      fill(failed, problem(error, look));
+    }
+  };
+  const verify = async () => {
+    fill(verified, loading("Verifying every row"));
+    try {
+      const said = await post("/api/v1/audit/verify");
+      fill(
+        verified,
+        h("p", { class: said.ok ? "well" : "problem", role: "status", id: "verdict" }, said.ok ? `Verified: ${plural(said.rows, "row")} of ${plural(said.partitions, "partition")} are as they were written.` : `Not verified: ${plural(said.problems.length, "problem")}.`),
+        said.problems.slice(0, 50).map((one) => h("p", {}, mono(`${one.place}${one.offset === null ? "" : ` at offset ${one.offset}`}`), `: ${one.what}`)),
+        facts([
+          ["Signatures right", where.signed ? count(said.checkpoints) : "not checked: no public key"],
+          ["Not signed yet", plural(said.unsigned, "row")],
+          ["Erased on purpose", plural(said.erased, "row")],
+          ["Took", span(said.took_ms)],
+        ]),
+      );
+    } catch (error) {
+      fill(verified, problem(error, verify));
+    }
+  };
+  const open = async (of) => {
+    const close = () => dialog.close();
+    const dialog = h(
+      "dialog",
+      { class: "wide", "aria-label": of.kind, onclose: () => dialog.remove() },
+      h("div", { class: "stack" }, h("h2", {}, of.summary), facts(Object.entries(of).filter(([name, value]) => !["summary", "record"].includes(name) && value !== null).map(([name, value]) => [name, mono(String(value))])), of.record !== null && json(of.record), h("div", { class: "row end" }, h("button", { type: "button", class: "primary", onclick: close }, "Close"))),
+    );
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+  await look();
+}

@@ -1,0 +1,163 @@
+import { get } from "../api.js";
+import { badge, empty, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
+import { soon } from "../live.js";
+import { ago, count, ms, plural, span, usd } from "../say.js";
+
+export const title = "Fleet";
+
+const TRIPS = 12;
+const SESSIONS = 40;
+
+export async function show(main) {
+  const cards = h("div", { class: "cards" });
+  const bars = h("div");
+  const trips = table(
+    [
+      { head: "When", class: "tight", cell: ({ of }) => ago(of.timestamp) },
+      { head: "What", cell: ({ of }) => [badge(of.type), " ", mono(of.action_name, { class: "mono" })] },
+      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.run_id), mono(of.run_id)) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+    ],
+    { caption: "Latest trips" },
+  );
+  const sessions = table(
+    [
+      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
+      { head: "Agent", cell: ({ of }) => of.agent_id },
+      { head: "State", class: "tight", cell: ({ of }) => state(of) },
+      { head: "Hardest", class: "tight", cell: ({ of }) => badge(of.level) },
+      { head: "Events", class: "num", cell: ({ of }) => count(of.events) },
+      { head: "Trips", class: "num", cell: ({ of }) => count(of.interventions) },
+      { head: "Cost", class: "num", cell: ({ of }) => usd(of.cost_usd) },
+      { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last) },
+      { head: "Goal", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.goal }, of.goal) },
+    ],
+    { caption: "Sessions, the last heard of first" },
+  );
+  const standing = h("div");
+  const lag = h("div");
+  const whenNone = h("div");
+  const noTrips = h("div");
+  const failed = h("div");
+  fill(
+    main,
+    h("div", { class: "head" }, h("h1", {}, "Fleet"), h("span", { class: "dim", id: "moving" })),
+    failed,
+    cards,
+    h(
+      "div",
+      { class: "cols" },
+      h("div", { class: "stack" }, panel("Trips", noTrips, trips), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
+      h("div", { class: "stack" }, panel("Trips by hour, last 24 h", bars), panel("Stopped now", standing), panel("Lag of the workers", lag)),
+    ),
+  );
+
+  let known = null;
+  const refresh = async () => {
+    try {
+      const [all, latest, listed, held] = await Promise.all([
+        get("/api/v1/fleet"),
+        get("/api/v1/interventions", { limit: TRIPS, trips_only: true }),
+        get("/api/v1/sessions", { limit: SESSIONS }),
+        get("/api/v1/control"),
+      ]);
+      fill(failed);
+      fill(cards, cardsOf(all));
+      fill(bars, hours(all.trips_by_hour));
+      trips.hidden = latest.total === 0;
+      fill(noTrips, latest.total === 0 && empty("No trips.", "Nothing that agents did had to be stopped."));
+      const ids = latest.interventions.map((one) => one.id);
+      trips.update(latest.interventions.map((of) => ({ key: of.id, of, class: known && !known.has(of.id) ? "new" : undefined })));
+      known = new Set(ids);
+      sessions.hidden = listed.total === 0;
+      fill(whenNone, listed.total === 0 && empty("No sessions yet.", "They appear as soon as an agent publishes its first event."));
+      sessions.update(listed.sessions.map((of) => ({ key: of.session_id, of })));
+      fill(standing, stopped(held));
+    } catch (error) {
+      fill(failed, problem(error, refresh));
+    }
+  };
+  const look = async () => {
+    try {
+      fill(lag, lags(await get("/api/v1/fleet/lag")));
+    } catch (error) {
+      fill(lag, problem(error));
+    }
+  };
+  await Promise.all([refresh(), look()]);
+  const again = soon(refresh);
+  const lookAgain = soon(look, 2500);
+  setInterval(() => document.hidden || lookAgain(), 10000);
+  setInterval(() => document.hidden || again(), 30000);
+  const moving = main.querySelector("#moving");
+  let still = null;
+  return (what, data) => {
+    again();
+    lookAgain();
+    if (what === "activity") {
+      moving.textContent = `${plural(data.events, "event")} just now, of ${plural(data.of, "session")}`;
+      clearTimeout(still);
+      still = setTimeout(() => (moving.textContent = ""), 3000);
+    }
+  };
+}
+
+export function state(session) {
+  if (session.state) return badge(session.state);
+  if (session.ended) return badge("ended", "plain");
+  return Date.now() - ms(session.last) < 900000 ? badge("live") : badge("quiet", "plain");
+}
+
+function cardsOf(all) {
+  const killed = all.standing.killed ?? 0;
+  const held = (all.standing.frozen ?? 0) + (all.standing.contained ?? 0) + (all.standing.probation ?? 0);
+  const soonest = all.soonest_expiry_ms && `, first expires in ${span(all.soonest_expiry_ms - Date.now())}`;
+  const card = (to, number, text, kind) => h("a", { class: `card ${kind ?? ""}`, href: to }, h("strong", {}, number), h("span", {}, text));
+  return [
+    card("/sessions", count(all.live), `live sessions of ${count(all.sessions)}`),
+    card("/interventions", count(all.trips_24h), "trips in 24 h", all.trips_24h ? "warn" : ""),
+    card("/sessions?state=killed", count(killed), "killed", killed ? "bad" : ""),
+    card("/kill", count(held), "frozen, contained, on probation", held ? "warn" : ""),
+    card("/approvals", count(all.waiting), `wait for a person${soonest || ""}`, all.waiting ? "warn" : ""),
+    card("/sessions", usd(all.cost_usd), `spent, ${plural(all.events, "event")}`),
+  ];
+}
+
+function hours(byHour) {
+  const most = Math.max(1, ...byHour);
+  const total = byHour.reduce((sum, one) => sum + one, 0);
+  const bars = h(
+    "div",
+    { class: "bars", role: "img", "aria-label": `${total} trips in 24 hours, at most ${Math.max(...byHour)} in one` },
+    byHour.map((number, at) => {
+      const bar = h("i", { class: number ? "" : "none", title: `${23 - at} h ago: ${number}` });
+      bar.style.height = `${Math.max(3, (100 * number) / most)}%`;
+      return bar;
+    }),
+  );
+  return [bars, h("p", { class: "hint" }, `${plural(total, "trip")}; most in one hour ${Math.max(...byHour)}`)];
+}
+
+function stopped(held) {
+  if (!held.length) return empty("Nothing is stopped.");
+  return [
+    h(
+      "dl",
+      { class: "facts" },
+      held.slice(-8).reverse().map((one) => [h("dt", {}, badge(one.state)), h("dd", {}, `${one.scope} `, one.scope === "session" ? link(path("sessions", one.id), mono(one.id)) : mono(one.id), h("span", { class: "dim" }, ` by ${one.by ?? "haltline"}, `, ago(one.since)))]),
+    ),
+    h("p", { class: "hint" }, link("/kill", `All ${held.length}, and release`)),
+  ];
+}
+
+function lags(found) {
+  if (!found.length) return empty("No topics.");
+  return h(
+    "dl",
+    { class: "facts" },
+    found.map((one) => [
+      h("dt", {}, one.topic),
+      h("dd", {}, one.lag_records ? h("strong", {}, plural(one.lag_records, "record waits", "records wait")) : "none waits", h("span", { class: "dim" }, ` of ${plural(one.partitions, "partition")}${one.lag_records ? `, at most ${count(one.worst)} of one` : ""}`)),
+    ]),
+  );
+}

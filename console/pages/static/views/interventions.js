@@ -1,0 +1,206 @@
+import { get, may, post, remove } from "../api.js";
+import { ask, badge, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { key } from "../keys.js";
+import { soon } from "../live.js";
+import { ago, count, moment, usd } from "../say.js";
+
+export const title = "Interventions";
+
+const PAGE = 50;
+const FILTERS = ["type", "outcome", "risk_level", "agent_id", "run_id", "action_name", "policy_id", "search", "start_date", "end_date", "min_prevented_usd", "trips_only", "high_risk"];
+const TYPES = ["hard_block", "approval_required", "rate_limited", "budget_exceeded", "downgrade", "warning", "loop_detected"];
+const OUTCOMES = ["blocked", "escalated", "approved_after_review", "rejected_after_review", "modified", "warned"];
+const RISKS = ["critical", "high", "medium", "low", "minimal"];
+
+export async function show(main, rest, query) {
+  if (rest.length) return one(main, rest[0]);
+  const held = Object.fromEntries(FILTERS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+  let skip = Number(query.get("skip")) || 0;
+
+  const cards = h("div", { class: "cards" });
+  const chips = h("div", { class: "chips", role: "group", "aria-label": "Quick filters" });
+  const filters = h("form", { class: "row low", role: "search", onsubmit: (event) => event.preventDefault() });
+  const none = h("div");
+  const failed = h("div");
+  const pages = h("div", { class: "row" });
+  const list = table(
+    [
+      { head: "When", class: "tight", cell: ({ of }) => ago(of.timestamp) },
+      { head: "Type", class: "tight", cell: ({ of }) => badge(of.type) },
+      { head: "Outcome", class: "tight", cell: ({ of }) => badge(of.outcome) },
+      { head: "Risk", class: "tight", cell: ({ of }) => badge(of.risk_level) },
+      { head: "Action", class: "id", cell: ({ of }) => link(path("interventions", of.id), mono(of.action_name || "(none)")) },
+      { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
+      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.run_id), mono(of.run_id)) },
+      { head: "Rule", cell: ({ of }) => h("span", { title: of.policy_name }, of.policy_id) },
+      { head: "Prevented", class: "num", cell: ({ of }) => (of.cost_prevented_usd ? usd(of.cost_prevented_usd) : "") },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+    ],
+    { caption: "Interventions, the newest first", onopen: ({ of }) => location.assign(path("interventions", of.id)) },
+  );
+  fill(main, h("div", { class: "head" }, h("h1", {}, "Interventions")), failed, cards, panel(null, h("div", { class: "stack" }, chips, filters)), panel(null, none, list, pages));
+
+  const set = (changes) => {
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === "" || value === null) delete held[name];
+      else held[name] = value;
+    }
+    skip = 0;
+    drawFilters();
+    return refresh();
+  };
+  const drawFilters = () => {
+    const text = (name, label, more) =>
+      field(label, h("input", { type: more?.type ?? "text", value: held[name] ?? "", placeholder: more?.placeholder, size: "14", name, onchange: (event) => set({ [name]: event.target.value.trim() }) }));
+    const pick = (name, label, all) => field(label, choose([["", "any"], ...all.map((value) => [value, value])], held[name], { name, onchange: (event) => set({ [name]: event.target.value }) }));
+    const active = document.activeElement?.name;
+    const day = (name, label) => field(label, h("input", { type: "date", name, value: (held[name] ?? "").slice(0, 10), onchange: (event) => set({ [name]: event.target.value && event.target.value + (name === "end_date" ? "T23:59:59Z" : "T00:00:00Z") }) }));
+    fill(
+      filters,
+      h("div", { class: "field grow" }, h("label", { for: "search" }, "Search"), h("input", { id: "search", type: "search", name: "search", value: held.search ?? "", maxlength: "200", placeholder: "action, reason, id", onchange: (event) => set({ search: event.target.value.trim() }) })),
+      pick("type", "Type", TYPES),
+      pick("outcome", "Outcome", OUTCOMES),
+      pick("risk_level", "Risk", RISKS),
+      text("agent_id", "Agent"),
+      text("run_id", "Session"),
+      day("start_date", "From"),
+      day("end_date", "To"),
+      h("button", { type: "button", onclick: () => set(Object.fromEntries(FILTERS.map((name) => [name, ""]))) }, "Clear"),
+    );
+    if (active) filters.querySelector(`[name="${CSS.escape(active)}"]`)?.focus();
+  };
+  const drawChips = (policies) => {
+    const day = () => new Date(Date.now() - 86400000).toISOString();
+    const chip = (text, on, changes, off) => h("button", { type: "button", "aria-pressed": String(on), onclick: () => set(on ? off : changes) }, text);
+    fill(
+      chips,
+      chip("Critical", held.risk_level === "critical", { risk_level: "critical" }, { risk_level: "" }),
+      chip("> $100 prevented", held.min_prevented_usd === "100", { min_prevented_usd: "100" }, { min_prevented_usd: "" }),
+      chip("Last 24 h", Boolean(held.start_date) && !held.start_date.includes("T00:00:00Z"), { start_date: day(), end_date: "" }, { start_date: "" }),
+      policies.slice(0, 5).map((policy) => chip(`${policy.policy_id || policy.policy_name || "(none)"}: ${count(policy.count)}`, held.policy_id === policy.policy_id, { policy_id: policy.policy_id }, { policy_id: "" })),
+    );
+  };
+  const drawCards = (stats) => {
+    const all = (names) => names.reduce((sum, name) => sum + (stats.by_outcome[name] ?? 0), 0);
+    const card = (number, text, changes, kind) => {
+      const on = Object.entries(changes).length > 0 && Object.entries(changes).every(([name, value]) => held[name] === value);
+      const clear = { outcome: "", high_risk: "", min_prevented_usd: "" };
+      return h("button", { type: "button", class: `card ${kind ?? ""}`, "aria-pressed": String(on), onclick: () => set(on ? clear : { ...clear, ...changes }) }, h("strong", {}, number), h("span", {}, text));
+    };
+    fill(
+      cards,
+      card(count(stats.total_interventions), "total", {}),
+      card(count(all(["blocked"])), "blocked", { outcome: "blocked" }, "bad"),
+      card(usd(stats.cost_prevented_usd), "cost saved", { min_prevented_usd: "0" }),
+      card(count(all(["escalated"])), "escalations", { outcome: "escalated" }),
+      card(count(stats.high_risk_blocks), "high-risk blocks", { high_risk: "true" }, stats.high_risk_blocks ? "bad" : ""),
+      card(count(all(["modified"])), "modified", { outcome: "modified" }),
+    );
+  };
+  const refresh = async () => {
+    const asked = { ...held };
+    const shown = new URLSearchParams({ ...held, ...(skip ? { skip } : {}) }).toString();
+    history.replaceState(null, "", shown ? `?${shown}` : location.pathname);
+    try {
+      // The cards count what the other filters leave, so that they stay there to be changed.
+      const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
+      const [found, stats] = await Promise.all([get("/api/v1/interventions", { ...asked, skip, limit: PAGE }), get("/api/v1/interventions/stats", others)]);
+      fill(failed);
+      drawCards(stats);
+      drawChips(stats.top_triggering_policies);
+      list.hidden = !found.interventions.length;
+      fill(none, !found.interventions.length && (Object.keys(held).length ? empty("None match.", "Clear a filter, or look at another time.") : empty("No interventions.", "Nothing that agents did had to be stopped or warned of.")));
+      list.update(found.interventions.map((of) => ({ key: of.id, of })));
+      const go = (to) => () => {
+        skip = to;
+        return refresh();
+      };
+      fill(
+        pages,
+        found.total > 0 && h("span", { class: "dim" }, `${count(found.skip + 1)} to ${count(found.skip + found.interventions.length)} of ${count(found.total)}`),
+        found.skip > 0 && h("button", { type: "button", onclick: go(Math.max(0, skip - PAGE)) }, "Newer"),
+        found.skip + PAGE < found.total && h("button", { type: "button", onclick: go(skip + PAGE) }, "Older"),
+      );
+    } catch (error) {
+      fill(failed, problem(error, refresh));
+    }
+  };
+  drawFilters();
+  key("c", "only critical", () => set({ risk_level: held.risk_level === "critical" ? "" : "critical" }));
+  await refresh();
+  const again = soon(refresh);
+  return (what) => {
+    if (what !== "activity" && skip === 0) again();
+  };
+}
+
+async function one(main, id) {
+  const of = await get(`/api/v1/interventions/${encodeURIComponent(id)}`);
+  const decision = of.id.startsWith("int_") ? of.id.slice(4) : of.id;
+  document.title = `${of.action_name} - ${title} - haltline`;
+  const label = (word) => async () => {
+    const said = await ask({ title: word === "confirmed" ? "Was right" : "False alarm", text: h("p", {}, "Counts for the rule's precision. It changes neither the decision nor the session."), action: "Say so", fields: [why()] });
+    if (!said) return;
+    try {
+      await post(`/api/v1/decisions/${encodeURIComponent(decision)}/label`, { label: word, reason: said.reason, session_id: of.run_id });
+      tell("Noted.");
+    } catch (error) {
+      tell(error.message, "bad");
+    }
+  };
+  const hide = async () => {
+    const said = await ask({ title: "Hide this record", text: h("p", {}, "It leaves lists and sums. It stays in the audit, with your name and reason."), action: "Hide", danger: true, fields: [why()] });
+    if (!said) return;
+    try {
+      await remove(`/api/v1/interventions/${encodeURIComponent(of.id)}`, { reason: said.reason });
+      location.assign("/interventions");
+    } catch (error) {
+      tell(error.message, "bad");
+    }
+  };
+  const { context } = of;
+  fill(
+    main,
+    h("div", { class: "head" }, h("h1", {}, mono(of.action_name || "(no action)")), badge(of.type), badge(of.outcome), badge(of.risk_level), h("span", { class: "dim push" }, moment(of.timestamp))),
+    h(
+      "div",
+      { class: "cols" },
+      h(
+        "div",
+        { class: "stack" },
+        panel("Why", h("p", {}, of.reason || "No reason was given."), of.description && of.description !== of.action_name && h("p", { class: "dim" }, of.description)),
+        panel("Blast radius", of.blast_radius ? h("p", {}, of.blast_radius) : h("p", { class: "dim" }, "Not known: neither the tool nor the policy says what the call would have reached.")),
+        of.agent_intent && panel("What the agent wanted", h("p", {}, of.agent_intent)),
+        panel("Inputs", of.original_inputs ? json(of.original_inputs) : h("p", { class: "dim" }, "None were kept."), of.modified_inputs && [h("h3", {}, "Changed to"), json(of.modified_inputs)], of.remediation_payload && [h("h3", {}, "What the caller may do"), json(of.remediation_payload)]),
+        Object.keys(context ?? {}).length > 0 && panel("Context", json(context)),
+      ),
+      h(
+        "div",
+        { class: "stack" },
+        panel(
+          "Record",
+          facts([
+            ["Session", link(path("sessions", of.run_id), mono(of.run_id))],
+            ["Agent", link(`/interventions?agent_id=${encodeURIComponent(of.agent_id)}`, of.agent_id)],
+            ["Mission", of.mission_id],
+            ["Task", of.task_id],
+            ["Rule", of.policy_id && link(`/policies?rule=${encodeURIComponent(of.policy_id)}`, mono(of.policy_id))],
+            ["Policy", of.policy_name],
+            ["Attempt", String(of.attempt)],
+            ["Would have cost", usd(of.estimated_cost_usd)],
+            ["Cost", usd(of.actual_cost_usd)],
+            ["Prevented", usd(of.cost_prevented_usd)],
+            ["Id", mono(of.id)],
+          ]),
+        ),
+        panel(
+          "What next",
+          h("p", {}, link(`${path("sessions", of.run_id)}?decision=${encodeURIComponent(decision)}`, "The session's story at this point")),
+          of.policy_id && h("p", {}, link(`/policies?rule=${encodeURIComponent(of.policy_id)}`, "Adjust the rule that did this")),
+          may("act") && h("div", { class: "row" }, h("button", { type: "button", onclick: label("confirmed") }, "Was right"), h("button", { type: "button", onclick: label("false_alarm") }, "False alarm")),
+          may("change") && h("div", { class: "row end" }, h("button", { type: "button", onclick: hide }, "Hide this record")),
+        ),
+      ),
+    ),
+  );
+}

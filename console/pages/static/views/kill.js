@@ -1,0 +1,195 @@
+import { get, may, me, post } from "../api.js";
+import { ask, badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { soon } from "../live.js";
+import { ago, count, plural, span } from "../say.js";
+
+export const title = "Kill";
+
+const SCOPES = [["session", "one session, and what it started"], ["agent", "every session of an agent"], ["mission", "every session of a mission"], ["tool", "a tool, for everybody"], ["target", "a target, for everybody"], ["fleet", "the whole fleet"]];
+const BACK = [["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
+
+export async function show(main, _rest, query) {
+  const after = h("div", { class: "stack" });
+  const standing = h("div");
+  let killed = null;
+  fill(
+    main,
+    h("div", { class: "head" }, h("h1", {}, "Kill"), h("span", { class: "dim" }, "Stops at the next action, and stays stopped until somebody releases it.")),
+    may("act") ? form(query, after, (one) => (killed = one)) : h("p", { class: "notice" }, `You are signed in as ${me.role}: you may look, and stop nothing.`),
+    after,
+    panel("Stopped now", standing),
+  );
+  const refresh = async () => {
+    try {
+      fill(standing, listOf(await get("/api/v1/control"), refresh));
+    } catch (error) {
+      fill(standing, problem(error, refresh));
+    }
+  };
+  await refresh();
+  const again = soon(refresh);
+  return (what) => {
+    if (what === "activity" || what === "detection") return;
+    again();
+    killed?.();
+  };
+}
+
+function form(query, after, kept) {
+  const scope = choose(SCOPES.map(([value, text]) => [value, `${value}: ${text}`]), query.get("scope") ?? "session", { id: "scope" });
+  const id = h("input", { id: "id", type: "text", value: query.get("id") ?? "", required: true, maxlength: "256", autocomplete: "off", spellcheck: "false" });
+  const back = choose(BACK, "3600", { id: "back" });
+  const reason = h("textarea", { id: "reason", rows: "2", maxlength: "4096" });
+  const preview = h("button", { type: "submit" }, "Preview");
+  const kill = h("button", { type: "button", class: "danger", disabled: true }, "Kill");
+  const said = h("div");
+  const whom = h("div");
+  let seen = null;
+  const of = () => ({ scope: scope.value, id: scope.value === "fleet" ? "*" : id.value.trim() });
+  const stale = () => {
+    seen = null;
+    kill.disabled = true;
+    kill.textContent = "Kill";
+    fill(whom, h("p", { class: "dim" }, "Preview first: it says whom the kill would stop, and changes nothing."));
+    id.disabled = scope.value === "fleet";
+  };
+  for (const one of [scope, id, back]) one.addEventListener("input", stale);
+
+  const look = async () => {
+    fill(said);
+    const asked = of();
+    if (!asked.id) {
+      fill(said, h("p", { class: "problem", role: "alert" }, "Id: wanted that of what is to be stopped, came none."));
+      id.focus();
+      return;
+    }
+    preview.disabled = true;
+    try {
+      seen = await get("/api/v1/kill/preview", { ...asked, lookback_s: back.value });
+      fill(whom, reached(seen));
+      kill.disabled = false;
+      kill.textContent = asked.scope === "tool" || asked.scope === "target" ? `Kill ${asked.scope}` : `Kill ${plural(seen.sessions.length, "session")}`;
+    } catch (error) {
+      fill(said, problem(error));
+    } finally {
+      preview.disabled = false;
+    }
+  };
+  const act = async () => {
+    fill(said);
+    if (!reason.value.trim()) {
+      fill(said, h("p", { class: "problem", role: "alert" }, "Reason: wanted a text, came none."));
+      reason.focus();
+      return;
+    }
+    const asked = of();
+    const word = asked.scope === "fleet" ? "fleet" : null;
+    const sure = await ask({
+      title: `Kill ${asked.scope} ${asked.scope === "fleet" ? "" : asked.id}`.trim(),
+      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} would stop.`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
+      action: "Kill",
+      danger: true,
+      fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
+    });
+    if (!sure) return;
+    if (word && sure.word !== word) return fill(said, h("p", { class: "problem", role: "alert" }, `Wanted the word ${word}, came another: nothing was done.`));
+    kill.disabled = true;
+    fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to carry it out"));
+    try {
+      const answer = await post("/api/v1/kill", { ...asked, reason: reason.value.trim() });
+      const result = outcome(asked, seen, answer);
+      fill(after, result.shown);
+      kept(result.refresh);
+      await result.refresh?.();
+    } catch (error) {
+      fill(after, problem(error));
+    } finally {
+      stale();
+      reason.value = "";
+    }
+  };
+  kill.addEventListener("click", act);
+  stale();
+  const made = h(
+    "form",
+    { class: "stack", novalidate: true, onsubmit: (event) => { event.preventDefault(); look(); } },
+    h("div", { class: "row low" }, field("Scope", scope), h("div", { class: "field grow" }, h("label", { for: "id" }, "Id"), id), field("Heard of within", back), preview),
+    whom,
+    field("Reason", reason, "Stays in the audit with your name."),
+    said,
+    h("div", { class: "row" }, kill),
+  );
+  if (id.value) look();
+  return panel("Whom", made);
+}
+
+function reached(seen) {
+  if (!seen.sessions.length) return h("p", { class: "notice" }, "Nobody was heard of in this time. A kill still holds for whoever comes: it stands until it is released.");
+  const list = table(
+    [
+      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
+      { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
+      { head: "Mission", cell: ({ of }) => of.mission_id ?? "" },
+      { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last_ms) },
+      { head: "Because", cell: ({ of }) => (of.by_tree ? "a session above it" : "") },
+    ],
+    { caption: "Whom the kill would stop" },
+  );
+  list.update(seen.sessions.map((of) => ({ key: of.session_id, of })));
+  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` would stop: ${seen.agents.join(", ")}`), list];
+}
+
+function outcome(asked, seen, answer) {
+  const name = `${asked.scope} ${asked.id}`;
+  if (answer.second_wanted) return { shown: h("p", { class: "notice", role: "status" }, `Noted. The kill of ${name} takes another operator: nothing is stopped yet.`) };
+  if (!answer.answered) return { shown: h("p", { class: "notice", role: "alert" }, `No worker answered. The kill of ${name} is on its topic and holds as soon as one runs. Command ${answer.command_id}.`) };
+  const summary = h("p", { id: "stops" });
+  const list = table(
+    [
+      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
+      { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
+      { head: "Its side", cell: ({ of }) => (of.stopped ? badge("stopped", "good") : badge("has not said so", "warn")) },
+      { head: "After", class: "num", cell: ({ of }) => (of.stopped?.took_ms != null ? span(of.stopped.took_ms) : "") },
+    ],
+    { caption: "Who has stopped" },
+  );
+  const refresh = async () => {
+    const said = new Map((await get("/api/v1/kill/stops", { decision_id: answer.state.decision_id })).map((one) => [one.session_id, one]));
+    if (asked.scope === "session" && answer.state.stopped_at && !said.has(asked.id)) said.set(asked.id, { session_id: asked.id, agent_id: answer.state.agent_id, took_ms: answer.state.time_to_stop_ms });
+    const names = new Map([...seen.sessions, ...said.values()].map((one) => [one.session_id, one.agent_id]));
+    const rows = [...names].map(([session_id, agent_id]) => ({ key: session_id, of: { session_id, agent_id, stopped: said.get(session_id) } }));
+    rows.sort((one, other) => Boolean(one.of.stopped) - Boolean(other.of.stopped));
+    list.update(rows);
+    fill(summary, `${count(said.size)} of ${plural(names.size, "session")} ${said.size === 1 ? "has" : "have"} said that they stopped. Who has not is refused its next call, and is told again.`);
+  };
+  return { shown: panel(`Killed: ${name}`, h("p", { class: "well", role: "status" }, `The kill of ${name} stands since `, ago(answer.state.since), "."), summary, list), refresh };
+}
+
+function listOf(held, refresh) {
+  if (!held.length) return empty("Nothing is stopped.");
+  const release = (one) => async () => {
+    const said = await ask({ title: `Release ${one.scope} ${one.id}`, text: h("p", {}, "A session goes on, on probation, in a new process or with a new guard."), action: "Release", fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
+    if (!said) return;
+    try {
+      const answer = await post("/api/v1/reset", { scope: one.scope, id: one.id, reason: said.reason });
+      tell(answer.answered ? `${one.scope} ${one.id} is released.` : answer.second_wanted ? "Noted: it takes another operator." : "No worker answered. It holds as soon as one runs.");
+      await refresh();
+    } catch (error) {
+      tell(error.message, "bad");
+    }
+  };
+  const list = table(
+    [
+      { head: "State", class: "tight", cell: ({ of }) => badge(of.state) },
+      { head: "What", class: "id", cell: ({ of }) => [`${of.scope} `, of.scope === "session" ? link(path("sessions", of.id), mono(of.id)) : mono(of.id)] },
+      { head: "Since", class: "tight", cell: ({ of }) => ago(of.since) },
+      { head: "By", cell: ({ of }) => of.by ?? "haltline" },
+      { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "", cell: ({ of }) => may("act") && of.state === "killed" && h("button", { type: "button", onclick: release(of) }, "Release") },
+    ],
+    { caption: "What is stopped now" },
+  );
+  list.update([...held].reverse().map((of) => ({ key: `${of.scope}:${of.id}`, of })));
+  return list;
+}

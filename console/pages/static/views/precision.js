@@ -1,0 +1,92 @@
+import { get, may, post } from "../api.js";
+import { ask, badge, empty, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { soon } from "../live.js";
+import { ago, count, plural } from "../say.js";
+
+export const title = "Precision";
+
+const percent = (share) => (share === null ? h("span", { class: "dim" }, "not known") : `${Math.round(share * 100)} %`);
+
+export async function show(main) {
+  const none = h("div");
+  const failed = h("div");
+  const latest = h("div");
+  const summary = h("span", { class: "dim" });
+  const list = table(
+    [
+      { head: "Rule", class: "id", cell: ({ of }) => link(`/policies?rule=${encodeURIComponent(of.rule)}`, mono(of.rule)) },
+      { head: "Right", class: "num", cell: ({ of }) => count(of.confirmed) },
+      { head: "False alarms", class: "num", cell: ({ of }) => count(of.false_alarm) },
+      { head: "Missed", class: "num", cell: ({ of }) => count(of.missed) },
+      { head: "Precision", class: "num", cell: ({ of }) => percent(of.precision) },
+      { head: "", cell: ({ of }) => of.precision !== null && bar(of.precision) },
+      { head: "Recall", class: "num", cell: ({ of }) => percent(of.recall) },
+    ],
+    { caption: "How often each rule was right" },
+  );
+  fill(
+    main,
+    h("div", { class: "head" }, h("h1", {}, "Precision"), summary, may("act") && h("span", { class: "push" }, h("button", { type: "button", onclick: () => missed(refresh) }, "A rule missed something"))),
+    failed,
+    panel("By rule", none, list, h("p", { class: "hint" }, "Precision: of its labelled decisions, the part that was right. Recall: of the sessions that it is known to be right about, the part that it found. Under 70 % a threshold wants another value: try it in the policy editor.")),
+    panel("Latest labels", latest),
+  );
+  const refresh = async () => {
+    try {
+      const said = await get("/api/v1/precision");
+      fill(failed);
+      summary.textContent = plural(said.labels, "label");
+      list.hidden = !said.rules.length;
+      fill(none, !said.rules.length && empty("Nothing is labelled.", "Open an intervention and say whether it was right: that is what precision is counted from."));
+      list.update(said.rules.map((of) => ({ key: of.rule, of, class: of.precision !== null && of.precision < 0.7 ? "low" : undefined })));
+      fill(latest, said.latest.length ? labels(said.latest) : empty("None yet."));
+    } catch (error) {
+      fill(failed, problem(error, refresh));
+    }
+  };
+  await refresh();
+  const again = soon(refresh);
+  return (what) => {
+    if (what === "command" || what === "missed") again();
+  };
+}
+
+function bar(share) {
+  const inside = h("i");
+  inside.style.width = `${share * 100}%`;
+  return h("span", { class: `meter one ${share < 0.7 ? "over" : ""}`, "aria-hidden": "true" }, h("span", { class: "track" }, inside));
+}
+
+function labels(found) {
+  const list = table(
+    [
+      { head: "When", class: "tight", cell: ({ of }) => ago(of.time) },
+      { head: "Label", class: "tight", cell: ({ of }) => badge(of.label) },
+      { head: "Rule", class: "id", cell: ({ of }) => mono(of.rule || "(none)") },
+      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id) + (of.decision_id ? `?decision=${encodeURIComponent(of.decision_id)}` : ""), mono(of.session_id)) },
+      { head: "By", cell: ({ of }) => of.by },
+      { head: "Why", class: "wide", cell: ({ of }) => of.reason },
+    ],
+    { caption: "Latest labels" },
+  );
+  list.update(found.map((of, at) => ({ key: `${at}`, of })));
+  return list;
+}
+
+async function missed(refresh) {
+  const input = (more) => () => h("input", { type: "text", autocomplete: "off", spellcheck: "false", maxlength: "256", ...more });
+  const said = await ask({
+    title: "A rule missed something",
+    text: h("p", {}, "A session that was a runaway, and a rule that should have said so."),
+    action: "Say so",
+    fields: [{ name: "session", label: "Session", make: input() }, { name: "rule", label: "Rule", make: input({ placeholder: "error_repetition" }) }, why()],
+  });
+  if (!said) return;
+  try {
+    await post(`/api/v1/sessions/${encodeURIComponent(said.session)}/missed`, { rule: said.rule, reason: said.reason });
+    tell("Noted.");
+    await refresh();
+  } catch (error) {
+    tell(error.message, "bad");
+  }
+}

@@ -1,0 +1,305 @@
+// A session's story: every record in order, and what was known of it at each step.
+import { get, may } from "../api.js";
+import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, tell } from "../dom.js";
+import { key } from "../keys.js";
+import { soon } from "../live.js";
+import { count, moment, ms, plural, span, usd } from "../say.js";
+
+const AT_A_TIME = 1000;
+const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
+
+export async function story(main, id, query) {
+  document.title = `${id} - Sessions - haltline`;
+  const where = `/api/v1/sessions/${encodeURIComponent(id)}`;
+  let told = await get(where, { limit: AT_A_TIME });
+  let steps = told.steps;
+  let frames = null;
+  let chosen = 0;
+
+  const head = h("div", { class: "head" });
+  const cards = h("div", { class: "cards" });
+  const list = h("ol", { class: "steps", "aria-label": "Timeline" });
+  const more = h("div");
+  const place = h("output", { class: "mono" });
+  const slider = h("input", { type: "range", min: "0", step: "1", "aria-label": "Step", oninput: () => go(Number(slider.value)) });
+  const state = h("div", { class: "stack sticky" });
+  const button = (text, label, to) => h("button", { type: "button", "aria-label": label, title: label, onclick: to }, text);
+  const tripsOf = () => steps.flatMap((step, at) => (isTrip(step) ? [at] : []));
+  const nextTrip = () => go(tripsOf().find((at) => at > chosen) ?? chosen);
+  const lastTrip = () => go(tripsOf().findLast((at) => at < chosen) ?? chosen);
+
+  fill(
+    main,
+    head,
+    cards,
+    h(
+      "div",
+      { class: "cols even" },
+      panel(
+        "Timeline",
+        h(
+          "div",
+          { class: "stepper" },
+          h(
+            "div",
+            { class: "row" },
+            button("|\u25c0", "First step", () => go(0)),
+            button("\u25c0", "Step back", () => go(chosen - 1)),
+            button("\u25b6", "Step forward", () => go(chosen + 1)),
+            button("\u25b6|", "Last step", () => go(steps.length - 1)),
+            button("Next trip", "Next trip", nextTrip),
+          ),
+          slider,
+          place,
+        ),
+        h("div", { class: "story", tabindex: "0", role: "region", "aria-label": "Steps" }, list, more),
+      ),
+      state,
+    ),
+  );
+
+  const drawHead = () => {
+    const { session } = told;
+    fill(
+      head,
+      h("h1", {}, mono(session.session_id)),
+      session.state ? badge(session.state) : session.ended ? badge("ended", "plain") : null,
+      h("span", { class: "dim" }, session.goal),
+      may("act") && h("span", { class: "push row" }, session.state === "killed" ? link("/kill", "Release", { class: "button" }) : link(`/kill?scope=session&id=${encodeURIComponent(session.session_id)}`, "Kill this session", { class: "button" })),
+    );
+    const trips = steps.filter(isTrip).length;
+    const card = (number, text, kind) => h("div", { class: `card ${kind ?? ""}` }, h("strong", {}, number), h("span", {}, text));
+    fill(
+      cards,
+      card(session.level, "hardest decision", RANK.indexOf(session.level) >= 4 ? "bad" : ""),
+      card(count(session.events), "events"),
+      card(count(trips), "decisions", trips ? "warn" : ""),
+      card(usd(session.cost_usd), "spent"),
+      card(span(ms(session.last) - ms(session.first)), ["from ", moment(session.first)]),
+      h("div", { class: "card" }, h("strong", {}, link(`/sessions?agent_id=${encodeURIComponent(session.agent_id)}`, session.agent_id)), h("span", {}, ["agent", session.mission_id && `, mission ${session.mission_id}`, session.parent_session_id && [", started by ", link(path("sessions", session.parent_session_id), session.parent_session_id)]])),
+    );
+  };
+  const drawList = () => {
+    const first = ms(steps[0]?.time ?? 0);
+    fill(
+      list,
+      steps.map((step, at) =>
+        h(
+          "li",
+          { class: `t-${step.topic}`, data: { key: at }, onclick: () => go(at) },
+          h("span", { class: "at", title: step.time }, `+${span(ms(step.time) - first)}`),
+          h("span", { class: "topic" }, step.kind.replace("action.", "")),
+          h("span", { class: "what" }, step.summary),
+          levelOf(step),
+        ),
+      ),
+    );
+    slider.max = String(Math.max(0, steps.length - 1));
+    fill(more, steps.length < told.total && h("button", { type: "button", onclick: further }, `Show more of ${count(told.total)}`));
+  };
+  const further = async () => {
+    try {
+      told = await get(where, { skip: steps.length, limit: AT_A_TIME });
+      steps = [...steps, ...told.steps];
+      drawList();
+      go(chosen);
+    } catch (error) {
+      tell(error.message, "bad");
+    }
+  };
+  const go = (to) => {
+    if (!steps.length) return fill(state, empty("Nothing was published of this session."));
+    chosen = Math.min(steps.length - 1, Math.max(0, to));
+    slider.value = String(chosen);
+    place.textContent = `${count(chosen + 1)} of ${count(steps.length)}`;
+    for (const [at, item] of [...list.children].entries()) {
+      item.classList.toggle("chosen", at === chosen);
+      item.classList.toggle("later", at > chosen);
+      if (at === chosen) {
+        item.setAttribute("aria-current", "step");
+        within(item);
+      } else item.removeAttribute("aria-current");
+    }
+    fill(state, stateAt(), stepPanel());
+  };
+  // Scrolls the list alone: the page stays where it is.
+  const within = (item) => {
+    const box = item.closest(".story");
+    const top = item.offsetTop - box.offsetTop;
+    if (top < box.scrollTop) box.scrollTop = top - 20;
+    else if (top + item.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top + item.offsetHeight - box.clientHeight + 20;
+  };
+  const stateAt = () => {
+    const known = new Map();
+    let level = "ALLOW";
+    let holds = null;
+    let cost = 0;
+    let events = 0;
+    for (const { topic, kind, record } of steps.slice(0, chosen + 1)) {
+      if (topic === "actions") {
+        events += 1;
+        cost += record.usage?.cost_usd ?? 0;
+      } else if (topic === "detections" && record.finding) {
+        const said = known.get(record.finding.detector) ?? { times: 0 };
+        known.set(record.finding.detector, { times: said.times + 1, finding: record.finding, mode: record.mode });
+      } else if (topic === "interventions" && RANK.indexOf(record.level) > RANK.indexOf(level)) level = record.level;
+      else if (topic === "control") holds = kind === "cleared" ? null : kind;
+    }
+    const frame = frameAt();
+    return panel(
+      `State at step ${count(chosen + 1)}`,
+      h("div", { class: "row", id: "state" }, badge(level), holds && badge(holds), h("span", { class: "dim" }, `${plural(events, "event")}, ${usd(cost)}, ${plural(known.size, "rule")} with findings`)),
+      h("h3", {}, "Findings so far"),
+      known.size ? [...known].map(([rule, said]) => findingOf(rule, said)) : h("p", { class: "dim" }, "None."),
+      nearOf(frame),
+    );
+  };
+  const frameAt = () => {
+    if (!frames) return null;
+    for (let at = chosen; at >= 0; at -= 1) {
+      const found = steps[at].topic === "actions" && frames.byEvent.get(steps[at].record?.event_id);
+      if (found) return found;
+    }
+    return null;
+  };
+  const nearOf = (frame) => {
+    if (!frames) return null;
+    const near = Object.entries(frame?.near ?? {}).sort((one, other) => other[1] - one[1]).slice(0, 8);
+    return [
+      h("h3", {}, "How close each rule is"),
+      near.length ? near.map(([rule, share]) => meter(rule, share, `${Math.round(share * 100)} %`)) : h("p", { class: "dim" }, frames.problem ?? "No rule is near."),
+      frames.problem ? null : h("p", { class: "hint" }, `Made again under policy ${frames.policy}, version ${frames.version}${differs(frames)}; 100 % is a finding.`),
+    ];
+  };
+  const differs = ({ policy, version }) => {
+    const then = new Set(steps.filter(isTrip).map(({ record }) => `${record.policy}, version ${record.policy_version}`));
+    then.delete(`${policy}, version ${version}`);
+    return then.size ? ` (decided then under ${[...then].join("; ")})` : "";
+  };
+  const stepPanel = () => {
+    const step = steps[chosen];
+    const { record } = step;
+    const finding = record?.finding;
+    const of = finding ?? (step.topic === "interventions" ? record : null);
+    return panel(
+      `Step ${count(chosen + 1)}: ${step.kind}`,
+      h("p", {}, step.summary),
+      facts([
+        ["When", moment(step.time)],
+        ["Where", mono(`${step.topic}[${step.partition}] offset ${step.offset}`)],
+        ["Action", step.topic === "actions" && record.action && mono(record.action)],
+        ["Targets", step.topic === "actions" && record.targets?.length ? mono(record.targets.join(", ")) : null],
+        ["Outcome", record?.outcome && badge(record.outcome, record.outcome === "ok" ? "good" : "warn")],
+        ["Error", record?.error && mono(record.error)],
+        ["Took", record?.duration_ms != null ? span(record.duration_ms) : null],
+        ["Rule", of && (of.detector || null)],
+        ["Code", record?.code ?? finding?.code],
+        ["Told the model", record?.message],
+        ["Mode", record?.mode && record.mode !== "enforce" ? `${record.mode}${record.would ? `: would have been ${record.would}` : ""}` : null],
+        ["Policy", of && record.policy ? `${record.policy}, version ${record.policy_version}` : null],
+        ["By", record?.by],
+        ["Reason", record?.reason],
+      ]),
+      of && thresholds(of),
+      of?.evidence?.length ? [h("h3", {}, "Evidence"), evidence(of.evidence)] : null,
+      Object.keys(record?.near ?? {}).length ? [h("h3", {}, "Near misses of other rules, then"), Object.entries(record.near).sort((one, other) => other[1] - one[1]).map(([rule, share]) => meter(rule, share, `${Math.round(share * 100)} %`))] : null,
+      step.topic === "actions" && record?.args !== undefined && record.args !== null ? [h("h3", {}, "Arguments"), json(record.args)] : null,
+      h("details", {}, h("summary", {}, "The whole record"), json(record)),
+    );
+  };
+  const evidence = (events) =>
+    h(
+      "ol",
+      { class: "evidence" },
+      events.map((one) => {
+        const at = steps.findIndex((step) => step.topic === "actions" && step.record?.event_id === one.event_id);
+        return h("li", {}, at < 0 ? mono(one.event_id) : h("button", { type: "button", class: "quiet", onclick: () => go(at) }, `step ${at + 1}: ${steps[at].summary}`));
+      }),
+    );
+
+  drawHead();
+  drawList();
+  const wanted = query.get("decision");
+  const start = wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1;
+  const trips = tripsOf();
+  go(start >= 0 ? start : query.has("step") ? Number(query.get("step")) - 1 : (trips.at(-1) ?? steps.length - 1));
+
+  key("ArrowRight", "step forward", () => go(chosen + 1));
+  key("ArrowLeft", "step back", () => go(chosen - 1));
+  key("Home", "first step", () => go(0));
+  key("End", "last step", () => go(steps.length - 1));
+  key("n", "next trip", nextTrip);
+  key("b", "trip before", lastTrip);
+
+  const again = async () => {
+    const made = await get("/api/v1/replay", { session_id: id }).catch((error) => ({ frames: [], problem: error.message }));
+    frames = { ...made, byEvent: new Map(made.frames.map((frame) => [frame.event_id, frame])) };
+    go(chosen);
+  };
+  again();
+
+  const refresh = soon(async () => {
+    if (steps.length >= AT_A_TIME) return;
+    try {
+      const last = chosen === steps.length - 1;
+      told = await get(where, { limit: AT_A_TIME });
+      steps = told.steps;
+      drawHead();
+      drawList();
+      go(last ? steps.length - 1 : chosen);
+      await again();
+    } catch (error) {
+      fill(more, problem(error));
+    }
+  }, 800);
+  return (what, data) => {
+    if (what === "missed" || data.session_id === id || data.scope_id === id || (data.sessions ?? []).includes(id)) refresh();
+  };
+}
+
+const isTrip = (step) => step.topic === "interventions" && Boolean(step.record?.detector || step.record?.level === "KILL");
+
+function levelOf(step) {
+  if (step.topic === "interventions") return badge(step.record?.level ?? "?");
+  if (step.topic === "detections") return badge(step.record?.finding?.severity ?? "?");
+  if (step.topic === "control") return badge(step.kind);
+  if (step.record?.outcome && step.record.outcome !== "ok") return badge(step.record.outcome, "warn");
+  return h("span");
+}
+
+function findingOf(rule, { times, finding, mode }) {
+  return h(
+    "details",
+    { class: "finding" },
+    h("summary", {}, mono(rule), " ", badge(finding.severity), ` ${plural(times, "time")}`, mode !== "enforce" ? `, ${mode}` : "", finding.confidence < 1 ? `, confidence ${finding.confidence}` : "", h("p", {}, finding.reason)),
+    thresholds(finding),
+  );
+}
+
+// Measured values beside the thresholds of the same name; those without one are told as they are.
+export function thresholds({ values = {}, thresholds: limits = {} }) {
+  const names = [...new Set([...Object.keys(limits), ...Object.keys(values)])];
+  if (!names.length) return null;
+  const meters = [];
+  const measured = [];
+  const limit = [];
+  for (const name of names) {
+    const [value, most] = [values[name], limits[name] ?? limits[`max_${name}`] ?? limits[`min_${name}`]];
+    if (typeof value === "number" && typeof most === "number" && most > 0) meters.push(meter(name, value / most, `${say(value)} / ${say(most)}`));
+    else {
+      if (name in values) measured.push(`${name} ${say(value)}`);
+      if (name in limits && !(name.replace(/^(max|min)_/, "") in values)) limit.push(`${name} ${say(limits[name])}`);
+    }
+  }
+  const line = (what, said) => said.length > 0 && h("p", { class: "said" }, h("span", { class: "dim" }, `${what}: `), mono(said.join(", ")));
+  return h("div", { class: "values" }, meters.length > 0 && [h("h3", {}, "Value against threshold"), meters], line("Measured", measured), line("Thresholds", limit));
+}
+
+const say = (value) => (typeof value === "number" ? String(Math.round(value * 1000) / 1000) : typeof value === "string" ? value || "none" : JSON.stringify(value));
+
+export function meter(name, share, text) {
+  const bar = h("i");
+  bar.style.width = `${Math.min(100, Math.max(0, share * 100))}%`;
+  return h("div", { class: `meter ${share >= 1 ? "over" : share >= 0.6 ? "near" : ""}` }, mono(name), h("span", { class: "track", "aria-hidden": "true" }, bar), h("span", { class: "mono" }, text));
+}
+
