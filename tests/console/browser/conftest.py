@@ -1,0 +1,82 @@
+"""A real Chromium before a real console, on an embedded broker."""
+
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from haltline.console.app import create_app
+from haltline.console.auth import Keys, Role, Who
+from haltline.console.settings import ConsoleSettings
+from tests.waiting import wait_until
+
+KEYS = {role: f"hl_{role}" for role in Role}
+SECOND = "hl_second"
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@contextmanager
+def served(settings: ConsoleSettings) -> Iterator[str]:
+    """A console at an address of its own, until the end of the block."""
+    keys = Keys.of(
+        [*((key, Who(f"{role} ada", role)) for role, key in KEYS.items()), (SECOND, Who("bea", Role.OPERATOR))]
+    )
+    app = create_app(replace(settings, keys=keys))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: server.started and app.state.context.feeder.caught_up.is_set(), "the console has caught up")
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        app.state.live.close()
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")  # its event loop runs for as long, and others want theirs
+def chromium() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, _NAMES)), None)
+    if found is None:
+        told = f"wanted a browser, one of {', '.join(_NAMES)} on PATH; came none (Debian: apt install chromium)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(told)
+        pytest.skip(told)
+    with sync_playwright() as playwright:
+        # No sandbox: CI runs as root, and the pages are our own.
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def signed_in(
+    browser: Browser, address: str, role: Role = Role.ADMIN, *, key: str | None = None, allowed: str = "-", **more: Any
+) -> Iterator[Page]:
+    """A page of somebody who has signed in; nothing is asked of elsewhere, and no error is told but `allowed` ones."""
+    context: BrowserContext = browser.new_context(base_url=address, **more)
+    context.set_default_timeout(20_000)
+    page = context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda asked: errors.append(asked.url) if not asked.url.startswith((address, "data:")) else None)
+    try:
+        page.goto("/sign-in")
+        page.get_by_label("Key").fill(key or KEYS[role])
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("**/fleet")
+        yield page
+        assert [error for error in errors if allowed not in error] == []
+    finally:
+        context.close()

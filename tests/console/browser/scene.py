@@ -1,0 +1,140 @@
+"""A fleet to look at: runaways that were stopped, a healthy session, hostile texts, and what waits for a person."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.signing import load_signer, make_keys
+from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.writer import AuditWriter, Place
+from haltline.streams.policy_file import parse_policy
+from tests.console.topics import produce, said
+
+HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"
+LOOP, HEALTHY, WAITS, STUCK = "night-7", "day-1", "clean-3", "build-9"
+
+ASKS: Policy = parse_policy(
+    """
+rules:
+  destructive_repeat:
+    settings: {window_s: 3600}
+    levels: {low: PAUSE, medium: PAUSE, high: PAUSE, critical: PAUSE}
+  destructive_volume: {enabled: false}
+  evasion: {enabled: false}
+operations:
+  approvals: {expires_s: 36000}
+"""
+)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Script:
+    """The events of one session, some seconds apart, the last of them now."""
+
+    def __init__(self, session: str, agent: str, begun_s_ago: float, **fields: str) -> None:
+        self.events: list[ActionEvent] = []
+        self._session, self._agent, self._fields = session, agent, fields
+        self._time_ms = now_ms() - round(begun_s_ago * 1000)
+
+    def _add(self, kind: Kind, **fields: object) -> None:
+        number = len(self.events)
+        self._time_ms += 1700
+        common = {"event_id": f"{self._session}@{number}", "kind": kind, "session_id": self._session, "seq": number}
+        self.events.append(
+            ActionEvent.model_validate(
+                {**common, "agent_id": self._agent, "time": self._time_ms, **self._fields, **fields}
+            )
+        )
+
+    def starts(self, goal: str) -> "Script":
+        self._add(Kind.SESSION_STARTED, task=Task(goal=goal))
+        return self
+
+    def calls(
+        self, action: str, target: str = "", error: str | None = None, cost_usd: float = 0.002, **args: object
+    ) -> "Script":
+        call = f"{self._session}-c{len(self.events)}"
+        targets = [target] if target else []
+        self._add(Kind.PROPOSED, call_id=call, action=action, targets=targets, args=args or None)
+        outcome = Outcome.OK if error is None else Outcome.ERROR
+        self._add(
+            Kind.COMPLETED, call_id=call, action=action, targets=targets, outcome=outcome, error=error,
+            duration_ms=420.0, usage=Usage(input_tokens=900, output_tokens=120, cost_usd=cost_usd),
+        )  # fmt: skip
+        return self
+
+
+def runaway(session: str = LOOP) -> Script:
+    script = Script(session, "catalogue-cleaner", 300, mission_id="q3-clean-up").starts(
+        "Remove the stale asset fact_sales"
+    )
+    script.calls("get_asset", "asset_id=fact_sales", asset_id="fact_sales")
+    for attempt in range(3):
+        script.calls(
+            "delete_asset", "asset_id=fact_sales", error="asset still exists", asset_id="fact_sales", attempt=attempt
+        )
+    return script
+
+
+def healthy() -> Script:
+    script = Script(HEALTHY, "reporter", 120).starts("Write the weekly report on sales")
+    for number in range(6):
+        script.calls("read_table", f"table=sales_{number}", table=f"sales_{number}", limit=500)
+    return script.calls("write_file", "path=report.md", path="report.md")
+
+
+def stuck() -> Script:
+    script = Script(STUCK, "builder", 900).starts("Make the build pass")
+    for _ in range(7):
+        script.calls("run_tests", error="ModuleNotFoundError: No module named 'yaml'", command="pytest -x")
+    return script
+
+
+def hostile() -> Script:
+    script = Script(f"evil-{HOSTILE}", f"agent {HOSTILE}", 200).starts(f"Goal {HOSTILE}")
+    for _ in range(3):
+        script.calls(f"delete_{HOSTILE}", f"asset_id={HOSTILE}", error=f"error {HOSTILE}", text=HOSTILE)
+    return script
+
+
+def waits(number: int) -> Script:
+    session = f"{WAITS}-{number}"
+    script = Script(session, "catalogue-cleaner", 60 + number).starts("Remove what staging left behind")
+    for _ in range(2):
+        script.calls("drop_table", f"table=stg_{number}", table=f"stg_{number}", cascade=number % 2 == 0)
+    return script
+
+
+def fill_topics(bootstrap: str, topics: Topics | None = None, asks: Iterable[int] = range(4)) -> None:
+    produce(
+        bootstrap,
+        said([event for script in (runaway(), healthy(), stuck(), hostile()) for event in script.events]),
+        topics,
+    )
+    produce(bootstrap, said([event for number in asks for event in waits(number).events], ASKS), topics)
+
+
+def write_audit(folder: Path) -> tuple[Path, Path]:
+    """The same fleet as a sink has written and signed it; the table and the public key."""
+    table, key = folder / "audit", folder / "key.pem"
+    public = make_keys(key)
+    records = said([event for script in (runaway(), healthy(), stuck()) for event in script.events])
+    topics = Topics()
+    writer = AuditWriter(
+        DeltaAuditTable(table), Reader(topics, "audit"), "audit", signer=load_signer(key), sign_every=10
+    )
+    writer.assign([Place(topics.prefix + topic, 0) for topic in dict.fromkeys(topic for topic, _, _ in records)])
+    offsets: dict[str, int] = {}
+    for topic, name, one in records:
+        offset = offsets[topic] = offsets.get(topic, -1) + 1
+        time_ms: int = one.time if isinstance(one, ActionEvent) else now_ms()
+        writer.add(KafkaRecord(topics.prefix + topic, 0, offset, time_ms, name.encode(), one.to_json()))
+    writer.flush(now_ms(), closing=True)
+    return table, public

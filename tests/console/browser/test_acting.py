@@ -1,0 +1,160 @@
+"""What an operator does in a real browser reaches a real worker, and agents that wait for it or are stopped by it."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from haltline.console.auth import Keys, Role
+from haltline.console.settings import ConsoleSettings
+from haltline.interventions.agent import Guard
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from tests.console.browser.conftest import SECOND, served, signed_in
+from tests.streams.running import running_worker
+from tests.streams.test_inbox import PATIENT, delete, guard_of, in_background
+from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The broker's address and the console's, with a worker whose policy asks a person before it destroys again."""
+    folder = tmp_path_factory.mktemp("acting")
+    (folder / "policy.yaml").write_text(PATIENT)
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
+            settings = ConsoleSettings(
+                bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=30
+            )
+            with served(settings) as address:
+                yield broker.bootstrap, address
+
+
+@pytest.fixture
+def page(chromium: Browser, system: tuple[str, str]) -> Iterator[Page]:
+    with signed_in(chromium, system[1], Role.OPERATOR) as page:
+        yield page
+
+
+def test_a_session_is_killed_with_a_preview_and_the_list_of_who_stopped(page: Page, system: tuple[str, str]) -> None:
+    with guard_of(system[0], "s-kill") as guard, guard_of(system[0], "s-other") as other:
+        assert (delete(guard), delete(other)) == ("executed", "executed")
+        page.goto("/sessions/s-kill")
+        page.get_by_role("link", name="Kill this session").click()
+        kill = page.get_by_role("button", name="Kill 1 session")
+        expect(page.locator("#preview")).to_contain_text("1 session of 1 agent")
+        expect(page.locator("form").get_by_role("row").filter(has_text="s-kill")).to_be_visible()
+        expect(page.locator("form").get_by_role("row").filter(has_text="s-other")).to_have_count(0)
+        kill.click()
+        expect(page.get_by_role("alert")).to_contain_text("Reason: wanted a text, came none.")
+        page.get_by_label("Reason").fill("works on the wrong account")
+        kill.click()
+        page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+        expect(page.get_by_text("The kill of session s-kill stands")).to_be_visible()
+        wait_until(lambda: delete(guard, "b") != "executed", "its next call is refused")
+        expect(page.locator("#stops")).to_contain_text("1 of 1 session has said")
+        listed = page.get_by_role("region", name="Killed: session s-kill").get_by_role("row").filter(has_text="s-kill")
+        expect(listed).to_contain_text("stopped")
+        assert delete(other, "b") == "executed"
+    standing = page.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="s-kill")
+    expect(standing).to_contain_text("operator ada")
+    expect(standing).to_contain_text("works on the wrong account")
+    standing.get_by_role("button", name="Release").click()
+    page.get_by_label("Reason").last.fill("the account is right now")
+    page.get_by_role("dialog").get_by_role("button", name="Release").click()
+    expect(page.get_by_text("session s-kill is released.")).to_be_visible()
+    expect(standing.get_by_role("button", name="Release")).to_have_count(0)
+
+
+def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tuple[str, str]) -> None:
+    def kill_the_fleet(of: Page) -> None:
+        of.goto("/kill")
+        of.get_by_label("Scope").select_option("fleet")
+        of.get_by_role("button", name="Preview").click()
+        of.get_by_label("Reason").fill("everything deletes")
+        of.get_by_role("button", name="Kill", exact=False).last.click()
+        dialog = of.get_by_role("dialog")
+        expect(dialog).to_contain_text("takes two operators")
+        dialog.get_by_label("Type fleet").fill("fleet")
+        dialog.get_by_role("button", name="Kill").click()
+
+    kill_the_fleet(page)
+    expect(page.get_by_text("takes another operator: nothing is stopped yet")).to_be_visible()
+    with signed_in(chromium, system[1], key=SECOND) as second:
+        kill_the_fleet(second)
+        expect(second.get_by_text("The kill of fleet * stands")).to_be_visible()
+        fleet = second.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="fleet")
+        fleet.get_by_role("button", name="Release").click()
+        second.get_by_label("Reason").last.fill("it is over")
+        second.get_by_role("dialog").get_by_role("button", name="Release").click()
+        expect(second.get_by_text("fleet * is released.")).to_be_visible()
+
+
+def test_a_batch_is_approved_and_one_is_rejected(page: Page, system: tuple[str, str]) -> None:
+    names = [f"s-batch-{number}" for number in range(3)]
+    guards = [guard_of(system[0], name) for name in names]
+    try:
+        waits: dict[str, Future[str]] = {}
+        for name, guard in zip(names, guards, strict=True):
+            assert delete(guard) == "executed"
+            waits[name] = in_background(guard)
+        page.goto("/approvals")
+        rows = {name: page.locator("tbody tr").filter(has_text=name) for name in names}
+        for row in rows.values():
+            expect(row).to_contain_text("delete_asset")
+        rows[names[0]].get_by_role("checkbox").check()
+        rows[names[1]].get_by_role("checkbox").check()
+        expect(page.locator("#chosen")).to_contain_text("2 of 3")
+        page.get_by_role("button", name="Approve chosen").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("Approve 2 requests")
+        dialog.get_by_label("Reason").fill("asked the owner")
+        dialog.get_by_role("button", name="Approve").click()
+        expect(page.get_by_text("2 requests approved.")).to_be_visible()
+        assert [waits[name].result(30) for name in names[:2]] == ["executed", "executed"]
+        expect(page.locator("tbody tr")).to_have_count(1)
+        page.keyboard.press("Escape")
+        page.keyboard.press("j")
+        page.keyboard.press("r")
+        dialog.get_by_label("Reason").fill("not this one")
+        dialog.get_by_role("button", name="Reject").click()
+        assert waits[names[2]].result(30) == "approval_rejected"
+        expect(page.get_by_text("Nothing waits.")).to_be_visible()
+    finally:
+        close(guards)
+
+
+def close(guards: list[Guard]) -> None:
+    for guard in guards:
+        guard.close()
+
+
+def test_a_decision_is_labelled_and_counts_for_its_rules_precision(page: Page, system: tuple[str, str]) -> None:
+    with guard_of(system[0], "s-label") as guard:
+        assert delete(guard) == "executed"
+        waits = in_background(guard)
+        page.goto("/approvals")
+        page.locator("tbody tr").filter(has_text="s-label").get_by_role("button", name="Reject").click()
+        page.get_by_role("dialog").get_by_label("Reason").fill("no")
+        page.get_by_role("dialog").get_by_role("button", name="Reject").click()
+        assert waits.result(30) == "approval_rejected"
+    page.goto("/interventions?run_id=s-label")
+    page.locator("tbody tr").get_by_role("link", name="delete_asset").first.click()
+    page.get_by_role("button", name="False alarm").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("the owner wanted it")
+    page.get_by_role("dialog").get_by_role("button", name="Say so").click()
+    expect(page.get_by_text("Noted.")).to_be_visible()
+    page.goto("/precision")
+    rule = page.get_by_role("region", name="By rule").get_by_role("row").filter(has_text="destructive_repeat")
+    expect(rule).to_contain_text("0 %")
+    expect(page.get_by_role("region", name="Latest labels")).to_contain_text("the owner wanted it")
+    page.get_by_role("button", name="A rule missed something").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Session").fill("s-label")
+    dialog.get_by_label("Rule").fill("error_repetition")
+    dialog.get_by_label("Reason").fill("failed all night")
+    dialog.get_by_role("button", name="Say so").click()
+    missed = page.get_by_role("region", name="By rule").get_by_role("row").filter(has_text="error_repetition")
+    expect(missed).to_contain_text("0 %")

@@ -1,0 +1,118 @@
+"""The policy editor with its what-if, and the audit searched and verified, in a real browser."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+from playwright.sync_api import Browser, Page, expect
+
+from haltline.console.auth import Keys, Role
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.policies import current
+from tests.console.browser.conftest import served, signed_in
+from tests.console.browser.scene import HEALTHY, LOOP, STUCK, fill_topics, write_audit
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    """The broker's address, the console's, and the audit table."""
+    folder = tmp_path_factory.mktemp("proving")
+    table, public = write_audit(folder)
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        fill_topics(broker.bootstrap)
+        settings = ConsoleSettings(
+            bootstrap=broker.bootstrap,
+            keys=Keys({}),
+            database=f"sqlite:///{folder}/model.db",
+            answer_within_s=1,
+            audit_table=str(table),
+            audit_public_key=str(public),
+        )
+        with served(settings) as address:
+            yield broker.bootstrap, address, table
+
+
+@pytest.fixture
+def page(chromium: Browser, system: tuple[str, str, Path]) -> Iterator[Page]:
+    with signed_in(chromium, system[1]) as page:
+        yield page
+
+
+def test_a_threshold_is_moved_tried_on_history_and_published(page: Page, system: tuple[str, str, Path]) -> None:
+    page.goto(f"/interventions?run_id={LOOP}&type=loop_detected")
+    page.locator("tbody tr a").first.click()
+    page.get_by_role("link", name="Adjust the rule that did this").click()
+    expect(page.get_by_label("Rule", exact=True)).to_have_value("destructive_repeat")
+    page.get_by_label("Rule", exact=True).select_option("destructive_volume")
+    page.get_by_label("Setting", exact=True).select_option("max_deletes")
+    expect(page.get_by_text("As many as this within the window are a finding.").first).to_be_visible()
+    page.get_by_label("Value", exact=True).first.fill("2")
+    page.get_by_role("button", name="Try it on history").click()
+    expect(page.locator("#tried")).to_contain_text("destructive_volume.max_deletes = 2 on 8 sessions")
+    changed = page.get_by_role("region", name="What would have been different").locator("tbody tr")
+    expect(changed.filter(has_text="clean-3-0")).to_contain_text("now stopped")
+    expect(changed.filter(has_text=HEALTHY)).to_have_count(0)
+    page.get_by_role("button", name="Put it into the document").click()
+    expect(page.get_by_label("Document")).to_have_value(
+        "name: default\nrules:\n  destructive_volume:\n    settings:\n      max_deletes: 2\n"
+    )
+    page.get_by_label("Document").fill("rules: {destructive_volume: {settings: {max_deletes: many}}}")
+    page.get_by_role("button", name="Check").click()
+    expect(page.locator("#checked")).to_contain_text("rules.destructive_volume.settings.max_deletes")
+    page.get_by_label("Document").fill("rules: {destructive_volume: {settings: {max_deletes: 4}}}")
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_role("dialog").get_by_label("Reason").fill("three were too few")
+    page.get_by_role("dialog").get_by_role("button", name="Publish").click()
+    expect(page.get_by_text("Policy default, version 2, is in force.")).to_be_visible()
+    said = orjson.loads(current(system[0], Topics().policies)["default"].value or b"")
+    assert said["rules"]["destructive_volume"]["settings"] == {"max_deletes": 4}
+    assert (said["published"]["by"], said["published"]["reason"]) == ("admin ada", "three were too few")
+    page.reload()
+    expect(page.get_by_text("default, version 2, by admin ada")).to_be_visible()
+
+
+def test_the_audit_tables_own_history_is_tried_too(page: Page) -> None:
+    page.goto("/policies")
+    page.get_by_label("Document").fill("rules: {error_repetition: {enabled: false}, repetition: {enabled: false}}")
+    page.get_by_label("History").select_option("audit")
+    page.get_by_role("button", name="Try the document on history").click()
+    expect(page.locator("#tried")).to_contain_text("the document on 3 sessions")
+
+
+def test_only_an_admin_finds_the_button_that_publishes(chromium: Browser, system: tuple[str, str, Path]) -> None:
+    with signed_in(chromium, system[1], Role.OPERATOR) as page:
+        page.goto("/policies")
+        expect(page.get_by_text("An admin can publish it.")).to_be_visible()
+        expect(page.get_by_role("button", name="Publish")).to_have_count(0)
+
+
+def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(
+    page: Page, system: tuple[str, str, Path]
+) -> None:
+    page.goto("/audit")
+    rows = page.locator("tbody tr")
+    expect(rows.first).to_be_visible()
+    page.get_by_role("searchbox").fill("session_killed")
+    page.get_by_role("searchbox").press("Enter")
+    expect(rows).not_to_have_count(0)
+    expect(rows.first).to_contain_text(LOOP)
+    page.get_by_role("searchbox").fill("")
+    page.get_by_label("Session").fill(STUCK)
+    page.get_by_label("Topic").select_option("interventions")
+    page.get_by_role("button", name="Search").click()
+    expect(rows.first).to_contain_text(STUCK)
+    expect(page.get_by_role("cell", name=LOOP)).to_have_count(0)
+    rows.first.locator("td").last.click()
+    expect(page.get_by_role("dialog").locator("pre")).to_contain_text('"decision_id"')
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.locator("#verdict")).to_contain_text("Verified:")
+    DeltaTable(str(system[2])).delete('"topic" = \'haltline.actions\' AND "offset" = 3')
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.locator("#verdict")).to_contain_text("Not verified")
+    expect(page.get_by_role("region", name="Verification")).to_contain_text("haltline.actions[0] at offset")
