@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from haltline.console.context import Actor, Here, Looker
 from haltline.console.settings import ConsoleSettings
+from haltline.schemas.keys import BadKey, load_public_key
 from haltline.streams.audit.query import QueryFailed, literal, open_query
-from haltline.streams.audit.signing import BadKey, load_public_key
 from haltline.streams.audit.verify import Verifier
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"])

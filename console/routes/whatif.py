@@ -1,7 +1,6 @@
-"""The policy editor: what is in force, what can be said, what a change would have done, and putting it in force."""
+"""The policy editor: what is in force as text, and what a change would have done with past sessions."""
 
 import time
-from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 import orjson
@@ -9,7 +8,7 @@ import yaml
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Changer, Here, Looker
+from haltline.console.context import Here, Looker
 from haltline.console.history import in_force
 from haltline.console.trying import compare, of_audit, of_read_model, told
 from haltline.schemas.policy import Policy
@@ -17,15 +16,13 @@ from haltline.schemas.record import rfc3339
 from haltline.streams.audit.query import QueryFailed
 from haltline.streams.plugins import installed
 from haltline.streams.policies import DEFAULT_NAME, current
-from haltline.streams.policy_file import BadPolicy, in_vain, parse_policy
-from haltline.streams.policy_schema import policy_schema
-from haltline.streams.publish import publish as put_in_force
+from haltline.streams.policy_file import BadPolicy, parse_policy
 from haltline.streams.whatif import Sweep
 
-router = APIRouter(prefix="/api/v1/policy", tags=["policy editor"])
+router = APIRouter(prefix="/api/v1/policy", tags=["policies"])
 
 _BAD: Final[dict[int | str, dict[str, Any]]] = {
-    422: {"description": "The document cannot be used, or the request is wrong."}
+    400: {"description": "It cannot be used: where, what was wanted, what came."}
 }
 _MOST: Final = 500
 """Sessions of one what-if."""
@@ -48,22 +45,6 @@ class Standing(BaseModel):
     time: str | None
     names: list[str]
     """Of all that are published."""
-
-
-class Text(BaseModel):
-    """A document."""
-
-    document: Document
-
-
-class Checked(BaseModel):
-    """Whether a document can be used."""
-
-    ok: bool
-    problem: str | None
-    """Where, what was wanted and what came."""
-    in_vain: list[str]
-    """What overrides say in vain."""
 
 
 class Move(BaseModel):
@@ -120,20 +101,6 @@ class Answer(BaseModel):
     changed: list[Changed]
 
 
-class New(BaseModel):
-    """A document to put in force, and why."""
-
-    document: Document
-    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["clean-up of staging is over"])]
-
-
-class Published(BaseModel):
-    """What is in force now, in every worker that follows its name."""
-
-    name: str
-    version: int
-
-
 @router.get("")
 def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
     """The policy that was published under a name, or the defaults; workers with a file of their own have another."""
@@ -156,22 +123,6 @@ def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
     )
 
 
-@router.get("/schema")
-def schema(_: Looker) -> dict[str, Any]:
-    """The JSON Schema of a document: every setting of every rule, its bounds, unit and which way it is stricter."""
-    return _schema()
-
-
-@router.post("/check")
-def check(_: Looker, text: Text) -> Checked:
-    """Checks a document as a worker would. Changes nothing."""
-    try:
-        policy = parse_policy(text.document, "document", installed())
-    except BadPolicy as error:
-        return Checked(ok=False, problem=str(error), in_vain=[])
-    return Checked(ok=True, problem=None, in_vain=in_vain(policy, installed()))
-
-
 @router.post("/what-if", responses=_BAD)
 def what_if(here: Here, _: Looker, asked: Question) -> Answer:
     """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
@@ -184,15 +135,15 @@ def what_if(here: Here, _: Looker, asked: Question) -> Answer:
                 after, _whole(move.value), installed()
             )
         except BadPolicy as error:
-            raise HTTPException(422, str(error)) from None
+            raise HTTPException(400, str(error)) from None
     since_ms = time.time_ns() // 1_000_000 - asked.since_s * 1000
     if asked.source == "audit":
         if here.settings.audit_table is None:
-            raise HTTPException(422, "source: wanted a console with --audit-table, came one without")
+            raise HTTPException(400, "source: wanted a console with --audit-table, came one without")
         try:
             past = of_audit(here.settings, since_ms, asked.limit)
         except QueryFailed as error:
-            raise HTTPException(422, str(error)) from None
+            raise HTTPException(400, str(error)) from None
     else:
         past = of_read_model(here.engine, since_ms, asked.limit)
     found = compare(past, before, after)
@@ -218,30 +169,11 @@ def what_if(here: Here, _: Looker, asked: Question) -> Answer:
     )
 
 
-@router.post("/publish", responses=_BAD)
-def publish(here: Here, who: Changer, new: New) -> Published:
-    """Puts a document in force in every worker that follows its name, without a restart."""
-    policy = _parsed(new.document)
-    try:
-        policy, _ = put_in_force(
-            policy,
-            bootstrap=here.settings.bootstrap,
-            topic=here.settings.topics.policies,
-            by=who.name,
-            reason=new.reason,
-            time_ms=time.time_ns() // 1_000_000,
-            client=here.settings.client,
-        )
-    except BadPolicy as error:
-        raise HTTPException(422, str(error)) from None
-    return Published(name=policy.name, version=policy.version)
-
-
 def _parsed(document: str) -> Policy:
     try:
         return parse_policy(document, "document", installed())
     except BadPolicy as error:
-        raise HTTPException(422, str(error)) from None
+        raise HTTPException(400, str(error)) from None
 
 
 def _whole(value: float | bool | str) -> Any:
@@ -251,8 +183,3 @@ def _whole(value: float | bool | str) -> Any:
 
 def _yaml(document: dict[str, Any]) -> str:
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=100)
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    return policy_schema(installed())

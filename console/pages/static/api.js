@@ -34,7 +34,7 @@ async function send(method, path, body) {
     throw new Refused(0, "The console does not answer. What is shown may be old.");
   }
   if (answer.status === 401) {
-    location.assign(`/sign-in?problem=over&next=${encodeURIComponent(location.pathname + location.search)}`);
+    if (!me.gone) location.assign(`/sign-in?problem=over&next=${encodeURIComponent(location.pathname + location.search)}`);
     return new Promise(() => {});
   }
   const said = answer.status === 204 ? null : await answer.json().catch(() => null);

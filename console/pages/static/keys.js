@@ -15,7 +15,10 @@ export function listen(common) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest?.("input, textarea, select")) {
-      if (event.key === "Escape") event.target.blur();
+      if (event.key === "Escape") {
+        event.preventDefault(); // a search field would be emptied by it
+        event.target.blur();
+      }
       return;
     }
     if (after === "g") {

@@ -52,3 +52,12 @@ export function soon(act, wait = 400) {
     else timer ??= setTimeout(run, wait);
   };
 }
+
+// Of several questions under way only the answer to the last one is shown.
+export function latest() {
+  let last = 0;
+  return () => {
+    const mine = (last += 1);
+    return () => mine === last;
+  };
+}

@@ -38,6 +38,7 @@ async function start() {
   document.getElementById("who").textContent = `${me.name} (${me.role})`;
   document.getElementById("sign-out").addEventListener("click", async () => {
     await post("/sign-out");
+    me.gone = true; // what is still asked for meanwhile is refused, and is no reason to say so
     location.assign("/sign-in");
   });
   document.body.dataset.role = me.role;

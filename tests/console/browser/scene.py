@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
+from haltline.schemas.keys import make_keys
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.reading import KafkaRecord, Reader
-from haltline.streams.audit.signing import load_signer, make_keys
+from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.policy_file import parse_policy

@@ -194,17 +194,18 @@ def test_a_viewer_finds_no_button_that_stops_anybody(chromium: Browser, address:
         expect(page.get_by_role("link", name="Kill this session")).to_have_count(0)
 
 
-def test_who_signs_out_is_out_and_a_wrong_key_says_so(page: Page) -> None:
-    page.get_by_role("button", name="Sign out").click()
-    page.wait_for_url("**/sign-in")
-    page.goto("/kill")
-    page.wait_for_url("**/sign-in?next=/kill")
-    page.get_by_label("Key").fill("hl_wrong")
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("alert")).to_contain_text("No key of this console")
-    page.get_by_label("Key").fill("hl_admin")
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/kill")
+def test_who_signs_out_is_out_and_a_wrong_key_says_so(chromium: Browser, address: str) -> None:
+    with signed_in(chromium, address, allowed="401") as page:
+        page.get_by_role("button", name="Sign out").click()
+        page.wait_for_url("**/sign-in")
+        page.goto("/kill")
+        page.wait_for_url("**/sign-in?next=/kill")
+        page.get_by_label("Key").fill("hl_wrong")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("alert")).to_contain_text("No key of this console")
+        page.get_by_label("Key").fill("hl_admin")
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("**/kill")
 
 
 def test_an_empty_console_says_what_will_come(chromium: Browser, tmp_path: Path) -> None:

@@ -43,7 +43,12 @@ def page(chromium: Browser, system: tuple[str, str, Path]) -> Iterator[Page]:
         yield page
 
 
-def test_a_threshold_is_moved_tried_on_history_and_published(page: Page, system: tuple[str, str, Path]) -> None:
+def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, system: tuple[str, str, Path]) -> None:
+    with signed_in(chromium, system[1], allowed="400") as page:
+        change_the_policy(page, system[0])
+
+
+def change_the_policy(page: Page, bootstrap: str) -> None:
     page.goto(f"/interventions?run_id={LOOP}&type=loop_detected")
     page.locator("tbody tr a").first.click()
     page.get_by_role("link", name="Adjust the rule that did this").click()
@@ -69,7 +74,7 @@ def test_a_threshold_is_moved_tried_on_history_and_published(page: Page, system:
     page.get_by_role("dialog").get_by_label("Reason").fill("three were too few")
     page.get_by_role("dialog").get_by_role("button", name="Publish").click()
     expect(page.get_by_text("Policy default, version 2, is in force.")).to_be_visible()
-    said = orjson.loads(current(system[0], Topics().policies)["default"].value or b"")
+    said = orjson.loads(current(bootstrap, Topics().policies)["default"].value or b"")
     assert said["rules"]["destructive_volume"]["settings"] == {"max_deletes": 4}
     assert (said["published"]["by"], said["published"]["reason"]) == ("admin ada", "three were too few")
     page.reload()

@@ -1,7 +1,7 @@
 import { get, may, post } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { key } from "../keys.js";
-import { soon } from "../live.js";
+import { latest, soon } from "../live.js";
 import { ago, count, moment, ms, plural, span } from "../say.js";
 
 export const title = "Approvals";
@@ -88,11 +88,14 @@ export async function show(main, _rest, query) {
         ],
     );
   };
+  const turn = latest();
   const refresh = async () => {
+    const isLast = turn();
     const asked = { priority: priority.value, agent_id: agent.value.trim(), limit: 200 };
     try {
       const filter = shown === "open" ? { include_expired: false } : { status: shown };
       const said = await get("/api/v1/approvals", { ...asked, ...filter });
+      if (!isLast()) return;
       found = shown === "open" ? said.approvals.filter(isOpen) : said.approvals;
       fill(failed);
       draw();

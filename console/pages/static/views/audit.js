@@ -1,5 +1,6 @@
 import { get, may, post } from "../api.js";
 import { badge, choose, empty, facts, field, fill, h, json, link, loading, mono, panel, path, problem, table } from "../dom.js";
+import { latest } from "../live.js";
 import { count, moment, plural, span } from "../say.js";
 
 export const title = "Audit";
@@ -68,13 +69,16 @@ export async function show(main, _rest, query) {
       cut,
     ),
   );
+  const turn = latest();
   const look = async () => {
+    const isLast = turn();
     const asked = Object.fromEntries(Object.entries(fields).map(([name, one]) => [name, one.value.trim()]).filter(([, value]) => value));
     history.replaceState(null, "", Object.keys(asked).length ? `?${new URLSearchParams(asked)}` : location.pathname);
     for (const name of ["since", "until"]) if (asked[name]) asked[name] = new Date(asked[name]).toISOString();
     fill(none, loading("Searching"));
     try {
       const found = await get("/api/v1/audit/records", { ...asked, limit: 200 });
+      if (!isLast()) return;
       fill(failed);
       list.hidden = !found.records.length;
       fill(none, !found.records.length && empty("Nothing is found.", "The sink writes some seconds after the fact."));

@@ -1,7 +1,7 @@
 import { get, may, post, remove } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { key } from "../keys.js";
-import { soon } from "../live.js";
+import { latest, soon } from "../live.js";
 import { ago, count, moment, usd } from "../say.js";
 
 export const title = "Interventions";
@@ -97,7 +97,9 @@ export async function show(main, rest, query) {
       card(count(all(["modified"])), "modified", { outcome: "modified" }),
     );
   };
+  const turn = latest();
   const refresh = async () => {
+    const isLast = turn();
     const asked = { ...held };
     const shown = new URLSearchParams({ ...held, ...(skip ? { skip } : {}) }).toString();
     history.replaceState(null, "", shown ? `?${shown}` : location.pathname);
@@ -105,6 +107,7 @@ export async function show(main, rest, query) {
       // The cards count what the other filters leave, so that they stay there to be changed.
       const { outcome: _outcome, high_risk: _high, min_prevented_usd: _prevented, ...others } = asked;
       const [found, stats] = await Promise.all([get("/api/v1/interventions", { ...asked, skip, limit: PAGE }), get("/api/v1/interventions/stats", others)]);
+      if (!isLast()) return;
       fill(failed);
       drawCards(stats);
       drawChips(stats.top_triggering_policies);

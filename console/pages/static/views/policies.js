@@ -9,7 +9,7 @@ const TIMES = [["86400", "last 24 h"], ["604800", "last 7 days"], ["2592000", "l
 const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped at another point, or otherwise", "mild"] };
 
 export async function show(main, _rest, query) {
-  const [standing, schema, audit] = await Promise.all([get("/api/v1/policy", { name: query.get("name") }), get("/api/v1/policy/schema"), get("/api/v1/audit")]);
+  const [standing, schema, audit] = await Promise.all([get("/api/v1/policy", { name: query.get("name") }), get("/api/v1/policies/schema"), get("/api/v1/audit")]);
   const rules = rulesOf(schema);
   const area = h("textarea", { id: "document", class: "code", spellcheck: "false", "aria-describedby": "checked", value: standing.document });
   const checked = h("div", { id: "checked", role: "status" });
@@ -114,13 +114,16 @@ export async function show(main, _rest, query) {
   );
   fill(result, empty("Nothing was tried yet.", "Move a threshold or change the document, and see which past sessions would have tripped. Nothing is changed by it."));
 
+  let checks = 0;
   const check = async () => {
+    const number = (checks += 1); // an answer to an older text is of no use
     try {
-      const said = await post("/api/v1/policy/check", { document: area.value });
-      fill(checked, h("p", { class: said.ok ? "well" : "problem" }, said.ok ? "Can be used." : said.problem), said.in_vain.map((line) => h("p", { class: "notice" }, line)));
-      return said.ok;
+      const said = await post("/api/v1/policies/check", { document: area.value });
+      if (number !== checks) return false;
+      fill(checked, h("p", { class: "well" }, "Can be used."), said.in_vain.map((line) => h("p", { class: "notice" }, line)));
+      return true;
     } catch (error) {
-      fill(checked, problem(error));
+      if (number === checks) fill(checked, problem(error));
       return false;
     }
   };
@@ -148,7 +151,7 @@ export async function show(main, _rest, query) {
     const said = await ask({ title: "Publish this policy", text: h("p", {}, "It is in force in every worker that follows its name, without a restart."), action: "Publish", danger: true, fields: [why()] });
     if (!said) return;
     try {
-      const done = await post("/api/v1/policy/publish", { document: area.value, reason: said.reason });
+      const done = await post("/api/v1/policies", { document: area.value, reason: said.reason });
       tell(`Policy ${done.name}, version ${done.version}, is in force.`);
       fill(checked, h("p", { class: "well" }, `Published: ${done.name}, version ${done.version}.`));
     } catch (error) {

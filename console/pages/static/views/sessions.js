@@ -1,6 +1,6 @@
 import { get } from "../api.js";
 import { badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
-import { soon } from "../live.js";
+import { latest, soon } from "../live.js";
 import { ago, count, usd } from "../say.js";
 import { state } from "./fleet.js";
 import { story } from "./story.js";
@@ -55,12 +55,15 @@ export async function show(main, rest, query) {
     ),
     panel(null, none, list, pages),
   );
+  const turn = latest();
   const refresh = async () => {
+    const isLast = turn();
     const asked = Object.fromEntries(Object.entries(held).filter(([, value]) => value));
     const shown = new URLSearchParams({ ...asked, ...(skip ? { skip } : {}) }).toString();
     history.replaceState(null, "", shown ? `?${shown}` : location.pathname);
     try {
       const found = await get("/api/v1/sessions", { ...asked, skip, limit: PAGE });
+      if (!isLast()) return;
       fill(failed);
       list.hidden = !found.sessions.length;
       fill(none, !found.sessions.length && (Object.keys(asked).length ? empty("None match.") : empty("No sessions yet.", "They appear as soon as an agent publishes its first event.")));
