@@ -20,6 +20,7 @@ from haltline.console.routes import (
     approvals,
     asking,
     control,
+    findings,
     ingest,
     interventions,
     policies,
@@ -27,6 +28,7 @@ from haltline.console.routes import (
     sessions,
     spending,
     steward,
+    work,
 )
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import open_store
@@ -93,6 +95,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         finally:
             lag.close()
             feeder.close()
+            context.jobs.close()
             context.sender.close()
             engine.dispose()
 
@@ -118,6 +121,8 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         policies,
         recorded,
         steward,
+        findings,
+        work,
     ):
         app.include_router(routes.router, responses=_REFUSED)
     install(app, _REFUSED)

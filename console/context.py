@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from haltline.console.auth import May, Who
 from haltline.console.feeder import Feeder
+from haltline.console.jobs import Jobs
 from haltline.console.limits import Buckets
 from haltline.console.sender import Sender, SendingInbox
 from haltline.console.settings import ConsoleSettings
@@ -34,6 +35,7 @@ class Context:
     inbox: SendingInbox
     sender: Sender
     buckets: Buckets
+    jobs: Jobs
 
     @classmethod
     def of(cls, settings: ConsoleSettings, engine: Engine, feeder: Feeder) -> "Context":
@@ -47,7 +49,9 @@ class Context:
             client=settings.client,
         )
         inbox.sender = sender
-        return cls(settings, engine, feeder, inbox, sender, Buckets(settings.requests_per_s, settings.burst))
+        return cls(
+            settings, engine, feeder, inbox, sender, Buckets(settings.requests_per_s, settings.burst), Jobs(settings)
+        )
 
     def send(self, command: Command) -> bool:
         """Puts a command on its topic. Returns whether the read model has it, so that its writer reads it.

@@ -40,8 +40,6 @@ def empty(engine: Engine) -> None:
 
 def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
     """Writes rows by their primary key. One that is there is replaced, in the columns that are given, or else kept."""
-    if connection.dialect.name == "postgresql":  # which keeps no NUL in a text
-        rows = [{n: v.replace("\x00", "\\x00") if isinstance(v, str) else v for n, v in row.items()} for row in rows]
     for chunk in _chunks(rows):
         said = _insert(connection, table).values(list(chunk))
         key = [column.name for column in table.primary_key]
@@ -66,7 +64,11 @@ def _chunks(rows: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str,
 def _engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed, pool_pre_ping=True)
+        if parsed.drivername == "postgresql":  # as people write it; the driver that comes along is the third psycopg
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        engine = create_engine(parsed, pool_pre_ping=True)
+        event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
+        return engine
     if parsed.database in (None, "", ":memory:"):
         raise ValueError(f"database: wanted a file, as several threads use it, came {url}")
     engine = create_engine(parsed, connect_args={"timeout": _BUSY_S})
@@ -78,6 +80,19 @@ def _engine(url: str) -> Engine:
         connection.execute("PRAGMA synchronous=NORMAL")
 
     return engine
+
+
+def _without_nul(
+    _connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool
+) -> tuple[str, Any]:
+    """PostgreSQL keeps no NUL in a text, and agents' texts may hold one: written and looked for in another way."""
+    if isinstance(parameters, Mapping):
+        return statement, _escaped(parameters)
+    return statement, [_escaped(one) for one in parameters]
+
+
+def _escaped(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v.replace("\x00", "\\x00") if isinstance(v, str) else v for n, v in parameters.items()}
 
 
 def _keep(engine: Engine) -> None:

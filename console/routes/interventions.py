@@ -17,8 +17,8 @@ from haltline.streams.commands import make_command
 router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"])
 
 
-def _ms(moment: datetime | None) -> int | None:
-    """A moment without an offset is in UTC."""
+def epoch_ms(moment: datetime | None) -> int | None:
+    """Epoch milliseconds; a moment without an offset is in UTC."""
     if moment is None:
         return None
     return round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000)
@@ -47,8 +47,8 @@ def _wanted(
         run_id=run_id,
         policy_id=policy_id,
         risk_level=risk_level,
-        start_ms=_ms(start_date),
-        end_ms=_ms(end_date),
+        start_ms=epoch_ms(start_date),
+        end_ms=epoch_ms(end_date),
         search=search,
         min_prevented_usd=min_prevented_usd,
         trips_only=trips_only,

@@ -113,14 +113,14 @@ def policy(here: Here, _: Looker, name: str) -> dict[str, Any]:
 @router.post("/check", responses=_BAD)
 def check(_: Looker, said: Document) -> Checked:
     """Whether a worker could use a document."""
-    found = _read(said)
+    found = read_document(said.document)
     return Checked(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
 
 
 @router.post("", status_code=201, responses=_BAD)
 def put_in_force(here: Here, who: Changer, said: Publication) -> Published:
     """Puts a document in force in every worker that follows its name, without a restart."""
-    found = _read(said)
+    found = read_document(said.document)
     try:
         written, place = publish(
             found,
@@ -143,9 +143,10 @@ def put_in_force(here: Here, who: Changer, said: Publication) -> Published:
     )
 
 
-def _read(said: Document) -> Policy:
+def read_document(said: str | JsonObject) -> Policy:
+    """The policy that a document says. Raises HTTPException: where, what was wanted and what came."""
     try:
-        text = said.document if isinstance(said.document, str) else orjson.dumps(said.document).decode()
+        text = said if isinstance(said, str) else orjson.dumps(said).decode()
         return parse_policy(text, "document", installed())
     except (BadPolicy, orjson.JSONEncodeError) as error:
         raise HTTPException(400, str(error)) from None

@@ -11,6 +11,7 @@ from haltline.console.auth import Role
 from haltline.console.rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
+from tests.console.databases import database
 from tests.console.sdk import on_a_port, ruled
 from tests.console.test_api import KEYS, bearer
 from tests.streams.running import running_worker
@@ -36,7 +37,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Test
         broker.ensure_topics(Topics())
         with (
             running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")),
-            ruled(broker.bootstrap, f"sqlite:///{folder}/model.db", ConsoleRules()) as admin,
+            ruled(broker.bootstrap, database(folder), ConsoleRules()) as admin,
             on_a_port(admin.app) as url,
         ):
             yield url, admin

@@ -14,6 +14,7 @@ from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.audit.records import records_of, statistics
 from haltline.streams.broker import EmbeddedBroker
 from tests.builders import at
+from tests.console.databases import database as a_database
 from tests.console.topics import produce, said
 from tests.streams.test_fleet import delete, spends
 from tests.waiting import wait_until
@@ -29,7 +30,9 @@ def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
 
 def serving(bootstrap: str, database: Path) -> TestClient:
     keys = Keys.of((key, Who(f"{role} ada", role)) for role, key in KEYS.items())
-    settings = ConsoleSettings(bootstrap=bootstrap, keys=keys, database=f"sqlite:///{database}", answer_within_s=0.2)
+    settings = ConsoleSettings(
+        bootstrap=bootstrap, keys=keys, database=a_database(database.parent), answer_within_s=0.2
+    )
     return TestClient(create_app(settings), headers=bearer(Role.ADMIN))
 
 

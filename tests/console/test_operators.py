@@ -11,6 +11,7 @@ from haltline.console.auth import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
+from tests.console.databases import database
 from tests.console.test_api import KEYS, bearer
 from tests.streams.running import running_worker
 from tests.streams.test_inbox import PATIENT, delete, guard_of, in_background
@@ -26,7 +27,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Test
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
             settings = ConsoleSettings(
-                bootstrap=broker.bootstrap, keys=keys, database=f"sqlite:///{folder}/model.db", answer_within_s=30
+                bootstrap=broker.bootstrap, keys=keys, database=database(folder), answer_within_s=30
             )
             with TestClient(create_app(settings), headers=bearer(Role.OPERATOR)) as client:
                 yield broker.bootstrap, client

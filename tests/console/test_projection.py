@@ -16,13 +16,14 @@ from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.records import records_of
+from tests.console.databases import database
 from tests.console.topics import Said, rows, said
 from tests.streams.test_fleet import begins, delete, event, spends
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    return open_store(f"sqlite:///{tmp_path_factory.mktemp('console')}/model.db")
+    return open_store(database(tmp_path_factory.mktemp("console")))
 
 
 def told(engine: Engine, taken: list[list[Row]]) -> dict[str, list[dict[str, Any]]]:
@@ -95,7 +96,7 @@ def test_costs_are_added_up_and_what_cannot_be_read_is_in_the_story(engine: Engi
 
 
 def test_a_database_of_another_version_is_made_anew(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/model.db"
+    url = database(tmp_path)
     with open_store(url).begin() as connection:
         connection.execute(insert(model.offsets).values(topic="actions", partition=0, next=7))
     with open_store(url).begin() as connection:

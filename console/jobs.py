@@ -1,0 +1,219 @@
+"""Replays and backtests of the running topics, one after the other, in a thread of the console.
+
+As many wait as there is room for; what came of the last ones is kept until the console ends.
+"""
+
+import logging
+import queue
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.policy import Policy
+from haltline.streams.backtest import Result, related, together
+from haltline.streams.closing import Closing
+from haltline.streams.core import Core
+from haltline.streams.plugins import installed
+from haltline.streams.replay.diff import replay_and_compare
+from haltline.streams.replay.history import sessions_of
+from haltline.streams.replay.kafka_range import KafkaRange
+from haltline.streams.replay.moments import parse_range
+from haltline.streams.replay.policies import one, published
+from haltline.streams.whatif import SAME, change_of, totals_of
+
+log: Final = logging.getLogger("haltline.console")
+
+MAX_RECORDS: Final = 1_000_000
+MAX_SHOWN: Final = 1000
+"""Sessions that a result names."""
+_WAITING: Final = 8
+_KEPT: Final = 50
+_ENDED: Final = None
+_REST_EVERY: Final = 50
+"""Records after which it lets whoever else works in this process go first."""
+
+
+class JobKind(StrEnum):
+    """What is run."""
+
+    BACKTEST = "backtest"
+    """What a policy would have done, and what another one."""
+    REPLAY = "replay"
+    """What a policy decides now, beside what was decided then."""
+
+
+class JobState(StrEnum):
+    """How far a job is."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class TooMany(Exception):
+    """As many jobs wait as there is room for."""
+
+
+class _Cancelled(Exception):
+    pass
+
+
+@dataclass(kw_only=True)
+class Job:
+    """One of them. Changed by the thread that runs it."""
+
+    kind: JobKind
+    by: str
+    since: str
+    until: str
+    policy: Policy | None
+    """None: as it was published."""
+    against: Policy | None = None
+    sessions: tuple[str, ...] = ()
+    """None: all of the range."""
+    job_id: str = field(default_factory=lambda: f"job_{uuid.uuid4().hex}")
+    state: JobState = JobState.WAITING
+    records: int = 0
+    """Read so far."""
+    of: int = 0
+    """How many there are."""
+    created_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    ended_ms: int | None = None
+    error: str | None = None
+    result: dict[str, Any] | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class Jobs(Closing):
+    """The jobs of one console."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._waiting: queue.Queue[Job | None] = queue.Queue(_WAITING)
+        self._thread: threading.Thread | None = None
+
+    def add(self, job: Job) -> None:
+        """Has it run when its turn comes. Raises TooMany."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="haltline-jobs", daemon=True)
+                self._thread.start()
+            try:
+                self._waiting.put_nowait(job)
+            except queue.Full:
+                raise TooMany(f"jobs: wanted fewer than {_WAITING} that wait, came one more") from None
+            self._jobs[job.job_id] = job
+            while len(self._jobs) > _KEPT:
+                self._jobs.popitem(last=False)
+
+    def find(self, job_id: str) -> Job | None:
+        """One of them; None: there is none of this id any more."""
+        with self._lock:
+            return self._jobs.get(job_id)
+
+    def all(self) -> list[Job]:
+        """The latest first."""
+        with self._lock:
+            return list(reversed(self._jobs.values()))
+
+    def close(self) -> None:
+        """Ends what runs, and waits for it."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+            for job in self._jobs.values():
+                job.cancelled.set()
+        if thread is not None:
+            self._waiting.put(_ENDED)
+            thread.join()
+
+    def _run(self) -> None:
+        while (job := self._waiting.get()) is not _ENDED:
+            try:
+                job.state = JobState.RUNNING
+                _require_wanted(job)
+                job.result = (_backtest if job.kind is JobKind.BACKTEST else _replay)(self._settings, job)
+                job.state = JobState.DONE
+            except _Cancelled:
+                job.state = JobState.CANCELLED
+            except Exception as failure:
+                # A range that is not there, a broker that is away: who asked is told, and the next one runs.
+                log.warning("job %s of %s failed: %s", job.job_id, job.by, failure)
+                job.error, job.state = str(failure)[:2000] or repr(failure), JobState.FAILED
+            job.ended_ms = time.time_ns() // 1_000_000
+
+
+def _require_wanted(job: Job) -> None:
+    if job.cancelled.is_set():
+        raise _Cancelled
+
+
+def _opened(settings: ConsoleSettings, job: Job) -> KafkaRange:
+    start, end = parse_range(job.since, job.until, job.created_ms)
+    found = KafkaRange(settings.bootstrap, settings.topics, start, end, client=settings.client)
+    job.of = sum(span.count for span in found.spans)
+    if job.of > MAX_RECORDS:
+        found.close()
+        raise ValueError(f"the range: wanted at most {MAX_RECORDS} records, came {job.of}; see: haltline {job.kind}")
+    return found
+
+
+def _step(job: Job) -> Callable[[], None]:
+    def step() -> None:
+        job.records += 1
+        _require_wanted(job)
+        if job.records % _REST_EVERY == 0:
+            time.sleep(0)
+
+    return step
+
+
+def _replay(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
+    with _opened(settings, job) as found:
+        plugins = installed()
+        in_force = (
+            one(job.policy, plugins) if job.policy is not None else published(found.policies(), Policy().name, plugins)
+        )
+        result = replay_and_compare(found, in_force, sessions=job.sessions, step=_step(job)).to_dict()
+    return result | {"sessions": result["sessions"][:MAX_SHOWN]}
+
+
+def _backtest(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
+    with _opened(settings, job) as found:
+        sessions = sessions_of(found, _step(job))
+        policy = job.policy or published(found.policies(), Policy().name, installed())[-1].core.policy
+    if job.sessions:
+        sessions = [session for session in sessions if session.session_id in job.sessions]
+    groups = related(sessions)
+
+    def results_of(said: Policy) -> list[Result]:
+        core = Core(said, installed())
+        made: list[Result] = []
+        for group in groups:
+            _require_wanted(job)
+            made += together(core, group)
+            time.sleep(0)
+        return made
+
+    first = results_of(policy)
+    said: dict[str, Any] = {"totals": totals_of(first).to_dict()}
+    if job.against is None:
+        return said | {"sessions": [result.to_dict() for result in first if result.findings][:MAX_SHOWN]}
+    second = results_of(job.against)
+    changed = [
+        {"change": change_of(new, old), "session_id": new.session_id, "new": new.to_dict(), "old": old.to_dict()}
+        for new, old in zip(first, second, strict=True)
+    ]
+    return said | {
+        "against": totals_of(second).to_dict(),
+        "sessions": [one for one in changed if one["change"] != SAME][:MAX_SHOWN],
+    }

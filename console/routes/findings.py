@@ -1,0 +1,147 @@
+"""`/api/v1/detections` and `/api/v1/incidents`: what was found, and the reports of what was stopped."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, Engine, func, select
+
+from haltline.console import model
+from haltline.console.context import Here, Looker
+from haltline.console.routes.interventions import epoch_ms
+from haltline.schemas.findings import Severity
+from haltline.schemas.record import rfc3339
+
+router = APIRouter(prefix="/api/v1", tags=["findings"])
+
+_R = model.records.c
+_REPORT = '"incident":{'
+"""How a decision with a report of its stop is written."""
+
+Skip = Annotated[int, Query(ge=0, le=2**31)]
+Limit = Annotated[int, Query(ge=1, le=1000)]
+From = Annotated[datetime | None, Query(description="From this moment on, ISO 8601.")]
+Until = Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")]
+
+
+class DetectionList(BaseModel):
+    """A page of findings as they are on the topic, the newest first."""
+
+    detections: list[dict[str, Any]]
+    total: int
+    skip: int
+    limit: int
+
+
+class Incident(BaseModel):
+    """The report of a stop, with the session and the rule."""
+
+    incident_id: str
+    session_id: str
+    agent_id: str
+    time: str
+    code: str
+    rule: str
+    reason: str
+    report: dict[str, Any]
+
+
+class IncidentList(BaseModel):
+    """A page of reports, the newest first."""
+
+    incidents: list[Incident]
+    total: int
+    skip: int
+    limit: int
+
+
+@router.get("/detections")
+def detections(
+    here: Here,
+    _: Looker,
+    detector: str | None = None,
+    severity: Annotated[Severity | None, Query(description="At least this severe.")] = None,
+    session_id: str | None = None,
+    agent_id: str | None = None,
+    start_date: From = None,
+    end_date: Until = None,
+    skip: Skip = 0,
+    limit: Limit = 50,
+) -> DetectionList:
+    """Every finding that each filter holds for, also those that led to nothing."""
+    held = [_R.topic == "detections", *_between(start_date, end_date)]
+    wanted = {_R.detector: detector, _R.session_id: session_id, _R.agent_id: agent_id}
+    held += [column == value for column, value in wanted.items() if value is not None]
+    if severity is not None:
+        held.append(_R.severity.in_([one.value for one in Severity if one.rank >= severity.rank]))
+    bodies, total = _page(here.engine, held, skip, limit)
+    return DetectionList(detections=[orjson.loads(body) for body in bodies], total=total, skip=skip, limit=limit)
+
+
+@router.get("/incidents")
+def incidents(
+    here: Here,
+    _: Looker,
+    session_id: str | None = None,
+    agent_id: str | None = None,
+    start_date: From = None,
+    end_date: Until = None,
+    skip: Skip = 0,
+    limit: Limit = 50,
+) -> IncidentList:
+    """The reports of all stops that each filter holds for."""
+    held = [*_reports(), *_between(start_date, end_date)]
+    wanted = {_R.session_id: session_id, _R.agent_id: agent_id}
+    held += [column == value for column, value in wanted.items() if value is not None]
+    bodies, total = _page(here.engine, held, skip, limit)
+    return IncidentList(incidents=[_incident(body) for body in bodies], total=total, skip=skip, limit=limit)
+
+
+@router.get("/incidents/{incident_id}", responses={404: {"description": "There is none of this id."}})
+def incident(here: Here, _: Looker, incident_id: str) -> Incident:
+    """One report."""
+    held = [*_reports(), _R.body.contains(f'"incident_id":{orjson.dumps(incident_id).decode()}', autoescape=True)]
+    bodies, _total = _page(here.engine, held, 0, 10)
+    found = next((one for one in map(_incident, bodies) if one.incident_id == incident_id), None)
+    if found is None:
+        raise HTTPException(404, f"incident {incident_id}: wanted one that is there, came none of this id")
+    return found
+
+
+def _reports() -> list[ColumnElement[bool]]:
+    return [_R.topic == "interventions", _R.detector != "", _R.body.contains(_REPORT, autoescape=True)]
+
+
+def _between(start: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
+    first, last = epoch_ms(start), epoch_ms(end)
+    held: list[ColumnElement[bool]] = []
+    if first is not None:
+        held.append(_R.time_ms >= first)
+    if last is not None:
+        held.append(_R.time_ms <= last)
+    return held
+
+
+def _page(engine: Engine, held: Sequence[ColumnElement[bool]], skip: int, limit: int) -> tuple[list[str], int]:
+    order = (_R.time_ms.desc(), _R.partition, _R.offset.desc())
+    with engine.connect() as connection:
+        total = connection.execute(select(func.count()).select_from(model.records).where(*held)).scalar_one()
+        found = connection.execute(select(_R.body).where(*held).order_by(*order).offset(skip).limit(limit)).scalars()
+        return list(found), total
+
+
+def _incident(body: str) -> Incident:
+    said = orjson.loads(body)
+    return Incident(
+        incident_id=said["incident"]["incident_id"],
+        session_id=said["session_id"],
+        agent_id=said.get("agent_id", "unknown"),
+        time=rfc3339(said["time"]),
+        code=said["code"],
+        rule=said.get("detector", ""),
+        reason=said["reason"],
+        report=said["incident"],
+    )

@@ -1,0 +1,56 @@
+"""The read model on a real PostgreSQL: the same tests as on SQLite, those that ask most of the database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import Engine
+
+from haltline.console.store import open_store
+from haltline.streams.broker import EmbeddedBroker
+from tests.console import databases
+from tests.console.test_api import (  # noqa: F401  # collected here again
+    NEW,
+    serving,
+    test_a_console_that_comes_back_goes_on_where_it_was,
+    test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden,
+    test_filters,
+    test_what_was_intervened_is_listed_filtered_and_told_in_whole,
+)
+from tests.console.test_budgets import (  # noqa: F401
+    test_a_budget_is_never_overshot_however_many_ask_at_once,
+    test_what_is_spent_takes_the_place_of_what_was_held,
+)
+
+pytestmark = pytest.mark.skipif(databases.binaries() is None, reason=databases.MISSING)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def postgresql() -> Iterator[None]:
+    if databases.running:  # all of them are on it already
+        yield
+        return
+    with databases.server():
+        yield
+
+
+@pytest.fixture
+def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
+    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+        yield client
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_store(databases.database(tmp_path))
+    yield engine
+    engine.dispose()
+
+
+def test_a_text_with_a_nul_is_kept_and_found(client: TestClient) -> None:
+    made = client.post("/api/v1/interventions", json={**NEW, "action_name": "a\x00b", "run_id": "r\x00"})
+    assert made.status_code == 201, made.text
+    assert client.get("/api/v1/interventions").json()["total"] == 1
+    assert client.get("/api/v1/interventions", params={"run_id": "r\x00"}).json()["total"] == 1
+    assert client.get("/healthz").json()["ok"]
