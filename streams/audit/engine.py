@@ -105,7 +105,7 @@ def _told(text: str) -> str:
         came = "the end of the statement" if found[2] == "EOF" else found[2]
         return f"wanted {found[1].lower()}, came {came}{where}"
     text = (_INNERMOST.search(text) or [text, text])[1]
-    return f"wanted SQL that holds, came: {_KIND.sub('', text)}"[:_MOST_CHARS]
+    return f"wanted an answer, came: {_KIND.sub('', text)}"[:_MOST_CHARS]
 
 
 def _one_line(error: Exception) -> str:

@@ -97,7 +97,7 @@ def test_values_of_every_type_can_be_printed(table: Path) -> None:
         pytest.param("SELECT kind FROM", "came the end of the statement", id="an end"),
         pytest.param("DROP TABLE audit", "wanted SELECT or WITH or VALUES, came DROP", id="no question"),
         pytest.param("SELECT 1 / 0", "Divide by zero", id="what is found while it is read"),
-        pytest.param("SELECT CAST(kind AS int) FROM audit", "came: Cannot cast string 'action.proposed'", id="a value"),
+        pytest.param("SELECT CAST(kind AS int) FROM audit", "came: Cannot cast string '", id="a value"),
         pytest.param("SELECT sum(kind) FROM audit", "another type, came sum(", id="a function's argument"),
         pytest.param("SELECT 'kind FROM audit", "came: Unterminated string literal at Line: 1", id="a quote"),
         pytest.param("SELECT 1; SELECT 2", "only supports a single SQL statement", id="two statements"),
