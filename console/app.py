@@ -14,6 +14,7 @@ from haltline.console import telemetry
 from haltline.console.context import Context, Here
 from haltline.console.feeder import Feeder
 from haltline.console.live import Live
+from haltline.console.oidc import install_oidc
 from haltline.console.pages import install
 from haltline.console.routes import (
     actions,
@@ -126,6 +127,8 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     ):
         app.include_router(routes.router, responses=_REFUSED)
     install(app, _REFUSED)
+    if settings.provider is not None:
+        install_oidc(app, settings.provider)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from haltline.console.auth import Keys
+from haltline.console.provider import Provider
 from haltline.console.rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from haltline.streams.settings import ClientSetting
@@ -16,6 +17,8 @@ class ConsoleSettings:
     bootstrap: str
     """Kafka's address, "host:port", several separated by commas."""
     keys: Keys
+    provider: Provider | None = None
+    """Who else may sign in with a browser: whom an OpenID provider names. None: holders of keys only."""
     database: str
     """Of the read model, as SQLAlchemy's URL, such as `sqlite:///console.db`."""
     topics: Topics = field(default_factory=Topics)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -24,6 +24,8 @@ from haltline.console.signed_in import (
 )
 
 _FOLDER: Final = Path(__file__).parent
+_PROVIDER: Final = "<!-- provider -->"
+_PROVIDER_LINK: Final = '<a id="provider" class="button" href="/sign-in/oidc">Sign in with your organisation</a>'
 _MOST_BYTES: Final = 8192
 """Of the form that signs in."""
 _HEADERS: Final = {
@@ -84,11 +86,12 @@ def first() -> Response:
 
 
 @router.get("/sign-in")
-def sign_in_page(request: Request) -> Response:
-    """Asks for a key."""
+def sign_in_page(request: Request, here: Here) -> Response:
+    """Asks for a key, or for whom the provider names."""
     if session_of(request) is not None:
-        return RedirectResponse(_local(request.query_params.get("next", "")), 303)
-    return FileResponse(_FOLDER / "sign-in.html")
+        return RedirectResponse(local_path(request.query_params.get("next", "")), 303)
+    document = (_FOLDER / "sign-in.html").read_text(encoding="utf-8")
+    return HTMLResponse(document.replace(_PROVIDER, _PROVIDER_LINK if here.settings.provider is not None else ""))
 
 
 @router.post("/sign-in")
@@ -105,8 +108,8 @@ async def sign_in(request: Request, here: Here) -> Response:
     who = here.settings.keys.who(said.get("key", [""])[-1].strip())
     if who is None or not who.may(May.LOOK):
         problem = "key" if who is None else "role"
-        return RedirectResponse(f"/sign-in?problem={problem}&next={quote(_local(wanted), safe='/')}", 303)
-    response = RedirectResponse(_local(wanted), 303)
+        return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(wanted), safe='/')}", 303)
+    response = RedirectResponse(local_path(wanted), 303)
     sessions: Sessions = request.app.state.sessions
     if (old := token_of(request)) is not None:
         sessions.end(old)
@@ -136,7 +139,7 @@ def signed_in(request: Request) -> JSONResponse:
     return JSONResponse({"name": session.who.name, "role": session.who.role.value, "may": may, "csrf": session.csrf})
 
 
-def _local(path: str) -> str:
+def local_path(path: str) -> str:
     """A path of this console; anything else is the first page."""
     # A browser reads "//host" and "/\host" as another host, and passes over tabs and line breaks.
     if not path.startswith("/") or path[1:2] in ("/", "\\") or any(ord(sign) <= ord(" ") for sign in path):

@@ -26,7 +26,7 @@ from haltline.streams.cli.common import (
 
 # The console is above this package, and is imported by name where it is asked for.
 _AUTH, _RUN, _SETTINGS = "haltline.console.auth", "haltline.console.run", "haltline.console.settings"
-_RULES = "haltline.console.rules"
+_RULES, _PROVIDER = "haltline.console.rules", "haltline.console.provider"
 
 console = typer.Typer(help="Serve the API: what agents did, what stopped them, and what operators do about it.")
 
@@ -41,6 +41,14 @@ def serve(  # the options are the settings
             envvar="HALTLINE_CONSOLE_KEYS",
             help="YAML list of name, role and sha256 of who may come in; see `console key`. Left out: one key for "
             "an admin is made and printed.",
+            metavar="FILE",
+        ),
+    ] = None,
+    oidc: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_OIDC",
+            help="YAML description of an OpenID provider (issuer, client_id, roles ...) whom people may sign in with.",
             metavar="FILE",
         ),
     ] = None,
@@ -91,6 +99,7 @@ def serve(  # the options are the settings
     auth, run, settings, of_rules = (import_module(name) for name in (_AUTH, _RUN, _SETTINGS, _RULES))
     try:
         known = auth.Keys.read(keys) if keys is not None else None
+        provider = import_module(_PROVIDER).Provider.read(oidc) if oidc is not None else None
         ruled = of_rules.ConsoleRules() if rules is None else of_rules.ConsoleRules.from_file(rules)
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
@@ -103,6 +112,7 @@ def serve(  # the options are the settings
         settings.ConsoleSettings(
             bootstrap=bootstrap,
             keys=known,
+            provider=provider,
             database=database,
             topics=Topics(prefix),
             group=f"{workers}-console",

@@ -2,9 +2,13 @@ const query = new URLSearchParams(location.search);
 const WHY = {
   key: "No key of this console. Look for blanks at its ends, or ask who runs it.",
   role: "This key may not look: it is an agent's. A viewer, an operator or an admin may sign in.",
+  provider: "The identity provider did not answer as it should. Try again, or sign in with a key.",
+  person: "The identity provider says who you are; you have no role in this console. Ask who runs it.",
   over: "The session is over. Sign in again.",
 };
 document.getElementById("next").value = query.get("next") ?? "";
+const provider = document.getElementById("provider");
+if (provider) provider.href += `?next=${encodeURIComponent(query.get("next") ?? "")}`;
 const why = WHY[query.get("problem")];
 if (why) {
   const problem = document.getElementById("problem");
