@@ -1,9 +1,12 @@
 """`haltline up`: everything on one machine."""
 
 import logging
+import re
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -16,10 +19,11 @@ from haltline.streams.children import ChildDied, Children, TimedOut, interruptib
 from haltline.streams.cli.common import Exit, MetricsPort, PolicyFile, fail, say
 from haltline.streams.cli.run import DEFAULT_METRICS_PORT, read_policy
 from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafka, LocalKafkaError
-from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
+from haltline.streams.local_system import READY_WITHIN_S, start_audit, start_worker, wait_until_ready
 from haltline.streams.topics import create_topics
 
 _LOOK_EVERY_S = 0.5
+_SERVES = re.compile(r"http://127\.0\.0\.1:\d+")
 _log = logging.getLogger(__name__)
 
 
@@ -35,10 +39,12 @@ def up(
         ".haltline"
     ),
     metrics_port: MetricsPort = DEFAULT_METRICS_PORT,
+    console_port: Annotated[int, typer.Option(help="Port of the console; 0: any.", min=0, max=65535)] = 8460,
 ) -> None:
-    """Run a broker, a worker and an audit sink on this machine, until Ctrl-C.
+    """Run a broker, a worker, an audit sink and a console on this machine, until Ctrl-C.
 
-    Without --kafka the broker is in this process, and its records are gone with it. When one part dies, all end.
+    Without --kafka the broker is in this process, and its records are gone with it. When one part dies, all end. The
+    sink's metrics are on the port behind the worker's.
 
     Example: haltline up --kafka --policy policy.yaml
     """
@@ -51,17 +57,19 @@ def up(
             bootstrap = _broker(stack, folder, port if kafka else None, partitions)
             children = stack.enter_context(Children(folder / "logs"))
             policy_option = ["--policy", str(policy)] if policy is not None else []
-            audit_options = ["--table", str(table), "--metrics-port", "0"]
+            audit_options = ["--table", str(table), "--metrics-port", str(metrics_port + 1 if metrics_port else 0)]
             if not kafka:
                 audit_options += ["--fetch-wait-ms", "10"]
             start_audit(children, bootstrap, audit_options)
             worker = start_worker(
                 children, bootstrap, "--metrics-port", str(metrics_port), *policy_option, embedded=not kafka
             )
+            console = _start_console(children, bootstrap, folder, console_port)
             health = wait_until_ready(children, worker)
             say(f"Broker   {bootstrap}   (export HALTLINE_BOOTSTRAP={bootstrap})")
             say(f"Worker   {health}/metrics /healthz /readyz   (process {worker.pid})")
             say(f"Audit    {table}")
+            say(f"Console  {console}")
             say(f"Logs     {folder / 'logs'}")
             say("Ctrl-C ends all of it.")
             while True:
@@ -71,6 +79,25 @@ def up(
         say("Ended.")
     except (ChildDied, TimedOut, LocalKafkaError) as error:
         fail(error, Exit.NO)
+
+
+def _start_console(children: Children, bootstrap: str, folder: Path, port: int) -> str:
+    """Starts it with a key for this run, when it is installed; returns what to say of it. The key is in no file."""
+    if find_spec("fastapi") is None:
+        return "not installed: pip install 'haltline[console]'"
+    auth = import_module("haltline.console.auth")  # it is above this package
+    key = auth.new_key()
+    keys = folder / "keys.yaml"
+    keys.write_text(f"- {{name: admin, role: admin, sha256: {auth.digest_of(key)}}}\n", encoding="utf-8")
+    options = ["--keys", str(keys), "--database", f"sqlite:///{folder / 'console.db'}", "--port", str(port)]
+    child = children.start_module("console", "haltline.streams", ["console", "--bootstrap", bootstrap, *options])
+
+    def address() -> str | None:
+        found = _SERVES.search(child.log_file.read_text(encoding="utf-8", errors="replace"))
+        return found[0] if found else None
+
+    children.wait_until(address, "the console to serve", within_s=READY_WITHIN_S)
+    return f"{address()}   (key of admin for this run: {key})"
 
 
 def _broker(stack: ExitStack, folder: Path, kafka_port: int | None, partitions: int) -> str:

@@ -3,6 +3,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,9 @@ def up(tmp_path: Path, *options: str) -> Iterator[tuple["subprocess.Popen[bytes]
     output = tmp_path / "printed.txt"
     command = [sys.executable, "-m", "haltline.streams", "up", "--data", str(tmp_path / "data"), *options]
     with output.open("wb") as file:
-        process = subprocess.Popen([*command, "--metrics-port", "0"], stdout=file, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            [*command, "--metrics-port", "0", "--console-port", "0"], stdout=file, stderr=subprocess.STDOUT
+        )
     try:
         yield process, output
     finally:
@@ -49,9 +52,20 @@ def kill_and_status(bootstrap: str) -> None:
     assert CliRunner().invoke(app, ["status", "s1", *here]).exit_code == 1
 
 
+def ask_console(said: str, folder: Path) -> None:
+    """Its key opens it, and is in no file."""
+    found = re.search(r"Console  (http://\S+)   \(key of admin for this run: (\S+)\)", said)
+    assert found is not None, said
+    request = urllib.request.Request(f"{found[1]}/api/v1/sessions", headers={"Authorization": f"Bearer {found[2]}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.status == 200
+    assert not [file for file in folder.rglob("*") if file.is_file() and found[2].encode() in file.read_bytes()]
+
+
 def test_up_runs_everything_until_it_is_interrupted(tmp_path: Path) -> None:
     with up(tmp_path) as (process, output):
         kill_and_status(bootstrap_of(process, output))
+        ask_console(output.read_text(), tmp_path / "data")
         process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_S) == 0
         assert output.read_text().endswith("Ended.\n")
