@@ -15,6 +15,7 @@ from haltline.console.projection import take_in
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.redacting import SECRETS, Redaction
 from haltline.streams.closing import Closing
 from haltline.streams.log_reader import Unreachable, open_consumer, partitions_of
 from haltline.streams.settings import ClientSetting
@@ -58,7 +59,9 @@ class Feeder(Closing):
         self._group = group
         self._client = client or {}
         self._told = told
-        self._reader = Reader(topics, _NAME)
+        # As the audit does it: what comes without a guard may bring secrets. Personal data stays, which an operator
+        # who approves a mail has to see.
+        self._reader = Reader(topics, _NAME, Redaction((SECRETS,)))
         self._behind: set[Place] = set()
         self._next: dict[Place, int] = {}
         self._last_ms: dict[Place, int | None] = {}
