@@ -1,7 +1,7 @@
 """What every route works with, and who may use it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import ceil
 from typing import Annotated, Final
@@ -62,7 +62,7 @@ class Context:
         return self.feeder.wait_for(place, _TAKEN_IN_WITHIN_S)
 
 
-def context_of(request: Request) -> Context:
+async def context_of(request: Request) -> Context:
     """The console's parts."""
     found = request.app.state.context
     if not isinstance(found, Context):
@@ -73,7 +73,7 @@ def context_of(request: Request) -> Context:
 Here = Annotated[Context, Depends(context_of)]
 
 
-def _who(
+async def _who(
     request: Request,
     here: Here,
     authorization: Annotated[str | None, Header()] = None,
@@ -101,8 +101,8 @@ def _who(
     return who
 
 
-def _allowed(act: May) -> Callable[[Who], Who]:
-    def check(who: Annotated[Who, Depends(_who)]) -> Who:
+def _allowed(act: May) -> Callable[[Who], Awaitable[Who]]:
+    async def check(who: Annotated[Who, Depends(_who)]) -> Who:
         if not who.may(act):
             raise HTTPException(403, f"{act}: wanted a role that may, came {who.role} of {who.name}")
         return who

@@ -20,7 +20,9 @@ from agent_sentinel.policy import PolicyEngine
 from agent_sentinel.replay import ReplayMode
 from agent_sentinel.sync import BackgroundSync, SyncConfig, enable_remote_sync, flush_and_stop
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
+from haltline.console import model
 from haltline.console.auth import Role
 from haltline.console.rules import ConsoleRules
 from haltline.schemas.topics import Topics
@@ -94,6 +96,9 @@ def test_what_the_ledger_tells_is_decided_on_and_the_sdk_is_stopped(url: str, ad
             more.write(json.dumps({"id": "bad", "action": "x", "timestamp": "yesterday", "run_id": "ledger-1"}) + "\n")
         sync.flush_now()
         assert ledger.read_text() == "", "all of it was taken, and what cannot be read holds nothing back"
+        wait_until(
+            lambda: any("entries[4].timestamp" in one for one in letters(admin)), "the bad line is a dead letter"
+        )
         wait_until(lambda: KillSwitchClient.is_killed("run", "ledger-1", fail_closed=True), "the run is killed")
         with pytest.raises(AgentKilledError):
             delete_asset("fact_sales")
@@ -106,6 +111,14 @@ def test_what_the_ledger_tells_is_decided_on_and_the_sdk_is_stopped(url: str, ad
         ({"token": "[redacted:token]"}, ["warehouse"])
     ] * 4
     assert "ghp_" not in json.dumps(story)
+
+
+def letters(admin: TestClient) -> list[str]:
+    engine = admin.app.state.context.engine  # type: ignore[attr-defined]
+    with engine.connect() as connection:
+        return list(
+            connection.execute(select(model.records.c.summary).where(model.records.c.topic == "dead-letter")).scalars()
+        )
 
 
 def asks(url: str, action: str, run: str, **how: object) -> ApprovalResponse:
