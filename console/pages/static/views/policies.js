@@ -6,7 +6,7 @@ import { count, moment, plural, usd } from "../say.js";
 export const title = "Policies";
 
 const TIMES = [["86400", "last 24 h"], ["604800", "last 7 days"], ["2592000", "last 30 days"], ["31622400", "last year"]];
-const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped at another point, or otherwise", "mild"] };
+const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped otherwise", "mild"] };
 
 export async function show(main, _rest, query) {
   const [standing, schema, audit] = await Promise.all([get("/api/v1/policy", { name: query.get("name") }), get("/api/v1/policies/schema"), get("/api/v1/audit")]);
@@ -189,9 +189,9 @@ function answer(said, what, take) {
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "", class: "tight", cell: ({ of }) => badge(CHANGES[of.change][0], CHANGES[of.change][1]) },
-      { head: "In force", cell: ({ of }) => fate(of.before) },
-      { head: "With it", cell: ({ of }) => fate(of.after) },
-      { head: "Label", cell: ({ of }) => of.label && badge(of.label) },
+      { head: "In force", class: "id", cell: ({ of }) => fate(of.before) },
+      { head: "With it", class: "id", cell: ({ of }) => fate(of.after) },
+      ...(said.changed.some((of) => of.label) ? [{ head: "Label", class: "tight", cell: ({ of }) => of.label && badge(of.label) }] : []),
     ],
     { caption: "Sessions that fare differently" },
   );
