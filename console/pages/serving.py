@@ -35,6 +35,7 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+_ONLY_TLS: Final = f"max-age={365 * 86_400}"
 PAGES: Final = ("fleet", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs")
 """Each is shown by the module of its name in `static/views`."""
 
@@ -59,6 +60,8 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
         response = await call_next(request)
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
+        if request.url.scheme == "https":
+            response.headers.setdefault("Strict-Transport-Security", _ONLY_TLS)
         return response
 
 

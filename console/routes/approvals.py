@@ -106,6 +106,7 @@ def list_approvals(
     priority: Severity | None = None,
     agent_id: str | None = None,
     include_expired: Annotated[bool, Query(description="Also those whose time is over.")] = True,
+    open_only: Annotated[bool, Query(description="Only those that can be answered now.")] = False,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> RequestList:
@@ -120,6 +121,8 @@ def list_approvals(
         held.append((table.state == status.value) & (is_open if status.value in _OPEN else ~is_over))
     if agent_id is not None:
         held.append(table.agent_id == agent_id)
+    if open_only:
+        held.append(is_open)
     if not include_expired:
         held.append(~is_over)
     with here.engine.connect() as connection:
@@ -132,9 +135,7 @@ def list_approvals(
 @router.get("/pending")
 def pending(here: Here, who: Looker, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> RequestList:
     """Those that can be answered now."""
-    every = list_approvals(here, who, include_expired=False, limit=1000)
-    waiting = [one for one in every.approvals if one.status in _OPEN]
-    return RequestList(approvals=waiting[:limit], total=len(waiting), skip=0, limit=limit)
+    return list_approvals(here, who, open_only=True, limit=limit)
 
 
 @router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})

@@ -16,10 +16,11 @@ from haltline.console.lag import LagWatch, by_topic
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import open_store
 from haltline.schemas.control import Feedback, Stage
-from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.decisions import ApprovalState, Decision, Level
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.operator import PartitionLag
 from tests.builders import at
+from tests.console.browser.scene import ASKS, waits
 from tests.console.test_api import LOOP, serving
 from tests.console.topics import NOW_MS, Said, produce, said
 from tests.waiting import wait_until
@@ -155,3 +156,19 @@ def test_without_an_audit_table_nothing_is_searched(client: TestClient) -> None:
     assert client.get("/api/v1/audit").json() == {"table": None, "signed": False}
     for answer in (client.get("/api/v1/audit/records"), client.post("/api/v1/audit/verify")):
         assert (answer.status_code, "--audit-table" in answer.json()["detail"]) == (404, True)
+
+
+def test_what_was_answered_does_not_crowd_out_what_waits(client: TestClient, embedded: EmbeddedBroker) -> None:
+    records = said([event for number in range(3) for event in waits(number).events], ASKS)
+    asked = [one for _, _, one in records if isinstance(one, Decision) and one.approval is not None]
+    assert len(asked) == 3
+    answers = [
+        one.model_copy(update={"approval": one.approval.model_copy(update={"state": ApprovalState.APPROVED})})
+        for one in asked[:2]
+        if one.approval is not None
+    ]
+    produce(embedded.bootstrap, [*records, *(("interventions", one.session_id, one) for one in answers)])
+    wait_until(lambda: client.get("/api/v1/approvals", params={"status": "approved"}).json()["total"] == 2, "answered")
+    for path, query in (("/api/v1/approvals/pending", {"limit": 1}), ("/api/v1/approvals", {"open_only": True})):
+        found = client.get(path, params=query).json()
+        assert (found["total"], [one["session_id"] for one in found["approvals"]]) == (1, [asked[2].session_id])

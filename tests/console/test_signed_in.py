@@ -73,6 +73,7 @@ def test_the_cookie_is_kept_from_scripts_and_from_other_sites(browser: TestClien
     browser.base_url = "https://testserver"
     said = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}).headers["Set-Cookie"]
     assert said.startswith("__Host-haltline=")
+    assert browser.get("/sign-in").headers["Strict-Transport-Security"] == "max-age=31536000"
     assert "Secure" in said
 
 

@@ -93,10 +93,10 @@ export async function show(main, _rest, query) {
     const isLast = turn();
     const asked = { priority: priority.value, agent_id: agent.value.trim(), limit: 200 };
     try {
-      const filter = shown === "open" ? { include_expired: false } : { status: shown };
+      const filter = shown === "open" ? { open_only: true } : { status: shown };
       const said = await get("/api/v1/approvals", { ...asked, ...filter });
       if (!isLast()) return;
-      found = shown === "open" ? said.approvals.filter(isOpen) : said.approvals;
+      found = said.approvals;
       fill(failed);
       draw();
     } catch (error) {
