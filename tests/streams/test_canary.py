@@ -1,22 +1,16 @@
-"""A session that must be killed, through a real worker; and the alerts on what is said of it."""
+"""A session that must be killed, through a real worker. The alerts on what is said of it: tests/deploy."""
 
-import re
 from pathlib import Path
 
 import orjson
-import pytest
-import yaml
 from typer.testing import CliRunner
 
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.cli.common import Exit
-from haltline.streams.metrics import METRICS, PREFIX
 from haltline.streams.operator import Operator
 from tests.streams.running import running_system, running_worker
-
-RULES = Path(__file__).resolve().parents[2] / "deploy" / "prometheus" / "haltline.rules.yml"
 
 
 def test_it_is_killed_acknowledged_and_leaves_nothing_standing(tmp_path: Path) -> None:
@@ -43,14 +37,3 @@ def test_without_a_loop_guard_it_says_so(tmp_path: Path) -> None:
 def test_without_a_worker_it_fails(embedded: EmbeddedBroker) -> None:
     done = CliRunner().invoke(app, ["canary", "--json", "--within", "2s", "--bootstrap", embedded.bootstrap])
     assert (done.exit_code, orjson.loads(done.stdout)["killed"]) == (Exit.NO, False)
-
-
-ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
-
-
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
-def test_every_alert_is_on_metrics_that_there_are(alert: dict[str, str]) -> None:
-    named = set(re.findall(rf"{PREFIX}\w+", alert["expr"]))
-    assert named
-    assert named <= {PREFIX + definition.name for definition in METRICS}
-    assert alert["annotations"]
