@@ -27,7 +27,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence, seconds
@@ -129,6 +129,7 @@ class BehavioralDrift(Detector[State]):
 
     id: ClassVar[str] = "behavioral_drift"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.BEGUN
 
     baseline: Annotated[int, Field(ge=5, le=10_000), Stricter.LOWER] = 20
     """Actions, and for the rate steps, that a session has made before it is compared with itself."""

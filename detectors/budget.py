@@ -15,12 +15,15 @@ from typing import Annotated, ClassVar, Literal, get_args
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.totals import budget_finding, spent_of, stage_of
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
+
+# Looked up at every event: from its class, a member takes ten times as long.
+_SESSION_STARTED = Kind.SESSION_STARTED
 
 Resource = Literal["tokens", "cost_usd", "calls", "duration_s", "file_ops"]
 RESOURCES: tuple[Resource, ...] = get_args(Resource)
@@ -47,6 +50,7 @@ class Budget(Detector[State]):
 
     id: ClassVar[str] = "budget"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.USAGE | Sight.START
 
     limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
     """What a session may use in all."""
@@ -57,26 +61,22 @@ class Budget(Detector[State]):
         """Nothing used."""
         return State()
 
-    def concerns(self, act: Act) -> bool:
-        """Whatever uses something."""
-        return act.event.usage is not None or act.is_attempt or act.event.kind is Kind.SESSION_STARTED
-
     def observe(self, state: State, act: Act) -> Finding | None:
         """Adds up, and looks at the totals that have a limit."""
-        event = act.event
         if not state.first_ms:
-            state.first_ms = event.time
-        if event.kind is Kind.SESSION_STARTED and event.task is not None:
-            self._declare(state, event.task.limits)
+            state.first_ms = act.time_ms
+        task = act.event.task if act.kind is _SESSION_STARTED else None
+        if task is not None:
+            self._declare(state, task.limits)
         limits = self._limits(state)
         if not limits:
             return None
         used = state.used
-        used["duration_s"] = max(used.get("duration_s", 0.0), (event.time - state.first_ms) / 1000)
+        used["duration_s"] = max(used.get("duration_s", 0.0), (act.time_ms - state.first_ms) / 1000)
         if act.is_attempt and not act.refused:
             used["calls"] = used.get("calls", 0.0) + 1
-        if event.usage is not None:
-            for name, amount in spent_of(event.usage):
+        if act.usage is not None:
+            for name, amount in spent_of(act.usage):
                 used[name] = used.get(name, 0.0) + amount
         worst: Finding | None = None
         for resource, limit in limits.items():

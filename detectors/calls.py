@@ -33,6 +33,11 @@ class Phase(StrEnum):
     """Not about a call, or about one that was counted already."""
 
 
+# Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
+_ATTEMPT, _RESULT, _BOTH, _NONE = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH, Phase.NONE
+_PROPOSED, _COMPLETED = Kind.PROPOSED, Kind.COMPLETED
+
+
 @dataclass
 class Call:
     """An attempt that is remembered until its result comes. Plain JSON values: part of the session's state."""
@@ -75,24 +80,25 @@ class Calls:
 
         A call id may be used again: only what is not newer than the known call is taken for the same call.
         """
-        kind, call_id = event.kind, event.call_id
-        if kind is Kind.PROPOSED:
-            if call_id is None:
-                return Phase.ATTEMPT, None
+        said = vars(event)
+        kind, call_id = said["kind"], said["call_id"]
+        if kind is _PROPOSED:
+            if call_id is None or (call_id not in self.open and call_id not in self.done):
+                return _ATTEMPT, None
             known = self.open.get(call_id)
             repeated = known is not None and known.time_ms == event.time and known.action == event.action
-            return (Phase.NONE if repeated or self._was_done(call_id, event.time) else Phase.ATTEMPT), None
-        if kind is not Kind.COMPLETED:
-            return Phase.NONE, None
+            return (_NONE if repeated or self._was_done(call_id, event.time) else _ATTEMPT), None
+        if kind is not _COMPLETED:
+            return _NONE, None
         known = self.open.get(call_id) if call_id is not None else self._first_open(event.action)
         if known is not None:
-            return Phase.RESULT, known
+            return _RESULT, known
         if call_id is not None:
             if self._was_done(call_id, event.time):
-                return Phase.NONE, None
+                return _NONE, None
             if self.proposes and event.args is None and not event.targets:
-                return Phase.RESULT, None  # its proposal was lost or comes late: nothing is known of it yet
-        return Phase.BOTH, None
+                return _RESULT, None  # its proposal was lost or comes late: nothing is known of it yet
+        return _BOTH, None
 
     def _was_done(self, call_id: str, time_ms: int) -> bool:
         done_ms = self.done.get(call_id)
@@ -116,12 +122,13 @@ class Calls:
 
     def note(self, act: "Act") -> None:
         """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
-        if act.phase is Phase.NONE:
+        if not (act.is_attempt or act.is_result):
             return
         if act.is_attempt:
             self.actions += 1
-            for loss in act.losses:
-                self.belongings.lost(loss)
+            if act.losses:
+                for loss in act.losses:
+                    self.belongings.lost(loss)
         if act.recalled:
             self.recall.note(act, self.actions)
         elif self.recall.trail or self.recall.once:
@@ -133,22 +140,22 @@ class Calls:
 
     def _note_attempt(self, act: "Act") -> None:
         self.proposes = True
-        event = act.event
-        key = event.call_id
+        said = vars(act.event)
+        key = said["call_id"]
         if key is None:
             key = _anonymous(act.action, act.index)
-        losses = act.losses
+        losses, creates = act.losses, act.creates
         self.open.pop(key, None)
         self.open[key] = Call(
             key,
             act.time_ms,
             act.index,
-            event.event_id,
+            said["event_id"],
             act.offset,
             act.action,
             act.effect,
             [[loss.verb, loss.target, loss.badness.name] for loss in losses[:MAX_THINGS]] if losses else [],
-            list(act.creates[:MAX_THINGS]),
+            list(creates[:MAX_THINGS]) if creates else [],
             act.head,
             act.tool.reading if act.runs else "",
             act.fingerprint if act.recalled else "",
@@ -157,11 +164,11 @@ class Calls:
             del self.open[next(iter(self.open))]
 
     def _note_result(self, act: "Act") -> None:
-        call, event = act.call, act.event
-        call_id = event.call_id
+        call, said = act.call, vars(act.event)
+        call_id = said["call_id"]
         if call is not None:
             self.open.pop(call.key, None)
-        if call_id is not None and (call is not None or event.args is not None or event.targets):
+        if call_id is not None and (call is not None or act.args is not None or said["targets"]):
             self.done.pop(call_id, None)
             self.done[call_id] = act.time_ms
             if len(self.done) > MAX_DONE_CALLS:
@@ -171,11 +178,12 @@ class Calls:
             self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
-        for target in act.creates:
-            belongings.made(target)
+        if act.creates:
+            for target in act.creates:
+                belongings.made(target)
         if act.failed:
             self.failed = max(self.failed, act.index)
-        else:
+        elif act.losses:
             for loss in act.losses:
                 belongings.took_away(loss, act.index)
         # Only asked where it can matter: each look at a command line costs some microseconds.

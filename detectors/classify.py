@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from dataclasses import dataclass
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,14 @@ from haltline.detectors.commands import Badness, Destruction, creations, destruc
 from haltline.detectors.commands.sql import sql_creations
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
+from haltline.schemas.record import JsonObject
 
 if TYPE_CHECKING:
     from haltline.detectors.act import Act
+
+# Looked up at every event: from their class, members take ten times as long.
+_EXEC, _DESTRUCTIVE, _WRITE, _POLL = Effect.EXEC, Effect.DESTRUCTIVE, Effect.WRITE, Effect.POLL
+_SHELL, _SQL, _PLAIN = Reading.SHELL, Reading.SQL, Reading.PLAIN
 
 BUILT_IN: tuple[Tool, ...] = (
     *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SHELL) for name in (
@@ -75,7 +81,19 @@ _MAX_CWD_CHARS = 1024
 _MAX_TARGETS = 256
 """Of one event."""
 _CACHED_NAMES = 4096
-RUNS = {reading.value: Tool(match="*", effect=Effect.EXEC, reading=reading) for reading in Reading}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a tool: no pydantic model, since it is looked at a dozen times for each event."""
+
+    effect: Effect | None = None
+    """None: nothing is known of what it does."""
+    reading: Reading = Reading.PLAIN
+
+
+_NOT_KNOWN = Known()
+RUNS = {reading.value: Known(Effect.EXEC, reading) for reading in Reading}
 """Tools that run something, by how it is read."""
 _GUESSES = (("command", "shell"), ("cmd", "shell"), ("sql", "sql"), ("statement", "sql"))
 """Arguments that say how a tool that is not known is read."""
@@ -87,12 +105,14 @@ class Classifier:
     """Reads tools and targets as one policy says. Has no state but a bounded cache of tool names."""
 
     def __init__(self, policy: Policy) -> None:
-        self._tools = [(re.compile(translate(t.match.lower())), t) for t in (*policy.tools, *BUILT_IN)]
+        self._tools = [
+            (re.compile(translate(t.match.lower())), Known(t.effect, t.reading)) for t in (*policy.tools, *BUILT_IN)
+        ]
         names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
         self._target_ranks = {name: rank for rank, name in enumerate(names)}
-        self._by_name: dict[str, Tool] = {}
+        self._by_name: dict[str, Known] = {}
 
-    def tool(self, action: str) -> Tool:
+    def tool(self, action: str) -> Known:
         """What is known of a tool by its name; an unknown one has no effect of its own."""
         known = self._by_name.get(action)
         if known is None:
@@ -101,17 +121,20 @@ class Classifier:
             known = self._by_name[action] = self._look_up(action)
         return known
 
-    def _look_up(self, action: str) -> Tool:
+    def _look_up(self, action: str) -> Known:
         # `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` are named by their last part.
         names = dict.fromkeys((action.lower(), _snake(action), _short_name(action)))
         for pattern, tool in self._tools:
             if any(pattern.match(name) for name in names):
                 return tool
-        return Tool(match=action)
+        return _NOT_KNOWN
 
-    def tool_of(self, event: ActionEvent, action: str) -> Tool:
+    def tool_of(self, event: ActionEvent, action: str) -> Known:
         """What is known of the event's tool; one that is not known is guessed by its arguments."""
-        tool = self._by_name.get(action) or self.tool(action)
+        known = self._by_name.get(action)
+        if known is not None and known.effect is not None:
+            return known
+        tool = known or self.tool(action)
         if tool.effect is None and event.args:
             for name, reading in _GUESSES:
                 if isinstance(event.args.get(name), str):
@@ -120,8 +143,8 @@ class Classifier:
 
     def targets(self, event: ActionEvent) -> tuple[str, ...]:
         """What the event is about, in canonical form; `unknown` when it does not say."""
-        if event.targets:
-            said = event.targets
+        said = event.targets
+        if said:
             return tuple(said) if len(said) == 1 else tuple(dict.fromkeys(said[:_MAX_TARGETS]))
         args = event.args
         if not args:
@@ -131,7 +154,10 @@ class Classifier:
             if parts:
                 return (",".join(parts),)
         ranks = self._target_ranks
-        for name in sorted(ranks.keys() & args.keys(), key=ranks.__getitem__):
+        names = [name for name in args if name in ranks]
+        if len(names) > 1:
+            names.sort(key=ranks.__getitem__)
+        for name in names:
             value = args[name]
             kind = "path" if name in _PATH_ARGS else name
             if _is_id(value):
@@ -142,7 +168,7 @@ class Classifier:
         return (UNKNOWN,)
 
 
-def text_of(event: ActionEvent, tool: Tool) -> str:
+def text_of(event: ActionEvent, tool: Known) -> str:
     """The command line, statement or program that an action of a tool that runs something runs; empty: none is told."""
     args = event.args
     if not args:
@@ -156,42 +182,43 @@ def text_of(event: ActionEvent, tool: Tool) -> str:
     return ""
 
 
-def effect_of(event: ActionEvent, tool: Tool) -> Effect:
-    """The policy's effect of the tool, raised by the producer's hint, never lowered."""
-    effect = tool.effect or Effect.READ
-    return event.effect if event.effect is not None and event.effect.rank > effect.rank else effect
+def may_destroy(tool: Known, hint: Effect | None, args: JsonObject | None) -> bool:
+    """Whether an attempt that runs nothing could take something away: cheap, and true rather than false."""
+    if hint is _DESTRUCTIVE or tool.effect is _DESTRUCTIVE:
+        return True
+    return args is not None and "method" in args
 
 
 def destroys(act: "Act") -> tuple[Destruction, ...]:
     """What an attempt would take away: every target of a destructive tool, or what a command line says."""
-    tool, hint = act.tool, act.event.effect
-    if tool.effect is Effect.EXEC:
+    tool, hint = act.tool, act.hint
+    if tool.effect is _EXEC:
         found = _read(act, tool) if act.text else ()
-        if found or hint is not Effect.DESTRUCTIVE:
+        if found or hint is not _DESTRUCTIVE:
             return found
-    if tool.effect is Effect.DESTRUCTIVE or hint is Effect.DESTRUCTIVE:
+    if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:
         verb = _short_name(act.action) or "destroy"
         return tuple(Destruction(verb, what, named.badness(verb, what)) for what in act.targets)
-    args = act.event.args
+    args = act.args
     if args and "method" in args and str(args["method"]).upper() == "DELETE" and _is_id(args.get("url")):
         return (Destruction("http_delete", f"url={args['url']}", Badness.PLAIN),)
     return ()
 
 
-def _read(act: "Act", tool: Tool) -> tuple[Destruction, ...]:
-    if tool.reading is Reading.SHELL:
+def _read(act: "Act", tool: Known) -> tuple[Destruction, ...]:
+    if tool.reading is _SHELL:
         return destructions(act.text, cwd=cwd_of(act.event))
-    return sql_destructions(act.text) if tool.reading is Reading.SQL else ()
+    return sql_destructions(act.text) if tool.reading is _SQL else ()
 
 
 def creates(act: "Act") -> tuple[str, ...]:
     """What an attempt makes, as targets: those of a tool that creates or writes, or what a command line says."""
     tool, text = act.tool, act.text
-    if tool.effect is Effect.WRITE:
+    if tool.effect is _WRITE:
         return act.targets
-    if not text or tool.reading is Reading.PLAIN:
+    if not text or tool.reading is _PLAIN:
         return ()
-    if tool.reading is Reading.SQL:
+    if tool.reading is _SQL:
         return sql_creations(text)
     written = progress.written_file(text)
     if written:
@@ -199,26 +226,26 @@ def creates(act: "Act") -> tuple[str, ...]:
     return creations(text, cwd=cwd_of(act.event)) if progress.may_create(text) else ()
 
 
-def changes(hint: Effect | None, tool: Tool, text: str) -> bool:
+def changes(hint: Effect | None, tool: Known, text: str) -> bool:
     """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
     effect = tool.effect or hint
-    if effect is not Effect.EXEC:
+    if effect is not _EXEC:
         return effect is None or effect in CHANGING or hint in CHANGING
-    if tool.reading is Reading.SHELL:
+    if tool.reading is _SHELL:
         return progress.changes(text)
-    return progress.changes_sql(text) if tool.reading is Reading.SQL else progress.changes_by_code(text)
+    return progress.changes_sql(text) if tool.reading is _SQL else progress.changes_by_code(text)
 
 
-def produces(tool: Tool, text: str) -> bool:
+def produces(tool: Known, text: str) -> bool:
     """Whether the action runs a program, or writes: it may leave files that nobody named."""
-    if tool.effect is Effect.EXEC:
-        return tool.reading is Reading.PLAIN or (tool.reading is Reading.SHELL and progress.produces(text))
-    return tool.effect is Effect.WRITE
+    if tool.effect is _EXEC:
+        return tool.reading is _PLAIN or (tool.reading is _SHELL and progress.produces(text))
+    return tool.effect is _WRITE
 
 
-def waits(hint: Effect | None, tool: Tool, text: str) -> bool:
+def waits(hint: Effect | None, tool: Known, text: str) -> bool:
     """Whether the action looks at something that is expected to change by itself."""
-    return tool.effect is Effect.POLL or hint is Effect.POLL or progress.waits(text)
+    return tool.effect is _POLL or hint is _POLL or (text != "" and progress.waits(text))
 
 
 def _short_name(action: str) -> str:

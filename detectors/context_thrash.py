@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence, seconds
@@ -55,6 +55,7 @@ class ContextThrash(Detector[State]):
 
     id: ClassVar[str] = "context_thrash"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.COMPLETED})
+    sees: ClassVar[Sight] = Sight.USAGE
 
     medium: _Count = 3
     """From how many on the finding is medium."""
@@ -81,7 +82,7 @@ class ContextThrash(Detector[State]):
 
     def concerns(self, act: Act) -> bool:
         """What tells how much the model read."""
-        usage = act.event.usage
+        usage = act.usage
         return usage is not None and usage.input_tokens + usage.cache_read_tokens > 0
 
     def observe(self, state: State, act: Act) -> Finding | None:

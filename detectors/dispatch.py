@@ -34,7 +34,7 @@ class Dispatch:
 
     def table(self, kind: Kind, sights: int) -> tuple[Entry, ...]:
         """Those that an event of this kind may matter to, if it is this."""
-        table = self._tables[kind]  # at most 64 rows
+        table = self._tables[kind]  # of few rows: what an event is, is seldom new
         found = table.get(sights)
         if found is None:
             found = table[sights] = tuple(_entry(d) for d in self._by_kind[kind] if d.sees & sights)

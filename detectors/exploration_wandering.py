@@ -31,6 +31,9 @@ from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 
+# Looked up at every event: from their class, members take ten times as long.
+_SHELL, _READ = Reading.SHELL, Effect.READ
+
 _PLACE = 4
 """Where an entry has the folder."""
 _MAX_PLACE_CHARS = 160
@@ -62,7 +65,7 @@ class ExplorationWandering(Detector[State]):
 
     id: ClassVar[str] = "exploration_wandering"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.ATTEMPT
+    sees: ClassVar[Sight] = Sight.BEGUN
 
     threshold: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.7
     """Score from 0 to 1; more is wandering."""
@@ -79,10 +82,6 @@ class ExplorationWandering(Detector[State]):
         """Not looking around."""
         return State()
 
-    def concerns(self, act: Act) -> bool:
-        """Attempts."""
-        return act.is_attempt and not act.refused
-
     def observe(self, state: State, act: Act) -> Finding | None:
         """Notes where it looks, or that it does something else."""
         place = _place(act)
@@ -95,9 +94,11 @@ class ExplorationWandering(Detector[State]):
             return self._endless(state, act)
         if not place:
             return None
-        state.looks.append(entry(act, place[:_MAX_PLACE_CHARS]))
-        del state.looks[: -self.window]
-        if state.told or len(state.looks) < self.window:
+        looks = state.looks
+        looks.append(entry(act, place[:_MAX_PLACE_CHARS]))
+        if len(looks) > self.window:
+            del looks[: -self.window]
+        if state.told or len(looks) < self.window:
             return None
         breadth, backtracking, spread, focus = parts = self._parts(state.looks)
         score = _score(parts)
@@ -171,7 +172,7 @@ def _score(parts: tuple[float, float, float, float]) -> float:
 def _place(act: Act) -> str | None:
     """The folder that is looked at; empty: no folder can be told; None: it is no look at files."""
     if act.runs:
-        if act.tool.reading is not Reading.SHELL or not act.text:
+        if act.tool.reading is not _SHELL or not act.text:
             return None
         found = _LOOKS.match(act.text)
         if found is None or act.changes:
@@ -179,7 +180,7 @@ def _place(act: Act) -> str | None:
         name = found["name"]
         word = (_OPERAND if name in _LISTS else _FILE).search(act.text, found.end(), _READ_CHARS)
         return _folder(word[0], name) if word else "."
-    if act.effect is not Effect.READ or act.tool.effect is None:
+    if act.tool.effect is not _READ or act.effect is not _READ:
         return None
     head = act.head
     return _folder(head[5:], act.action.lower()) if head.startswith("path=") else ""

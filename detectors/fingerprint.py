@@ -15,9 +15,12 @@ from typing import Any
 
 import orjson
 
+from haltline.detectors.classify import Known
 from haltline.schemas.events import ActionEvent, Effect
-from haltline.schemas.policy import Tool
 from haltline.schemas.record import JsonObject
+
+# Looked up at every event: from their class, members take ten times as long.
+_EXEC, _MUTATE = Effect.EXEC, Effect.MUTATE
 
 _DIGEST_BYTES = 6
 _READ_CHARS = 4096
@@ -77,23 +80,28 @@ _IN_RESULTS: tuple[tuple[re.Pattern[str], str], ...] = (
 )  # fmt: skip
 
 
-def fingerprint(event: ActionEvent, action: str, tool: Tool) -> str:
+def fingerprint(event: ActionEvent, action: str, tool: Known) -> str:
     """12 hex digits that are equal for the same call; where something was left out, `.` and digits of the whole.
 
     Two calls of a program that changes something are the same only if those are equal too.
     """
-    args, args_digest = event.args, event.args_digest
+    said = vars(event)
+    args, args_digest, hint = said["args"], said["args_digest"], said["effect"]
     if not args:
         return digest(f"{action}\0{args_digest or ','.join(event.targets)}".encode())
-    runs = tool.effect is Effect.EXEC
-    closely = not runs and ((tool.effect or event.effect or Effect.MUTATE) not in _LOOKING or event.effect in _CHANGING)
+    runs = tool.effect is _EXEC
+    closely = not runs and ((tool.effect or hint or _MUTATE) not in _LOOKING or hint in _CHANGING)
     kept: JsonObject = {}
     cleaned = False
     for name, value in args.items():
         sort = _sort_of(name)
-        if sort and _is_left_out(sort, name, value, action, closely=closely, runs=runs, time_ms=event.time):
+        if (
+            sort
+            and sort != "about"
+            and _is_left_out(sort, name, value, action, closely=closely, runs=runs, time_ms=said["time"])
+        ):
             continue
-        plain = value if closely else _plain(value, runs=runs, about=sort == "about")
+        plain = value if closely or type(value) is not str else _plain(value, runs=runs, about=sort == "about")
         cleaned = cleaned or plain is not value
         kept[name] = plain
     data = _json(kept or args)
@@ -153,13 +161,11 @@ def _is_now(value: Any, time_ms: int) -> bool:
     return abs(moment - time_ms) <= _NOW_MS
 
 
-def _plain(value: Any, *, runs: bool, about: bool) -> Any:
-    """The value of an argument without what varies by itself."""
-    if type(value) is str:
-        if not about and len(value) in {32, 36, 40} and _ID.fullmatch(value):
-            return "<id>"
-        return clean(value, runs=runs)
-    return value
+def _plain(value: str, *, runs: bool, about: bool) -> str:
+    """The text of an argument without what varies by itself."""
+    if not about and len(value) in {32, 36, 40} and _ID.fullmatch(value):
+        return "<id>"
+    return clean(value, runs=runs)
 
 
 def clean(text: str, *, runs: bool) -> str:
@@ -188,7 +194,7 @@ def clean(text: str, *, runs: bool) -> str:
         text = _ATTEMPTS_IN.sub(r"\1", text)
     if "-H" in text:
         text = _HEADERS_IN.sub("-id", text)
-    return text.strip() + rest
+    return text.strip() + rest if rest else text.strip()
 
 
 def clean_result(text: str) -> str:

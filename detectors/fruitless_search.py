@@ -22,6 +22,9 @@ from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
 
+# Looked up at every event: from their class, members take ten times as long.
+_SHELL, _READ = Reading.SHELL, Effect.READ
+
 _MAX_ROWS = 16
 _READ_CHARS = 120
 _NOTHING = re.compile(
@@ -62,7 +65,7 @@ class FruitlessSearch(Detector[State]):
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Counts a look that found nothing, or begins anew."""
-        if not _is_empty(act) or not _is_look(act):
+        if not (_is_look(act) and _is_empty(act)):
             if state.count and act.action not in _TALK:
                 state.count, state.rows = 0, []
             return None
@@ -104,5 +107,5 @@ def _is_look(act: Act) -> bool:
     if act.refused or act.action in _TALK:
         return False
     if act.runs:
-        return act.tool.reading is Reading.SHELL and _LOOKS.match(act.text) is not None and not act.changes
-    return act.tool.effect is Effect.READ
+        return act.tool.reading is _SHELL and _LOOKS.match(act.text) is not None and not act.changes
+    return act.tool.effect is _READ

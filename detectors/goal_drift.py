@@ -29,6 +29,9 @@ from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
+# Looked up at every event: from its class, a member takes ten times as long.
+_SESSION_STARTED = Kind.SESSION_STARTED
+
 _MAX_GOAL_CHARS = 8192
 _MAX_GOALS = 16
 _MAX_WORDS = 256
@@ -69,8 +72,8 @@ class GoalDrift(Detector[State]):
 
     id: ClassVar[str] = "goal_drift"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.OTHER
-    wakes_at: ClassVar[Sight] = Sight.OTHER
+    sees: ClassVar[Sight] = Sight.BEGUN | Sight.TASK
+    wakes_at: ClassVar[Sight] = Sight.TASK
 
     mean: Annotated[float, Field(gt=0, le=1), Stricter.HIGHER] = 0.5
     """Mean alignment from 0 to 1; a lower one may be drift."""
@@ -95,13 +98,13 @@ class GoalDrift(Detector[State]):
 
     def concerns(self, act: Act) -> bool:
         """Attempts, and the goal."""
-        if act.event.kind is Kind.SESSION_STARTED:
+        if act.kind is _SESSION_STARTED:
             return act.event.task is not None and act.event.task.goal != ""
         return act.is_attempt and not act.refused
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Notes the goal, or how well an action fits it."""
-        if act.event.kind is Kind.SESSION_STARTED:
+        if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
                 _set_goals(state, _goals(act.event.task.goal))
                 state.actions, state.alignments, state.told = [], [], False
@@ -110,7 +113,7 @@ class GoalDrift(Detector[State]):
             _set_goals(state, state.goals)
         if not state.sizes:
             return None
-        words = _words(" ".join((act.action, *act.event.targets, _said(act.event.args)))[:_MAX_TEXT_CHARS])
+        words = _words(" ".join((act.action, *act.event.targets, _said(act.args)))[:_MAX_TEXT_CHARS])
         if len(words) < _MIN_WORDS:
             return None
         common = state.index.keys() & words

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field, model_validator
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.commands.paths import canonical
@@ -66,6 +66,7 @@ class Hallucination(Detector[State]):
 
     id: ClassVar[str] = "hallucination"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Sight] = Sight.FAILURE | Sight.MORE
 
     min_occurrences: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 2
     """Different wrong references from which on it is medium."""

@@ -33,6 +33,9 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
 
+# Looked up at every event: from its class, a member takes ten times as long.
+_MODEL_TURN = Kind.MODEL_TURN
+
 _TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH = range(4, 9)
 """Where an entry has its number among the messages, the digest of the whole text, whether it was cut, a checksum
 of its numbers, and a sketch of its words."""
@@ -97,7 +100,7 @@ class Monologue(Detector[State]):
 
     id: ClassVar[str] = "monologue"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.OTHER
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.TURN
 
     same: Counts = (3, 4, 6)
     """From how many messages that are alike on it is medium, high, critical."""
@@ -116,9 +119,8 @@ class Monologue(Detector[State]):
 
     def concerns(self, act: Act) -> bool:
         """Model turns that say something, and calls that only talk."""
-        event = act.event
-        if event.kind is Kind.MODEL_TURN:
-            return bool(event.output_head) or event.output_digest is not None
+        if act.kind is _MODEL_TURN:
+            return bool(act.event.output_head) or act.event.output_digest is not None
         return act.is_attempt and _only_talks(act.action) and not _goes_out(act)
 
     def observe(self, state: State, act: Act) -> Finding | None:
@@ -252,7 +254,7 @@ def _is_person(act: Act) -> bool:
 
 def _text(act: Act) -> str:
     """What is said."""
-    if act.event.kind is Kind.MODEL_TURN:
+    if act.event.kind is _MODEL_TURN:
         return act.event.output_head or ""
     args = act.event.args or {}
     return next((args[name] for name in _TEXTS if isinstance(args.get(name), str)), "")
@@ -260,7 +262,7 @@ def _text(act: Act) -> str:
 
 def _row(act: Act, text: str, turn: int) -> Entry:
     event = act.event
-    is_turn = event.kind is Kind.MODEL_TURN
+    is_turn = event.kind is _MODEL_TURN
     cut = any(mark in text for mark in _CUT_MARKS) or (is_turn and (event.output_bytes or 0) > len(text.encode()))
     plain = _VARYING.sub("", text[:_READ_CHARS].lower())
     whole = (event.output_digest if is_turn else event.args_digest) or ("" if cut else _checksum(text))

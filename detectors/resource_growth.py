@@ -24,12 +24,15 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import pydantic
 from pydantic import Field, field_validator, model_validator
 
-from haltline.detectors.act import Act, Phase, Sight
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import EVENT_ID, INDEX, OFFSET, TIME_MS, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+
+# Looked up at every event: from their class, members take ten times as long.
+_SESSION_STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 
 Resource = Literal["tokens", "cost_usd", "memory_bytes", "output_bytes", "duration_ms", "file_ops", "calls"]
 
@@ -97,7 +100,7 @@ class ResourceGrowth(Detector[State]):
 
     id: ClassVar[str] = "resource_growth"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
-    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.OTHER
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.TURN | Sight.TASK
 
     growth: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 1.5
     """Factor a step, on average, from which on it is medium."""
@@ -135,16 +138,9 @@ class ResourceGrowth(Detector[State]):
         """No steps yet."""
         return State()
 
-    def concerns(self, act: Act) -> bool:
-        """Whatever is part of a step, and the limits at the start."""
-        kind = act.event.kind
-        if kind is Kind.SESSION_STARTED:
-            return act.event.task is not None
-        return kind is Kind.MODEL_TURN or act.phase is not Phase.NONE
-
     def observe(self, state: State, act: Act) -> Finding | None:
         """Adds to the step, and looks at the resources that grew."""
-        if act.event.kind is Kind.SESSION_STARTED:
+        if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
                 declared = act.event.task.limits
                 state.limits = {name: declared[name] for name in FLOORS if declared.get(name, 0) > 0}
@@ -153,7 +149,6 @@ class ResourceGrowth(Detector[State]):
         rows, totals, floors = state.rows, state.totals, self._floor_at
         row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(state)
         row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
-        last = rows[-2] if len(rows) > 1 else None
         worst: Finding | None = None
         for at, amount in _amounts(act):
             now, before = amount, row[at]
@@ -161,7 +156,7 @@ class ResourceGrowth(Detector[State]):
                 now = max(before, amount) if at in _LARGEST_OF_STEP else min(before + amount, _MOST)
             row[at] = now
             totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
-            if now < floors[at] or (last is not None and last[at] is not None and now <= self.growth * last[at]):
+            if now < floors[at] or (len(rows) > 1 and (last := rows[-2][at]) is not None and now <= self.growth * last):
                 continue  # nearly always: the rest is worked out only where it can matter
             finding = self._look(state, act, at)
             if finding is not None and (worst is None or finding.severity > worst.severity):
@@ -185,8 +180,10 @@ class ResourceGrowth(Detector[State]):
 
     def _next_row(self, state: State) -> Row:
         row: Row = [0, state.step, "", 0, *_NOTHING]
-        state.rows.append(row)
-        del state.rows[: -(self.window + _MORE_STEPS)]
+        rows = state.rows
+        rows.append(row)
+        if len(rows) > self.window + _MORE_STEPS:
+            del rows[: -(self.window + _MORE_STEPS)]
         return row
 
     def _points(self, state: State, at: int, most: int) -> list[Point]:
@@ -300,8 +297,8 @@ class ResourceGrowth(Detector[State]):
 
 def _step(state: State, act: Act) -> None:
     """Begins a new step where one model turn ends and the next begins."""
-    if state.by_turn or act.event.kind is Kind.MODEL_TURN:
-        state.step += act.event.kind is Kind.MODEL_TURN
+    if state.by_turn or act.kind is _MODEL_TURN:
+        state.step += act.kind is _MODEL_TURN
         state.by_turn = True
     elif act.is_attempt and (act.is_result or state.resulted):
         state.step += 1
@@ -310,11 +307,10 @@ def _step(state: State, act: Act) -> None:
 
 def _amounts(act: Act) -> Sequence[tuple[int, float]]:
     """What the event says that was used, by its place in a row; a usage of zero is not known, an output of zero is."""
-    event = act.event
-    if not act.is_result and event.usage is None:
+    usage = act.usage
+    if not act.is_result and usage is None:
         return _A_CALL if act.is_attempt else ()
     found: list[tuple[int, float]] = list(_A_CALL) if act.is_attempt else []
-    usage = event.usage
     if usage is not None:
         tokens = usage.tokens
         if tokens:
@@ -326,10 +322,11 @@ def _amounts(act: Act) -> Sequence[tuple[int, float]]:
         if usage.file_ops:
             found.append((_FILES, usage.file_ops))
     if act.is_result:
-        if event.output_bytes is not None:
-            found.append((_OUTPUT, event.output_bytes))
-        if event.duration_ms:
-            found.append((_DURATION, event.duration_ms))
+        size, took_ms = act.event.output_bytes, act.event.duration_ms
+        if size is not None:
+            found.append((_OUTPUT, size))
+        if took_ms:
+            found.append((_DURATION, took_ms))
     return found
 
 

@@ -50,16 +50,25 @@ _PROJECT = re.compile(
 _DEPENDENCIES = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|deps|vendor)(?:/|$)")
 
 
+_SHORT_CHARS = 256
+"""Of texts that are no longer it is remembered what was found: most are paths and short command lines."""
 _CACHED_PATHS = 8192
 """An agent comes back to the same paths."""
 
 
 def may_be_critical(text: str) -> bool:
     """Whether it is worth while to look for critical paths in a text."""
+    return _short_may_be_critical(text) if len(text) <= _SHORT_CHARS else _may_be_critical(text)
+
+
+def _may_be_critical(text: str) -> bool:
     for hint in _HINTS:
         if hint in text:
             return True
     return ".env" in text and _DOT_ENV.search(text) is not None
+
+
+_short_may_be_critical = lru_cache(maxsize=_CACHED_PATHS)(_may_be_critical)
 
 
 @lru_cache(maxsize=_CACHED_PATHS)

@@ -32,6 +32,9 @@ from haltline.detectors.window import Entry, entry, evidence
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
+# Looked up at every event: from its class, a member takes ten times as long.
+_SESSION_STARTED = Kind.SESSION_STARTED
+
 _MAX_PATHS = 256
 _MAX_PATH_CHARS = 240
 _MAX_EXPECTED = 128
@@ -64,7 +67,7 @@ class ScopeCreep(Detector[State]):
 
     id: ClassVar[str] = "scope_creep"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.OTHER
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.TASK
 
     ratio: Annotated[float, Field(ge=0, lt=1), Stricter.LOWER] = 0.3
     """Paths outside to all paths, each counted once; more than this is creeping."""
@@ -81,13 +84,9 @@ class ScopeCreep(Detector[State]):
         """Nothing touched, no scope."""
         return State()
 
-    def concerns(self, act: Act) -> bool:
-        """Attempts, and what the task is about."""
-        return act.is_attempt if act.event.kind is not Kind.SESSION_STARTED else act.event.task is not None
-
     def observe(self, state: State, act: Act) -> Finding | None:
         """Notes the scope, or looks at the paths of an attempt."""
-        if act.event.kind is Kind.SESSION_STARTED:
+        if act.kind is _SESSION_STARTED:
             task = act.event.task
             if task is not None:
                 expected = [path[:_MAX_PATH_CHARS] for path in task.expected_paths if path]
@@ -132,10 +131,14 @@ class ScopeCreep(Detector[State]):
             return True
         if act.text:
             return scope.may_be_critical(act.text)
-        return any(map(scope.may_be_critical, act.event.targets)) or (
-            not act.runs
-            and any(isinstance(v, str) and scope.may_be_critical(v) for v in (act.event.args or {}).values())
-        )
+        for target in act.event.targets:
+            if scope.may_be_critical(target):
+                return True
+        if act.args and not act.runs:
+            for value in act.args.values():
+                if isinstance(value, str) and scope.may_be_critical(value):
+                    return True
+        return False
 
     def _critical(self, state: State, act: Act, path: str, *, changes: bool, declared: bool) -> Finding | None:
         how = scope.critical(path, changes=changes)

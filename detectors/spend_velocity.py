@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import pydantic
 from pydantic import Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry
@@ -61,6 +61,7 @@ class SpendVelocity(Detector[State]):
 
     id: ClassVar[str] = "spend_velocity"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Sight] = Sight.USAGE
 
     cost_usd_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10.0
     """Dollars a minute; null: any."""
@@ -72,10 +73,6 @@ class SpendVelocity(Detector[State]):
     def start(self) -> State:
         """Nothing spent."""
         return State()
-
-    def concerns(self, act: Act) -> bool:
-        """Whatever says what it cost."""
-        return act.event.usage is not None
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Adds to the window, and looks at what was spent in it."""

@@ -12,6 +12,7 @@ Misses: what `review.reading` misses; that a word in common with the goal is no 
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import pydantic
@@ -39,6 +40,9 @@ from haltline.detectors.strictness import Stricter
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
+
+# Looked up at every event: from its class, a member takes ten times as long.
+_SESSION_STARTED = Kind.SESSION_STARTED
 
 _MAX_SEEN = 24
 _MAX_FAILED = 16
@@ -82,7 +86,7 @@ class StepReview(Detector[State]):
 
     id: ClassVar[str] = "step_review"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.OTHER
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.TASK
     recalls: ClassVar[bool] = True
 
     medium_risk: _Risk = 0.6
@@ -112,15 +116,9 @@ class StepReview(Detector[State]):
         """Nothing done, no goal."""
         return State()
 
-    def concerns(self, act: Act) -> bool:
-        """Attempts, failures, refusals, and what the task is about."""
-        if act.event.kind is Kind.SESSION_STARTED:
-            return act.event.task is not None
-        return act.is_attempt or act.is_result
-
     def observe(self, state: State, act: Act) -> Finding | None:
         """Notes the task or a result, or reviews an attempt."""
-        if act.event.kind is Kind.SESSION_STARTED:
+        if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
                 state.expected = [path[:_MAX_CHARS] for path in act.event.task.expected_paths if path][:_MAX_PATHS]
                 state.goal = sorted(set(_WORD.findall(act.event.task.goal.lower())))[:_MAX_WORDS]
@@ -211,9 +209,14 @@ class StepReview(Detector[State]):
         short = act.fingerprint[:_SHORT]
         if short in state.seen or act.losses or state.expected or self.expected_paths or self.custom_rules:
             return True
-        if state.file_operations >= self.max_file_operations or self.high_risk <= BASE_RISK[Category.COMMAND]:
+        if state.file_operations >= self.max_file_operations or self._doubts_commands:
             return True
         return bool(state.failed and act.subject[:_MAX_CHARS] in state.failed) or reading.is_suspect(act)
+
+    @cached_property
+    def _doubts_commands(self) -> bool:
+        """A plain command is of high risk by itself."""
+        return self.high_risk <= BASE_RISK[Category.COMMAND]
 
     @property
     def _levels(self) -> Thresholds:
@@ -268,6 +271,8 @@ def _note_result(state: State, act: Act) -> None:
         state.file_operations += 1
         state.failed.clear()  # a test that is run again after an edit is work
         for target in act.creates:
+            if "." not in target and "~" not in target:
+                continue
             original = reading.backs_up(target[:_MAX_CHARS])
             if original:
                 _remember(state.backed_up, original, True, _MAX_BACKUPS)

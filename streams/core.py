@@ -31,22 +31,28 @@ from haltline.streams.session_state import MAX_SEEN, Outcome, SessionState
 from haltline.streams.signals import origin_of, origin_of_command, stood_in
 from haltline.streams.watches import Watch, Watches, on_probation
 
-__all__ = ["MAX_SEEN", "Core", "Failure", "Outcome", "Place", "Position", "SessionState"]
+# Looked up at every event: from their class, members take ten times as long.
+_SESSION_ENDED = Kind.SESSION_ENDED
+_KILL, _RESET, _BATCH = CommandKind.KILL, CommandKind.RESET, CommandKind.BATCH
 
-_NOWHERE = Position("", 0, 0)
+__all__ = ["MAX_SEEN", "Core", "Failure", "Outcome", "Place", "Position", "SessionState"]
 
 
 class Core:
     """The decisions under one policy."""
 
-    def __init__(self, policy: Policy | None = None, plugins: Plugins = NO_PLUGINS) -> None:
+    def __init__(self, policy: Policy | None = None, plugins: Plugins = NO_PLUGINS, *, alone: bool = False) -> None:
         """Builds every detector of the policy; those of other packages are looked for in `plugins`.
+
+        `alone`: for one session, in the process that makes its events. Each comes once, so no ids are remembered,
+        and nobody looks across sessions, so there are no signals of its events.
 
         Raises:
             ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
 
         """
         self.policy = policy or Policy()
+        self._alone = alone
         self._classifier = Classifier(self.policy)
         offered = plugins.others
         self._controller = Controller(
@@ -63,40 +69,71 @@ class Core:
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: Place | None = None) -> Outcome:
         """Takes in the session's next event. Changes `state` in place."""
+        said = vars(event)  # an attribute of a pydantic model takes ten times as long as one of a plain object
+        time_ms: int = said["time"]
         if state is None:
             state = SessionState(session_id=event.session_id)
-        if not is_new(state, at) or not is_first(state, event.event_id, MAX_SEEN):
+        if not is_new(state, at) or not (self._alone or is_first(state, said["event_id"], MAX_SEEN)):
             return Outcome(state, applied=False)
-        if event.time - state.clock_ms > self._ttl_ms and state.clock_ms:
+        if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
             # Was idle for so long that what it did then says nothing now. A kill stands.
             state.calls, state.detectors = Calls(), {}
         state.events += 1
-        state.clock_ms = max(state.clock_ms, event.time)
-        if event.agent_id != "unknown":
-            state.agent_id = event.agent_id
-        if event.parent_session_id is not None or event.root_session_id is not None:
+        if time_ms > state.clock_ms:  # noqa: PLR1730 - for every event: max() takes five times as long
+            state.clock_ms = time_ms
+        if said["agent_id"] != "unknown":
+            state.agent_id = said["agent_id"]
+        if said["parent_session_id"] is not None or said["root_session_id"] is not None:
             state.root_session_id = stood_in(event)
-        state.ended = event.kind is Kind.SESSION_ENDED
+        state.ended = said["kind"] is _SESSION_ENDED
 
         standing = state.standing
         watches = self._watches if standing.probation is None else self._strict
         watch = watches.at(event, state.clock_ms)
-        act, declared = self._act(state, event, at or _NOWHERE, watch)
+        act = self._act(state, event, at, watch)
+        declared = self._declared(standing, act) if standing.batches else None
         was_killed = standing.killed
-        findings: Sequence[Finding] = ()
-        failures: list[Failure] = []
-        judged: list[tuple[str, str, float]] = []
+        findings: Sequence[Finding]
+        failures: Sequence[Failure] = ()
         if was_killed is None:
             findings, failures = _observe(watch, state, act)
         else:
             findings = self._after_kill(act, was_killed)
-        signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
+        signals: Sequence[Signal] = ()
+        if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
+            signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
         state.calls.note(act)
-        if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
+        if said["task"] is not None or said["checkpoint"] is not None or state.checkpoints is not None:
             _note(state, act)
-        asked = standing.approvals or standing.probation or event.await_verdict or self._examines or declared
+        asked = standing.approvals or standing.probation or said["await_verdict"] or self._examines or declared
         if not (findings or failures or was_killed or asked):
-            return Outcome(state, signals=signals)
+            return Outcome(state, signals=signals) if signals else Outcome(state)
+        return self._decided(
+            state,
+            act,
+            watch,
+            declared=declared,
+            was_killed=was_killed,
+            findings=findings,
+            failures=list(failures),
+            signals=list(signals),
+        )
+
+    def _decided(
+        self,
+        state: SessionState,
+        act: Act,
+        watch: Watch,
+        *,
+        declared: DeclaredBatch | None,
+        was_killed: Kill | None,
+        findings: Sequence[Finding],
+        failures: list[Failure],
+        signals: list[Signal],
+    ) -> Outcome:
+        """What follows from an event of which there is anything to say: of most there is not."""
+        event, standing = act.event, state.standing
+        judged: list[tuple[str, str, float]] = []
         decision = self._controller.decide(
             standing,
             event,
@@ -147,7 +184,7 @@ class Core:
             state.agent_id = command.request.agent_id
         standing = state.standing
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
-        if command.kind is CommandKind.KILL:
+        if command.kind is _KILL:
             decision = self._controller.kill(standing, command, state.agent_id)
             killed = standing.killed
             if decision is None or killed is None:
@@ -158,7 +195,7 @@ class Core:
             control = control_record(state.session_id, state.agent_id, killed)
             signals = tuple(self._signaller.decided(origin, decision, killed=True))
             return Outcome(state, decision=decision, control=control, signals=signals)
-        if command.kind is CommandKind.RESET:
+        if command.kind is _RESET:
             was_killed = standing.killed is not None
             reset = self._desk.reset(standing, _who(state), command)
             if reset.standing is not None:
@@ -168,7 +205,7 @@ class Core:
             if was_killed and state.standing.killed is None:
                 outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
             return outcome
-        if command.kind is CommandKind.BATCH and command.batch is not None:
+        if command.kind is _BATCH and command.batch is not None:
             batches.declare(standing, command)
             return Outcome(state)
         return self._outcome(state, self._desk.command(standing, _who(state), command))
@@ -251,31 +288,26 @@ class Core:
             )
         return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
 
-    def _act(
-        self, state: SessionState, event: ActionEvent, at: Place, watch: Watch
-    ) -> tuple[Act, DeclaredBatch | None]:
-        """The event as detectors see it, and the declared batch that covers it."""
+    def _act(self, state: SessionState, event: ActionEvent, at: Place | None, watch: Watch) -> Act:
+        """The event as detectors see it."""
         calls = state.calls
         phase, call = calls.phase(event)
-        act = Act(
-            event,
-            classifier=self._classifier,
-            phase=phase,
-            call=call,
-            calls=calls,
-            topic=at.topic,
-            partition=at.partition,
-            offset=at.offset,
-            recalled=watch.recalled,
-        )
-        declared = None
-        if state.standing.batches and act.is_attempt and act.destroys and not act.refused:
-            targets = [destroyed.target for destroyed in act.destroys]
-            declared = state.standing.batch_for(act.action, targets, event.time)
-            if declared is not None:
-                declared.used += 1
-                act.batch = declared.as_batch()
-        return act, declared
+        act = Act(event, classifier=self._classifier, phase=phase, call=call, calls=calls, recalled=watch.recalled)
+        if at is not None:
+            act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
+        return act
+
+    @staticmethod
+    def _declared(standing: Standing, act: Act) -> DeclaredBatch | None:
+        """The declared batch that covers the act, which is now known to it."""
+        if not act.is_attempt or not act.destroys or act.refused:
+            return None
+        targets = [destroyed.target for destroyed in act.destroys]
+        declared = standing.batch_for(act.action, targets, act.time_ms)
+        if declared is not None:
+            declared.used += 1
+            act.batch = declared.as_batch()
+        return declared
 
     def _after_kill(self, act: Act, kill: Kill) -> tuple[Finding, ...]:
         begun_ms = act.time_ms if act.is_attempt else act.call.time_ms if act.call is not None else None
@@ -319,15 +351,17 @@ def _note(state: SessionState, act: Act) -> None:
         )
 
 
-def _observe(watch: Watch, state: SessionState, act: Act) -> tuple[Sequence[Finding], list[Failure]]:
+def _observe(watch: Watch, state: SessionState, act: Act) -> tuple[list[Finding], list[Failure]]:
     findings: list[Finding] = []
     failures: list[Failure] = []
     memories = state.detectors
     sights = act.sights
-    for detector_id, wakes_at, concerns, start, observe in watch.dispatch.table(act.event.kind, sights):
+    for detector_id, wakes_at, concerns, start, observe in watch.dispatch.table(act.kind, sights):
         try:
             memory = memories.get(detector_id)
-            if (memory is None and not wakes_at & sights) or not (concerns is None or concerns(act)):
+            if memory is None and not wakes_at & sights:
+                continue
+            if concerns is not None and not concerns(act):
                 continue
             if memory is None:
                 memory = memories[detector_id] = start()

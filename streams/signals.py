@@ -14,6 +14,10 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.signals import FLEET_ID, MAX_TARGETS, Signal, SignalKind, SignalScope
 
+# Looked up at every event: from their class, members take ten times as long.
+_DESTRUCTIVE = Effect.DESTRUCTIVE
+_SESSION_ENDED = Kind.SESSION_ENDED
+
 UNKNOWN = "unknown"
 """The id of an agent that did not say who it is: nothing is added up over those."""
 
@@ -126,6 +130,8 @@ class Signaller:
         self._targets = (SignalScope.TARGET, SignalKind.DESTRUCTIVE) in heard
         budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.limits]
         self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets))
+        self.adds_up = bool(self._budgets)
+        """Some pattern adds up what sessions use: of that every event may tell."""
         self._portions: Mapping[str, float] = {
             name: _PART_OF_LIMIT * min(b.limits[name] for b in budgets if name in b.limits)
             for name in SHARED
@@ -133,7 +139,10 @@ class Signaller:
         }
 
     def saw(self, unsaid: Unsaid, act: Act, *, agent_id: str, first: bool) -> list[Signal]:
-        """What follows from an event by itself. Changes `unsaid` in place."""
+        """What follows from an event by itself. Changes `unsaid` in place.
+
+        Nothing does of what is neither an attempt nor the first event, unless something `adds_up`.
+        """
         said: list[Signal] = []
         if first:
             said += self._begun(act, agent_id)
@@ -190,7 +199,7 @@ class Signaller:
         name = TOOL + act.action[:64]
         if name in tools or len(tools) < _MAX_TOOLS:
             tools[name] = tools.get(name, 0) + 1
-        effect = Effect.DESTRUCTIVE if act.losses else act.tool.effect
+        effect = _DESTRUCTIVE if act.losses else act.tool.effect
         if effect in _TOLD_EFFECTS:
             name = f"{EFFECT}{effect}"
             tools[name] = tools.get(name, 0) + 1
@@ -206,10 +215,10 @@ class Signaller:
         unsaid.mission = act.event.mission_id or unsaid.mission
         if act.is_attempt and not act.refused:
             spent["calls"] = spent.get("calls", 0.0) + 1
-        if act.event.usage is not None:
-            for name, amount in spent_of(act.event.usage):
+        if act.usage is not None:
+            for name, amount in spent_of(act.usage):
                 spent[name] = spent.get(name, 0.0) + amount
-        ended = act.event.kind is Kind.SESSION_ENDED and bool(spent)
+        ended = act.event.kind is _SESSION_ENDED and bool(spent)
         if not ended and not any(spent.get(name, 0.0) >= portion for name, portion in self._portions.items()):
             return
         unsaid.spent = {}

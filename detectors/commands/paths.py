@@ -66,8 +66,15 @@ _ALL_OF_IT = re.compile(r"(?:\*+|\.\*|\{,\.\}\*|\.\[!\.\]\*|\.\?\?\*)")
 _UNKNOWN_START = ("$", "<")
 
 
+_SHORT_CHARS = 256
+
+
 def canonical(path: str, cwd: str | None = None) -> str:
     """The path without `.`, `..`, doubled and trailing slashes, below `cwd` if it is relative and that is known."""
+    return _short_canonical(path, cwd) if len(path) <= _SHORT_CHARS else _canonical(path, cwd)
+
+
+def _canonical(path: str, cwd: str | None) -> str:
     if cwd and not path.startswith(("/", "~", *_UNKNOWN_START)):
         path = f"{cwd}/{path}"
     if _PLAIN.fullmatch(path) is not None:
@@ -89,6 +96,10 @@ def canonical(path: str, cwd: str | None = None) -> str:
     if joined.startswith("~") and not absolute and not path.startswith("~"):
         joined = "./" + joined  # a file of that name, not a home
     return f"/{joined}" if absolute else joined or "."
+
+
+_short_canonical = lru_cache(maxsize=8192)(_canonical)
+"""An agent comes back to the same paths."""
 
 
 def badness(path: str, *, everything: bool, start: str | None = None) -> Badness:

@@ -5,6 +5,7 @@ program; backups under names of their own.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from haltline.detectors import scope
@@ -16,7 +17,11 @@ from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Reading
 
+# Looked up at every event: from their class, members take ten times as long.
+_SQL, _PLAIN = Reading.SQL, Reading.PLAIN
+
 _READ_CHARS = 2048
+_SHORT_CHARS = 256
 _MAX_SIDE_EFFECTS = 8
 _EDITS = re.compile(r"edit|replace|insert|patch|append|update", re.IGNORECASE)
 _NETWORK = re.compile(
@@ -115,9 +120,9 @@ def category_of(act: Act) -> Category:
 
 def _category_of_program(act: Act) -> Category:
     reading = act.tool.reading
-    if reading is Reading.SQL:
+    if reading is _SQL:
         return Category.MODIFICATION if act.changes else Category.READ
-    if reading is Reading.PLAIN or not act.text:
+    if reading is _PLAIN or not act.text:
         return Category.COMMAND
     if _has(_NETWORK_HINTS, _NETWORK, act.text) and leaves_the_machine(act):
         return Category.NETWORK
@@ -163,12 +168,20 @@ def side_effects(
 def is_suspect(act: Act) -> bool:
     """Whether it could be more than a plain action: cheap, and true too often rather than too seldom."""
     text = act.text or "\n".join(act.targets)
+    return _short_is_suspect(text) if len(text) <= _SHORT_CHARS else _is_suspect(text)
+
+
+def _is_suspect(text: str) -> bool:
     if "|" in text and _PIPED_TO_SHELL.search(text, 0, _READ_CHARS) is not None:
         return True
     for hint in _SUSPECT_HINTS:
         if hint in text:
             return True
     return text.endswith(" /")
+
+
+_short_is_suspect = lru_cache(maxsize=4096)(_is_suspect)
+"""Agents run the same programs, and come back to the same paths, again and again."""
 
 
 def may_be_critical(act: Act) -> bool:
