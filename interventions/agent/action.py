@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self, TypeAlias
 
 from haltline.interventions.agent.calls import Call
 from haltline.interventions.agent.causes import Advice
-from haltline.interventions.agent.changes import Changes, changes_for
+from haltline.interventions.agent.changes import UNCHANGED, Changes, changes_for
 
 Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
 """The way to admission: yields what is waited for and how long, in seconds; then goes on, whether it came or not."""
@@ -50,7 +50,7 @@ class Action:
     @property
     def changes(self) -> Changes:
         """How the arguments must differ from those that were proposed; the functions of `tool` do it by themselves."""
-        return changes_for(self.call_id, self.advice)
+        return changes_for(self.call.call_id, self.advice) if self.advice else UNCHANGED
 
     def result(self, value: Any) -> None:
         """Tell what came back: its digest, size and beginning are published."""

@@ -33,6 +33,9 @@ from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 
+_PROPOSED: Final = Kind.PROPOSED
+_COMPLETED: Final = Kind.COMPLETED
+_OK: Final = Outcome.OK
 _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
 REPLAYED: Final = "idempotent_replay"
 """Why a call was not made again: it gives the earlier result."""
@@ -129,22 +132,31 @@ class Admission:
             return
 
         # 3. Say what is about to be done.
-        closed = self._is_closed(call)
-        proposal = self._reporter.call_event(Kind.PROPOSED, call, await_verdict=call.mode == "blocking")
-        answer = enforcer.ask(proposal.event_id) if call.mode != "async" else None
+        closed, waits = self._is_closed(call), call.mode == "blocking"
+        proposal = self._reporter.call_event(_PROPOSED, call, await_verdict=waits)
+        answer = enforcer.ask(proposal.event_id) if waits else None
         handed_over = self._reporter.publish(proposal, must=closed)
         if self._decider is not None:
-            self._decide(proposal.event)
+            decision = self._decider.decide(proposal.event)
+            if decision is not None:
+                if call.mode == "local":  # who decides here has answered: only then there is something to take
+                    answer = enforcer.ask(proposal.event_id)
+                enforcer.decision(decision)
 
         # 4. Get the verdict: from this process, from the worker within the budget, or none.
-        verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
+        verdict, known = None, True
+        if closed or answer is not None:
+            verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
 
         # 5. Obey.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
             raise self._refuse(call, enforcer.against_call(call) or _NOBODY)
         self._heed_above()
-        yield from self._obey(action, enforcer.admit(call, verdict, lambda: parameters(proposal.event)))
-        self._check_changed(action)
+        admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
+        if admitted.cause or admitted.advice or admitted.rollbacks:
+            yield from self._obey(action, admitted)
+        if action.advice:
+            self._check_changed(action)
         self._throttled.note(call.effect)
 
     def _verdict(
@@ -153,7 +165,7 @@ class Admission:
         """The verdict, if there is one, and whether what stands is known."""
         enforcer = self._enforcer
         if answer is None:
-            return None, self.degraded is None
+            return None, enforcer.is_loaded if call.mode == "local" else self.degraded is None
         known = enforcer.is_loaded
         if call.mode == "local":
             verdict = enforcer.taken(proposal.event_id, answer)
@@ -280,15 +292,15 @@ class Admission:
         call = action.call
         try:
             fields: dict[str, Any] = (
-                {"outcome": Outcome.OK} if error is None else describe_error(error, pii=self.settings.pii_key)
+                {"outcome": _OK} if error is None else describe_error(error, pii=self.settings.pii_key)
             )
             cost_usd = self._settle(action, ok=error is None)
             if cost_usd:
                 fields["usage"] = Usage(cost_usd=cost_usd)
             if action.has_value:
-                fields |= describe_output(action.value, self.settings)
+                fields.update(describe_output(action.value, self.settings))
             fields["duration_ms"] = round((time.perf_counter() - action.began_s) * 1000, 3)
-            event = self._reporter.call_event(Kind.COMPLETED, call, **fields)
+            event = self._reporter.call_event(_COMPLETED, call, **fields)
             self._reporter.publish(event, must=self._is_closed(call))
             if self._decider is not None:
                 self._decide(event.event)

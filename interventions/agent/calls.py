@@ -74,8 +74,9 @@ class Call:
                 key=settings.digest_key.encode(),
                 pii=settings.pii_key,
             )
-            shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
-            self.said_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
+            if self.targets:
+                shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
+                self.said_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
         value = self.described.value
         args: JsonObject | None = value if isinstance(value, dict) else None
         said = {
@@ -105,7 +106,7 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
         head, digest = plain_output(value, max_chars=shown, key=key, pii=settings.pii_key)
         return {
             "output_digest": digest,
-            "output_bytes": len(value.encode(errors="replace")),
+            "output_bytes": len(value) if value.isascii() else len(value.encode(errors="replace")),
             "output_head": head if shown else None,
         }
     output = plain(value, max_bytes=max(shown, 16), key=key, pii=settings.pii_key)
@@ -164,6 +165,7 @@ class Signature:
         simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
         # Most tools take so many arguments, each once: that is read without `bind`, which is ten times slower.
         self._names = tuple(names) if simple and self._drop is None else None
+        self._name_set = frozenset(names)
 
     @property
     def plain(self) -> inspect.Signature:
@@ -173,9 +175,11 @@ class Signature:
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so."""
         if self._names is not None and len(args) + len(kwargs) == len(self._names):
+            if not args and kwargs.keys() == self._name_set:
+                return {name: kwargs[name] for name in self._names}
             named = dict(zip(self._names, args, strict=False))
             named.update(kwargs)
-            if named.keys() == set(self._names):
+            if named.keys() == self._name_set:
                 return named
         try:
             bound = self._signature.bind(*args, **kwargs)

@@ -33,13 +33,17 @@ class Changes:
         return Refused(NOT_CHANGED, f"This call is only allowed with other arguments: {why}.", self.decision)
 
 
+UNCHANGED = Changes()
+"""What was proposed stays as it is."""
+
+
 def changes_for(call_id: str, advice: Iterable[Advice]) -> Changes:
     """What is to be changed in this very call; what came too late for another one is not meant."""
     for one in advice:
         decision = one.decision
         if decision.call_id == call_id and (decision.arguments is not None or decision.without_arguments):
             return Changes(decision.arguments or {}, decision.without_arguments or (), decision)
-    return Changes()
+    return UNCHANGED
 
 
 def applied(

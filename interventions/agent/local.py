@@ -15,7 +15,7 @@ class LocalDecider(Decider):
 
     def __init__(self, policy: Policy | None = None) -> None:
         """Builds the detectors of the policy. Raises ValueError when it cannot be used."""
-        self._core = Core(policy, installed())
+        self._core = Core(policy, installed(), alone=True)
         self._state: SessionState | None = None
         self._lock = threading.Lock()
 

@@ -6,7 +6,6 @@ secret have one digest. A value of more than 64 KiB is digested as it is, which 
 A key (`digest_key`) makes all digests useless to whoever does not hold it.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -73,17 +72,19 @@ def raw_digest(value: Any, key: bytes) -> str | None:
 def plain_output(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
     """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
     if pii is None and len(text) <= _REDACT_WHOLE_BYTES:
-        with suppress(TypeError):  # lone surrogates
+        try:
             encoded = orjson.dumps(text)
-            if len(encoded) <= _REDACT_WHOLE_BYTES and not may_hold_secrets(text):
-                head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
-                return head, digest(encoded, key)
+        except TypeError:  # lone surrogates
+            encoded = None
+        if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES and not may_hold_secrets(text):
+            head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
+            return head, digest(encoded, key)
     return plain_text(text, max_chars=max_chars, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
 
 
 def _is_flat(encoded: bytes) -> bool:
     """It surely is nowhere so deep that it would be cut."""
-    return encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
+    return len(encoded) <= _MAX_DEPTH or encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
 
 
 def plain_text(text: str, *, max_chars: int, pii: bytes | None = None) -> str:
@@ -128,9 +129,10 @@ class _Opaque:
 
 
 def _encode(value: Any) -> tuple[bytes, bool]:
-    with suppress(Exception):  # most values are of JSON's own types
+    try:  # most values are of JSON's own types; `suppress` would take as long as orjson
         return orjson.dumps(value, option=_OPTIONS), False
-    opaque = _Opaque()
+    except Exception:
+        opaque = _Opaque()
     try:
         return orjson.dumps(value, default=opaque, option=_OPTIONS), opaque.seen
     except Exception:  # a model that cannot be dumped, integers beyond 64 bits, lone surrogates, a circle

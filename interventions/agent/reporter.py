@@ -22,6 +22,8 @@ _DEFAULTS: Final = {
     if not field.is_required()
 }
 
+_new, _set = object.__new__, object.__setattr__
+
 log: Final = logging.getLogger("haltline.agent")
 
 _MAX_CHILDREN = 10_000
@@ -33,14 +35,15 @@ class Reporter:
     def __init__(self, settings: GuardSettings, link: Link) -> None:
         self._link = link
         self._settings = settings
-        self._topics = Topics(settings.topic_prefix)
+        topics = Topics(settings.topic_prefix)
+        self._actions, self._feedback = topics.actions, topics.feedback
         self._who = {"session_id": settings.session_id, "agent_id": settings.agent_id}
         family = {
             "parent_session_id": settings.parent_session_id,
             "root_session_id": settings.root_session_id,
             "mission_id": settings.mission_id,
         }
-        self._family = {name: session for name, session in family.items() if session is not None}
+        self._of_session = self._who | {name: session for name, session in family.items() if session is not None}
         self._run = uuid.uuid4().hex[:12]  # tells the ids of this process from those of an earlier one
         self._seq = itertools.count()
         self._answers = itertools.count()
@@ -55,11 +58,11 @@ class Reporter:
 
     def event(self, kind: Kind, **fields: Any) -> ActionEvent:
         """A new event of the session, now."""
-        return ActionEvent(**self._said(kind, fields))
+        return ActionEvent(**self._said(kind, {}, fields))
 
     def call_event(self, kind: Kind, call: Call, **fields: Any) -> "CallEvent":
         """A new event of a call: what it holds was made here, and is not checked again."""
-        said = self._said(kind, call.describe(self._settings) | fields)
+        said = self._said(kind, call.describe(self._settings), fields)
         if not self._link.carries:
             return CallEvent(said, b"")
         encoded = call.described.encoded if call.described is not None else None
@@ -70,7 +73,7 @@ class Reporter:
             write = write | {"usage": orjson.Fragment(said["usage"].to_json())}
         return CallEvent(said, orjson.dumps(write))
 
-    def _said(self, kind: Kind, fields: dict[str, Any]) -> dict[str, Any]:
+    def _said(self, kind: Kind, call: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         seq = next(self._seq)
         said = {
             "v": 1,
@@ -78,8 +81,8 @@ class Reporter:
             "kind": kind,
             "seq": seq,
             "time": now_ms(),
-            **self._who,
-            **self._family,
+            **self._of_session,
+            **call,
             **fields,
         }
         if self.dropped > self._dropped_told:
@@ -88,7 +91,7 @@ class Reporter:
 
     def publish(self, event: "ActionEvent | CallEvent", *, must: bool = False) -> bool:
         """Hands an event over, or counts it as dropped; what `must` get through has the last of the room."""
-        if self._link.publish(self._topics.actions, event.to_json(), must=must):
+        if self._link.publish(self._actions, event.to_json(), must=must):
             if self.dropped > self._dropped_told:
                 self._dropped_told = min(self.dropped, self._dropped_told + (event.dropped or 0))
             return True
@@ -120,7 +123,7 @@ class Reporter:
                 children=list(children[:_MAX_CHILDREN]),
                 **self._who,
             )
-            published = self._link.publish(self._topics.feedback, feedback.to_json(), must=True)
+            published = self._link.publish(self._feedback, feedback.to_json(), must=True)
         except Exception:
             log.exception("haltline: decision %s could not be acknowledged as %s", decision_id, stage)
             published = False
@@ -167,12 +170,12 @@ def made(said: dict[str, Any]) -> ActionEvent:
 
     A test holds that such events are equal to those that were checked.
     """
-    event = object.__new__(ActionEvent)
+    event = _new(ActionEvent)
     values = {**_DEFAULTS, **said}
     if "targets" not in said:
         values["targets"] = []  # one of its own
-    object.__setattr__(event, "__dict__", values)
-    object.__setattr__(event, "__pydantic_fields_set__", set(said))
-    object.__setattr__(event, "__pydantic_extra__", {})
-    object.__setattr__(event, "__pydantic_private__", None)
+    _set(event, "__dict__", values)
+    _set(event, "__pydantic_fields_set__", set(said))
+    _set(event, "__pydantic_extra__", {})
+    _set(event, "__pydantic_private__", None)
     return event
