@@ -14,12 +14,12 @@ from typing import Any, Final
 from haltline.interventions.agent.action import Action, Steps
 from haltline.interventions.agent.allowance import Allowance
 from haltline.interventions.agent.calls import Call, describe_error, describe_output
-from haltline.interventions.agent.causes import Advice, Cause, advice_of, cause_of
+from haltline.interventions.agent.causes import NOBODY, OWN_RULES, REPLAYED, Advice, Cause, advice_of, cause_of
 from haltline.interventions.agent.checkpoints import Checkpoints
 from haltline.interventions.agent.enforcer import Admitted, Enforcer
 from haltline.interventions.agent.link import Decider, Link
 from haltline.interventions.agent.pending import APPROVAL_EXPIRED, APPROVAL_PENDING, awaits_approval
-from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.reporter import CallEvent, Reporter, now_ms
 from haltline.interventions.agent.rolling_back import BY_THE_AGENT, roll_back, waits_for
 from haltline.interventions.agent.rules.book import RuleBook, copied
@@ -32,16 +32,8 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
-
-_PROPOSED: Final = Kind.PROPOSED
-_COMPLETED: Final = Kind.COMPLETED
-_OK: Final = Outcome.OK
+_PROPOSED, _COMPLETED, _OK = Kind.PROPOSED, Kind.COMPLETED, Outcome.OK
 _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
-REPLAYED: Final = "idempotent_replay"
-"""Why a call was not made again: it gives the earlier result."""
-_NOBODY: Final = Cause(
-    "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
-)
 
 
 class Admission:
@@ -107,7 +99,7 @@ class Admission:
                 self._say_refused(call, cause.code)
             if cause is not None or self._is_closed(action.call):
                 self._release(action.call)
-                raise (cause or _NOBODY).refusal() from None
+                raise (cause or NOBODY).refusal() from None
 
     def _admission(self, action: Action) -> Steps:
         self.start()
@@ -150,7 +142,7 @@ class Admission:
 
         # 5. Obey.
         if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
-            raise self._refuse(call, enforcer.against_call(call) or _NOBODY)
+            raise self._refuse(call, enforcer.against_call(call) or NOBODY)
         self._heed_above()
         admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
         if admitted.cause or admitted.advice or admitted.rollbacks:
@@ -405,7 +397,3 @@ class Admission:
         if self._started_s is None:
             return 0.0
         return max(0.0, self._started_s + self.settings.start_budget_s - time.monotonic())
-
-
-OWN_RULES: Final = "own_rules"
-"""The `detector` of decisions that the agent's own rules make; the worker never hears of these."""

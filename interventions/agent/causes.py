@@ -1,9 +1,10 @@
 """Why calls are refused, and what an agent should hear: from decisions and entries of the control topic."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from haltline.interventions.agent.pending import APPROVAL_PENDING
-from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 
@@ -32,6 +33,15 @@ class Cause:
     def saying(self, more: str) -> "Cause":
         """The same, with one more sentence for the model."""
         return replace(self, message=f"{self.message} {more}".strip())
+
+
+NOBODY: Final = Cause(
+    "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+)
+REPLAYED: Final = "idempotent_replay"
+"""Why a call was not made again: it gives the earlier result."""
+OWN_RULES: Final = "own_rules"
+"""The `detector` of decisions that the agent's own rules make; the worker never hears of these."""
 
 
 @dataclass(frozen=True, slots=True)
