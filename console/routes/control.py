@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from haltline.console import model
 from haltline.console.context import Actor, Here, Looker, Teller
-from haltline.schemas.control import ControlState, control_key
+from haltline.schemas.control import CommandKind, ControlState, control_key
 from haltline.schemas.decisions import ScopeKind
 from haltline.streams.operator import Answer
 
@@ -98,6 +98,24 @@ def standing(here: Here, _: Looker) -> list[dict[str, Any]]:
 def kill(here: Here, who: Actor, act: Act) -> Answered:
     """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now."""
     return _answered(here.inbox.kill(act.scope, act.id, by=who.name, reason=act.reason))
+
+
+@router.post("/freeze")
+def freeze(here: Here, who: Actor, act: Act) -> Answered:
+    """Refuses every call of what the scope covers until it is lifted. What is killed stays killed: 409."""
+    return _answered(here.inbox.hold(CommandKind.FREEZE, act.scope, act.id, by=who.name, reason=act.reason))
+
+
+@router.post("/contain")
+def contain(here: Here, who: Actor, act: Act) -> Answered:
+    """Lets what the scope covers look and touch nothing until it is lifted. What is killed stays killed: 409."""
+    return _answered(here.inbox.hold(CommandKind.CONTAIN, act.scope, act.id, by=who.name, reason=act.reason))
+
+
+@router.post("/lift")
+def lift(here: Here, who: Actor, act: Act) -> Answered:
+    """Ends what was frozen or contained. A kill needs a reset: 409."""
+    return _answered(here.inbox.hold(CommandKind.LIFT, act.scope, act.id, by=who.name, reason=act.reason))
 
 
 @router.post("/reset")

@@ -1,4 +1,4 @@
-"""The fleet as a whole: what is live, what is stopped, how far the workers are; and whom a kill would stop."""
+"""The fleet as a whole: what is live, what is stopped, how far the workers are; and whom a kill would reach."""
 
 import time
 from datetime import timedelta
@@ -49,7 +49,7 @@ class Lag(BaseModel):
 
 
 class Reached(BaseModel):
-    """A session that a kill would stop."""
+    """A session that a kill, a freeze or a containment would reach."""
 
     session_id: str
     agent_id: str
@@ -60,7 +60,7 @@ class Reached(BaseModel):
 
 
 class Preview(BaseModel):
-    """Whom a kill would stop, by what was published lately."""
+    """Whom a kill, a freeze or a containment would reach, by what was published lately."""
 
     scope: ScopeKind
     id: str
@@ -101,7 +101,7 @@ def whom(
     id: Annotated[str, Query(min_length=1, max_length=256)],  # noqa: A002  # as in the act itself
     lookback_s: Annotated[int, Query(ge=1, le=_LONGEST_S)] = 3600,
 ) -> Preview:
-    """Whom a kill would stop now: the sessions heard of within `lookback_s` that have not ended. Changes nothing."""
+    """Whom a kill, freeze or containment would reach now: heard of within `lookback_s`, not ended. Changes nothing."""
     found = preview(
         here.settings.bootstrap,
         here.settings.topics,

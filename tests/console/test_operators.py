@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from haltline.console.app import create_app
 from haltline.console.auth import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
+from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from tests.console.databases import database
@@ -98,3 +99,85 @@ def test_who_is_killed_over_http_is_refused_and_works_again_after_the_reset(syst
     assert client.post("/api/v1/reset", json={"id": "s-kill", "reason": "was right"}).json()["answered"]
     with guard_of(bootstrap, "s-kill") as guard:
         assert delete(guard, "c") == "executed"
+
+
+def call(guard: Guard, action: str) -> str:
+    try:
+        with guard.action(action, args={"asset_id": "a"}, targets=["asset_id=a"]):
+            return "executed"
+    except Refused as refused:
+        return refused.code
+
+
+@pytest.mark.parametrize(
+    ("word", "scope", "name", "state", "came"),
+    [
+        pytest.param(
+            "freeze",
+            "session",
+            "s-hold",
+            "frozen",
+            ["session_frozen_by_operator"] * 2,
+            id="a frozen session does nothing",
+        ),
+        pytest.param(
+            "contain",
+            "session",
+            "s-hold",
+            "contained",
+            ["executed", "session_contained_by_operator"],
+            id="a contained one only looks",
+        ),
+        pytest.param(
+            "freeze", "tool", "tag_asset", "frozen", ["executed", "tool_frozen_by_operator"], id="a tool, for everybody"
+        ),
+    ],
+)
+def test_what_is_held_over_http_is_refused_listed_and_lifted(
+    system: tuple[str, TestClient], word: str, scope: str, name: str, state: str, came: list[str]
+) -> None:
+    bootstrap, client = system
+    act = {"scope": scope, "id": name, "reason": "we look at what it did"}
+    with guard_of(bootstrap, "s-hold") as guard:
+
+        def calls() -> list[str]:
+            return [call(guard, action) for action in ("get_asset", "tag_asset")]
+
+        assert calls() == ["executed", "executed"]
+        reached = client.get("/api/v1/kill/preview", params={"scope": scope, "id": name}).json()
+        assert [one["session_id"] for one in reached["sessions"]] == ["s-hold"]
+        held = client.post(f"/api/v1/{word}", json=act).json()
+        assert (held["answered"], held["state"]["state"], held["state"]["by"]) == (True, state, "operator ada")
+        stands = (scope, name, state, "we look at what it did")
+        wait_until(lambda: stands in standing(client), "it is in the list of what stands")
+        wait_until(lambda: calls() == came, "the agent's side obeys")
+        assert client.post("/api/v1/lift", json={**act, "reason": "it was right"}).json()["answered"]
+        wait_until(lambda: calls() == ["executed", "executed"], "the next call is made again")
+    wait_until(lambda: stands not in standing(client), "nothing is left of it")
+
+
+def standing(client: TestClient) -> list[tuple[str, str, str, str]]:
+    return [(one["scope"], one["id"], one["state"], one["reason"]) for one in client.get("/api/v1/control").json()]
+
+
+def test_a_kill_is_neither_softened_nor_lifted(system: tuple[str, TestClient]) -> None:
+    _, client = system
+    act = {"scope": "agent", "id": "cleaner-9", "reason": "no"}
+    assert client.post("/api/v1/kill", json=act).json()["answered"]
+    answers = {word: client.post(f"/api/v1/{word}", json=act) for word in ("freeze", "contain", "lift")}
+    assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 409)
+    assert "wanted one that is not killed; a reset ends a kill" in answers["lift"].json()["detail"]
+    assert client.post("/api/v1/reset", json=act).json()["answered"]
+
+
+@pytest.mark.parametrize("word", ["freeze", "contain", "lift"])
+def test_only_an_operator_holds_and_says_why(system: tuple[str, TestClient], word: str) -> None:
+    _, client = system
+    act = {"id": "s-other", "reason": "why not"}
+    refused = {
+        role: client.post(f"/api/v1/{word}", json=act, headers=bearer(role)) for role in (Role.VIEWER, Role.AGENT)
+    }
+    assert {role: answer.status_code for role, answer in refused.items()} == dict.fromkeys(refused, 403)
+    assert client.post(f"/api/v1/{word}", json={"id": "s-other"}).status_code == 422
+    assert client.post(f"/api/v1/{word}", json={"id": "s-other", "reason": " "}).status_code == 409
+    assert "s-other" not in [name for _, name, _, _ in standing(client)]

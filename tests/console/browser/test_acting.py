@@ -68,6 +68,38 @@ def test_a_session_is_killed_with_a_preview_and_the_list_of_who_stopped(page: Pa
     expect(standing.get_by_role("button", name="Release")).to_have_count(0)
 
 
+def test_a_session_is_frozen_with_a_preview_listed_and_lifted(page: Page, system: tuple[str, str]) -> None:
+    with guard_of(system[0], "s-freeze") as guard:
+        assert delete(guard) == "executed"
+        page.goto("/kill?scope=session&id=s-freeze")
+        page.get_by_label("What").select_option("contain")
+        expect(page.locator("#preview")).to_contain_text(
+            "1 session of 1 agent would be refused what does more than look"
+        )
+        page.get_by_label("What").select_option("freeze")
+        expect(page.locator("#preview")).to_contain_text("would be refused every call")
+        page.get_by_label("Reason").fill("we look at what it did")
+        page.get_by_role("button", name="Freeze 1 session").click()
+        page.get_by_role("dialog", name="Freeze session s-freeze").get_by_role("button", name="Freeze").click()
+        expect(page.get_by_text("The freeze of session s-freeze stands")).to_be_visible()
+        wait_until(lambda: delete(guard, "b") == "session_frozen_by_operator", "its next call is refused")
+        held = page.get_by_role("region", name="Stopped now").get_by_role("row").filter(has_text="s-freeze")
+        expect(held).to_contain_text("frozen")
+        expect(held).to_contain_text("operator ada")
+        expect(held).to_contain_text("we look at what it did")
+        page.goto("/sessions/s-freeze")
+        page.get_by_role("link", name="Lift").click()
+        held.get_by_role("button", name="Lift").click()
+        dialog = page.get_by_role("dialog", name="Lift session s-freeze")
+        dialog.get_by_role("button", name="Lift").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("Reason: wanted a text, came none.")
+        dialog.get_by_label("Reason").fill("it was right")
+        dialog.get_by_role("button", name="Lift").click()
+        expect(page.get_by_text("session s-freeze is free.")).to_be_visible()
+        expect(held).to_have_count(0)
+        wait_until(lambda: delete(guard, "c") == "executed", "the next call is made again")
+
+
 def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tuple[str, str]) -> None:
     def kill_the_fleet(of: Page) -> None:
         of.goto("/kill")

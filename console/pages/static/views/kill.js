@@ -5,6 +5,12 @@ import { ago, count, plural, span } from "../say.js";
 
 export const title = "Kill";
 
+// What can be done to whom; `whom` is what follows for the sessions that are reached.
+const ACTS = {
+  kill: { text: "kill: nothing more is done", button: "Kill", past: "Killed", noun: "kill", whom: "would stop", danger: true },
+  freeze: { text: "freeze: every call is refused", button: "Freeze", past: "Frozen", noun: "freeze", whom: "would be refused every call" },
+  contain: { text: "contain: it may look, and touch nothing", button: "Contain", past: "Contained", noun: "containment", whom: "would be refused what does more than look" },
+};
 const SCOPES = [["session", "one session, and what it started"], ["agent", "every session of an agent"], ["mission", "every session of a mission"], ["tool", "a tool, for everybody"], ["target", "a target, for everybody"], ["fleet", "the whole fleet"]];
 const BACK = [["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 
@@ -14,7 +20,7 @@ export async function show(main, _rest, query) {
   let killed = null;
   fill(
     main,
-    h("div", { class: "head" }, h("h1", {}, "Kill"), h("span", { class: "dim" }, "Stops at the next action, and stays stopped until somebody releases it.")),
+    h("div", { class: "head" }, h("h1", {}, "Kill, freeze or contain"), h("span", { class: "dim" }, "Holds from the next action on, until somebody releases or lifts it.")),
     may("act") ? form(query, after, (one) => (killed = one)) : h("p", { class: "notice" }, `You are signed in as ${me.role}: you may look, and stop nothing.`),
     after,
     panel("Stopped now", standing),
@@ -36,46 +42,55 @@ export async function show(main, _rest, query) {
 }
 
 function form(query, after, kept) {
+  const act = choose(Object.entries(ACTS).map(([name, one]) => [name, one.text]), Object.hasOwn(ACTS, query.get("act")) ? query.get("act") : "kill", { id: "act" });
   const scope = choose(SCOPES.map(([value, text]) => [value, `${value}: ${text}`]), query.get("scope") ?? "session", { id: "scope" });
   const id = h("input", { id: "id", type: "text", value: query.get("id") ?? "", required: true, maxlength: "256", autocomplete: "off", spellcheck: "false" });
   const back = choose(BACK, "3600", { id: "back" });
   const reason = h("textarea", { id: "reason", rows: "2", maxlength: "4096" });
   const preview = h("button", { type: "submit" }, "Preview");
-  const kill = h("button", { type: "button", class: "danger", disabled: true }, "Kill");
+  const button = h("button", { type: "button", disabled: true });
   const said = h("div");
   const whom = h("div");
   let seen = null;
   const of = () => ({ scope: scope.value, id: scope.value === "fleet" ? "*" : id.value.trim() });
+  const chosen = () => ACTS[act.value];
+  const shown = () => {
+    const { button: word, noun, danger } = chosen();
+    const many = scope.value === "tool" || scope.value === "target" ? scope.value : seen && plural(seen.sessions.length, "session");
+    button.textContent = seen ? `${word} ${many}` : word;
+    button.className = danger ? "danger" : "primary";
+    button.disabled = !seen;
+    fill(whom, seen ? reached(seen, chosen()) : h("p", { class: "dim" }, `Preview first: it says whom the ${noun} would reach, and changes nothing.`));
+  };
   const stale = () => {
     seen = null;
-    kill.disabled = true;
-    kill.textContent = "Kill";
-    fill(whom, h("p", { class: "dim" }, "Preview first: it says whom the kill would stop, and changes nothing."));
     id.disabled = scope.value === "fleet";
+    shown();
   };
   for (const one of [scope, id, back]) one.addEventListener("input", stale);
+  act.addEventListener("input", shown);
 
   const look = async () => {
     fill(said);
     const asked = of();
     if (!asked.id) {
-      fill(said, h("p", { class: "problem", role: "alert" }, "Id: wanted that of what is to be stopped, came none."));
+      fill(said, h("p", { class: "problem", role: "alert" }, "Id: wanted that of what is to be held, came none."));
       id.focus();
       return;
     }
     preview.disabled = true;
     try {
-      seen = await get("/api/v1/kill/preview", { ...asked, lookback_s: back.value });
-      fill(whom, reached(seen));
-      kill.disabled = false;
-      kill.textContent = asked.scope === "tool" || asked.scope === "target" ? `Kill ${asked.scope}` : `Kill ${plural(seen.sessions.length, "session")}`;
+      const found = await get("/api/v1/kill/preview", { ...asked, lookback_s: back.value });
+      if (asked.scope !== of().scope || asked.id !== of().id) return; // changed meanwhile: it takes another look
+      seen = found;
+      shown();
     } catch (error) {
       fill(said, problem(error));
     } finally {
       preview.disabled = false;
     }
   };
-  const act = async () => {
+  const hold = async () => {
     fill(said);
     if (!reason.value.trim()) {
       fill(said, h("p", { class: "problem", role: "alert" }, "Reason: wanted a text, came none."));
@@ -83,21 +98,23 @@ function form(query, after, kept) {
       return;
     }
     const asked = of();
+    const how = act.value;
+    const { button: name, noun, whom: follows, danger } = chosen();
     const word = asked.scope === "fleet" ? "fleet" : null;
     const sure = await ask({
-      title: `Kill ${asked.scope} ${asked.scope === "fleet" ? "" : asked.id}`.trim(),
-      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} would stop.`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
-      action: "Kill",
-      danger: true,
+      title: `${name} ${asked.scope} ${asked.scope === "fleet" ? "" : asked.id}`.trim(),
+      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${follows}.`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
+      action: name,
+      danger,
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
     });
     if (!sure) return;
     if (word && sure.word !== word) return fill(said, h("p", { class: "problem", role: "alert" }, `Wanted the word ${word}, came another: nothing was done.`));
-    kill.disabled = true;
+    button.disabled = true;
     fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to carry it out"));
     try {
-      const answer = await post("/api/v1/kill", { ...asked, reason: reason.value.trim() });
-      const result = outcome(asked, seen, answer);
+      const answer = await post(`/api/v1/${how}`, { ...asked, reason: reason.value.trim() });
+      const result = outcome(asked, seen, answer, how);
       fill(after, result.shown);
       kept(result.refresh);
       await result.refresh?.();
@@ -108,23 +125,23 @@ function form(query, after, kept) {
       reason.value = "";
     }
   };
-  kill.addEventListener("click", act);
+  button.addEventListener("click", hold);
   stale();
   const made = h(
     "form",
     { class: "stack", novalidate: true, onsubmit: (event) => { event.preventDefault(); look(); } },
-    h("div", { class: "row low" }, field("Scope", scope), h("div", { class: "field grow" }, h("label", { for: "id" }, "Id"), id), field("Heard of within", back), preview),
+    h("div", { class: "row low" }, field("What", act), field("Scope", scope), h("div", { class: "field grow" }, h("label", { for: "id" }, "Id"), id), field("Heard of within", back), preview),
     whom,
     field("Reason", reason, "Stays in the audit with your name."),
     said,
-    h("div", { class: "row" }, kill),
+    h("div", { class: "row" }, button),
   );
   if (id.value) look();
   return panel("Whom", made);
 }
 
-function reached(seen) {
-  if (!seen.sessions.length) return h("p", { class: "notice" }, "Nobody was heard of in this time. A kill still holds for whoever comes: it stands until it is released.");
+function reached(seen, { noun, whom }) {
+  if (!seen.sessions.length) return h("p", { class: "notice" }, `Nobody was heard of in this time. The ${noun} still holds for whoever comes, until somebody ends it.`);
   const list = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
@@ -133,16 +150,19 @@ function reached(seen) {
       { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last_ms) },
       { head: "Because", cell: ({ of }) => (of.by_tree ? "a session above it" : "") },
     ],
-    { caption: "Whom the kill would stop" },
+    { caption: `Whom the ${noun} would reach` },
   );
   list.update(seen.sessions.map((of) => ({ key: of.session_id, of })));
-  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` would stop: ${seen.agents.join(", ")}`), list];
+  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${whom}: ${seen.agents.join(", ")}`), list];
 }
 
-function outcome(asked, seen, answer) {
+function outcome(asked, seen, answer, how) {
   const name = `${asked.scope} ${asked.id}`;
-  if (answer.second_wanted) return { shown: h("p", { class: "notice", role: "status" }, `Noted. The kill of ${name} takes another operator: nothing is stopped yet.`) };
-  if (!answer.answered) return { shown: h("p", { class: "notice", role: "alert" }, `No worker answered. The kill of ${name} is on its topic and holds as soon as one runs. Command ${answer.command_id}.`) };
+  const { noun, past } = ACTS[how];
+  if (answer.second_wanted) return { shown: h("p", { class: "notice", role: "status" }, `Noted. The ${noun} of ${name} takes another operator: nothing is ${how === "kill" ? "stopped" : "held"} yet.`) };
+  if (!answer.answered) return { shown: h("p", { class: "notice", role: "alert" }, `No worker answered. The ${noun} of ${name} is on its topic and holds as soon as one runs. Command ${answer.command_id}.`) };
+  const stands = h("p", { class: "well", role: "status" }, `The ${noun} of ${name} stands since `, ago(answer.state.since), ".");
+  if (how !== "kill") return { shown: panel(`${past}: ${name}`, stands, h("p", {}, "Whose next call it refuses is told why. Lift it in the list below.")) };
   const summary = h("p", { id: "stops" });
   const list = table(
     [
@@ -162,17 +182,21 @@ function outcome(asked, seen, answer) {
     list.update(rows);
     fill(summary, `${count(said.size)} of ${plural(names.size, "session")} ${said.size === 1 ? "has" : "have"} said that they stopped. Who has not is refused its next call, and is told again.`);
   };
-  return { shown: panel(`Killed: ${name}`, h("p", { class: "well", role: "status" }, `The kill of ${name} stands since `, ago(answer.state.since), "."), summary, list), refresh };
+  return { shown: panel(`${past}: ${name}`, stands, summary, list), refresh };
 }
+
+const LIFT = { word: "Lift", way: "lift", past: "free", text: "Its next call is made again." };
+const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: "A session goes on, on probation, in a new process or with a new guard." }, frozen: LIFT, contained: LIFT };
 
 function listOf(held, refresh) {
   if (!held.length) return empty("Nothing is stopped.");
-  const release = (one) => async () => {
-    const said = await ask({ title: `Release ${one.scope} ${one.id}`, text: h("p", {}, "A session goes on, on probation, in a new process or with a new guard."), action: "Release", fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
+  const free = (one) => async () => {
+    const { word, way, past, text } = ENDS[one.state];
+    const said = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
     if (!said) return;
     try {
-      const answer = await post("/api/v1/reset", { scope: one.scope, id: one.id, reason: said.reason });
-      tell(answer.answered ? `${one.scope} ${one.id} is released.` : answer.second_wanted ? "Noted: it takes another operator." : "No worker answered. It holds as soon as one runs.");
+      const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: said.reason });
+      tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Noted: it takes another operator." : "No worker answered. It holds as soon as one runs.");
       await refresh();
     } catch (error) {
       tell(error.message, "bad");
@@ -186,7 +210,7 @@ function listOf(held, refresh) {
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
       { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
-      { head: "", cell: ({ of }) => may("act") && of.state === "killed" && h("button", { type: "button", onclick: release(of) }, "Release") },
+      { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: free(of) }, ENDS[of.state].word) },
     ],
     { caption: "What is stopped now" },
   );

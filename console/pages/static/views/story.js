@@ -7,6 +7,7 @@ import { count, moment, ms, plural, span, usd } from "../say.js";
 
 const AT_A_TIME = 1000;
 const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
+const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
 export async function story(main, id, query) {
   document.title = `${id} - Sessions - haltline`;
@@ -65,7 +66,7 @@ export async function story(main, id, query) {
       h("h1", {}, mono(session.session_id)),
       session.state ? badge(session.state) : session.ended ? badge("ended", "plain") : null,
       h("span", { class: "dim" }, session.goal),
-      may("act") && h("span", { class: "push row" }, session.state === "killed" ? link("/kill", "Release", { class: "button" }) : link(`/kill?scope=session&id=${encodeURIComponent(session.session_id)}`, "Kill this session", { class: "button" })),
+      may("act") && h("span", { class: "push row" }, session.state in ENDED_BY && link("/kill", ENDED_BY[session.state], { class: "button" }), session.state !== "killed" && link(`/kill?scope=session&id=${encodeURIComponent(session.session_id)}`, "Kill this session", { class: "button" })),
     );
     const trips = steps.filter(isTrip).length;
     const card = (number, text, kind) => h("div", { class: `card ${kind ?? ""}` }, h("strong", {}, number), h("span", {}, text));
