@@ -14,6 +14,7 @@ from haltline.console import telemetry
 from haltline.console.context import Context, Here
 from haltline.console.feeder import Feeder
 from haltline.console.live import Live
+from haltline.console.middleware import AnswerHeaders
 from haltline.console.oidc import install_oidc
 from haltline.console.pages import install
 from haltline.console.routes import (
@@ -132,12 +133,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 
-    @app.middleware("http")
-    async def _headers(request: Request, call_next: Any) -> Any:
-        response = await call_next(request)
-        for name, value in _HEADERS.items():
-            response.headers.setdefault(name, value)
-        return response
+    app.add_middleware(AnswerHeaders, always=_HEADERS)
 
     @app.get("/healthz", tags=["health"])
     def healthy(here: Here) -> JSONResponse:

@@ -1,14 +1,14 @@
 """The console's own metrics: what it is asked, and how far its read model is behind the topics."""
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import Response
 
 from haltline.console.feeder import Feeder
+from haltline.console.middleware import Counted
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.health import METRICS_TYPE, Partition
 from haltline.streams.lag import LagWatch
@@ -26,15 +26,11 @@ def install(app: FastAPI) -> Metrics:
     requests = metrics.children("http_requests_total")
     seconds = metrics.histogram("http_request_seconds")
 
-    @app.middleware("http")
-    async def _count(request: Request, call_next: Any) -> Any:
-        began = time.perf_counter()
-        response = await call_next(request)
-        # Not the path: it holds names of sessions, which have no bound.
-        route = getattr(request.scope.get("route"), "path", "none")
-        requests[route, str(response.status_code)].inc()
-        seconds.labels(route).observe(time.perf_counter() - began)
-        return response
+    def count(route: str, status: int, took_s: float) -> None:
+        requests[route, str(status)].inc()
+        seconds.labels(route).observe(took_s)
+
+    app.add_middleware(Counted, count=count)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     def told() -> Response:

@@ -1,6 +1,6 @@
 """Serves the pages and their files, signs in and out, and says what a browser may do with them."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
@@ -13,6 +13,7 @@ from starlette.types import Scope
 from haltline.console.auth import May
 from haltline.console.context import Here
 from haltline.console.lag import LagWatch
+from haltline.console.middleware import AnswerHeaders
 from haltline.console.routes import audits, events, fleet, labels, replays, triage, whatif
 from haltline.console.signed_in import (
     Sessions,
@@ -35,7 +36,7 @@ _HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-_ONLY_TLS: Final = f"max-age={365 * 86_400}"
+_ONLY_TLS: Final = {"Strict-Transport-Security": f"max-age={365 * 86_400}"}
 PAGES: Final = ("fleet", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs")
 """Each is shown by the module of its name in `static/views`."""
 
@@ -54,15 +55,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
         app.add_api_route(f"{router_path}/{{rest:path}}", page, include_in_schema=False)
     app.include_router(router)
     app.mount("/static", _Files(directory=_FOLDER / "static"), name="static")
-
-    @app.middleware("http")
-    async def _headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        response = await call_next(request)
-        for name, value in _HEADERS.items():
-            response.headers.setdefault(name, value)
-        if request.url.scheme == "https":
-            response.headers.setdefault("Strict-Transport-Security", _ONLY_TLS)
-        return response
+    app.add_middleware(AnswerHeaders, always=_HEADERS, only_tls=_ONLY_TLS)
 
 
 class _Files(StaticFiles):
