@@ -4,14 +4,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
-from sqlalchemy import Connection, Engine, insert, select, update
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy.exc import OperationalError
 
 from haltline.console import model
 from haltline.console.projection import take_in
+from haltline.console.store import insert_of
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
@@ -180,21 +182,16 @@ class Feeder(Closing):
 
     def _advance(self, connection: Connection, records: Sequence[KafkaRecord]) -> None:
         """Raises Overtaken when the partition is not where this reader found it."""
-        table = model.offsets
         spans: dict[Place, tuple[int, int]] = {}
         for record in records:
             place = self._short(record.topic, record.partition)
             first, _ = spans.get(place, (record.offset, 0))
             spans[place] = (first, record.offset + 1)
+        moves = _advanced(connection.dialect.name)
         for (topic, partition), (first, after) in spans.items():
-            at = (table.c.topic == topic, table.c.partition == partition)
-            moved = connection.execute(update(table).where(*at, table.c.next <= first).values(next=after))
-            if moved.rowcount:
-                continue
-            try:
-                connection.execute(insert(table).values(topic=topic, partition=partition, next=after))
-            except IntegrityError:
-                raise Overtaken(f"{topic}[{partition}] is already beyond offset {first}") from None
+            at = {"topic": topic, "partition": partition, "next": after, "first": first}
+            if not connection.execute(moves, at).rowcount:
+                raise Overtaken(f"{topic}[{partition}] is already beyond offset {first}")
 
     def _commit(self, consumer: Consumer, records: Sequence[KafkaRecord]) -> None:
         """So that the group's lag shows how far it is; where it goes on is what the database says."""
@@ -203,6 +200,18 @@ class Feeder(Closing):
 
     def _short(self, topic: str, partition: int) -> Place:
         return topic.removeprefix(self._topics.prefix), partition
+
+
+@cache
+def _advanced(dialect: str) -> Any:
+    """Moves a partition on, if it is not beyond `first` yet."""
+    table = model.offsets
+    said = insert_of(dialect, table).values({name: bindparam(name) for name in ("topic", "partition", "next")})
+    return said.on_conflict_do_update(
+        index_elements=[table.c.topic, table.c.partition],
+        set_={"next": said.excluded.next},
+        where=table.c.next <= bindparam("first"),
+    )
 
 
 def _next(consumer: Consumer) -> list[Message]:

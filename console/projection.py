@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from haltline.console import model
 from haltline.console.store import put
@@ -25,6 +25,12 @@ _MAX_IDS: Final = 400
 _ANSWERS: Final = "approval"
 _POLICY: Final = Policy()
 _APPROVALS: Final = _POLICY.operated.approvals
+_R: Final = model.records.c
+_KNOWN: Final = select(_R.offset).where(
+    _R.topic == bindparam("of_topic"),
+    _R.partition == bindparam("of_partition"),
+    _R.offset.between(bindparam("first"), bindparam("last")),
+)
 
 
 def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
@@ -53,16 +59,12 @@ def _new(connection: Connection, rows: Sequence[Row]) -> list[Row]:
     """Those whose place is not there yet, each place once."""
     places = {(row["topic"], row["partition"], row["offset"]): row for row in rows}
     known: set[tuple[str, int, int]] = set()
-    table = model.records.c
     by_partition: dict[tuple[str, int], list[int]] = {}
     for topic, partition, offset in places:
         by_partition.setdefault((topic, partition), []).append(offset)
     for (topic, partition), offsets in by_partition.items():
-        between = table.offset.between(min(offsets), max(offsets))
-        found = connection.execute(
-            select(table.offset).where(table.topic == topic, table.partition == partition, between)
-        )
-        known |= {(topic, partition, offset) for (offset,) in found}
+        span = {"of_topic": topic, "of_partition": partition, "first": min(offsets), "last": max(offsets)}
+        known |= {(topic, partition, offset) for offset in connection.execute(_KNOWN, span).scalars()}
     return [row for place, row in places.items() if place not in known]
 
 

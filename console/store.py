@@ -1,6 +1,7 @@
 """The read model's database: SQLite beside the process, or PostgreSQL by URL."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect, select
@@ -10,8 +11,6 @@ from sqlalchemy.engine import make_url
 from haltline.console import model
 
 _BUSY_S: Final = 30
-_ROWS: Final = 500
-"""Of one statement: SQLite bounds the number of its parameters."""
 
 
 def open_store(url: str) -> Engine:
@@ -39,26 +38,28 @@ def empty(engine: Engine) -> None:
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
-    """Writes rows by their primary key. One that is there is replaced, in the columns that are given, or else kept."""
-    for chunk in _chunks(rows):
-        said = _insert(connection, table).values(list(chunk))
-        key = [column.name for column in table.primary_key]
-        others = {name: said.excluded[name] for name in chunk[0] if name not in key} if replace else {}
-        said = (
-            said.on_conflict_do_update(index_elements=key, set_=others)
-            if others
-            else said.on_conflict_do_nothing(index_elements=key)
-        )
-        connection.execute(said)
+    """Writes rows by their primary key. One that is there is replaced, in the columns that are given, or else kept.
+
+    All rows have the same columns.
+    """
+    if rows:
+        connection.execute(_put(connection.dialect.name, table, tuple(rows[0]), replace), list(rows))
 
 
-def _insert(connection: Connection, table: Table) -> Any:
-    # Both dialects have the same statement, each in a class of its own.
-    return (postgresql if connection.dialect.name == "postgresql" else sqlite).insert(table)
+@lru_cache(maxsize=128)
+def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> Any:
+    """The statement for one row: it is compiled once, and the driver runs it for each."""
+    said = insert_of(dialect, table)
+    key = [column.name for column in table.primary_key]
+    others = {name: said.excluded[name] for name in names if name not in key} if replace else {}
+    if others:
+        return said.on_conflict_do_update(index_elements=key, set_=others)
+    return said.on_conflict_do_nothing(index_elements=key)
 
 
-def _chunks(rows: Sequence[Mapping[str, Any]]) -> Iterable[Sequence[Mapping[str, Any]]]:
-    return (rows[first : first + _ROWS] for first in range(0, len(rows), _ROWS))
+def insert_of(dialect: str, table: Table) -> Any:
+    """An insert that can say what to do on conflict: both dialects have it, each in a class of its own."""
+    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
 def _engine(url: str) -> Engine:
