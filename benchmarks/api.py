@@ -7,25 +7,29 @@ the read model has it.
 """
 
 import argparse
+import asyncio
 import itertools
+import os
 import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import httpx
 import orjson
+import uvloop
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import processes
 from benchmarks.cluster import Cluster
-from benchmarks.load import Load, generate
+from benchmarks.load import Load, Sent, generate
 from haltline.console.auth import digest_of, new_key
 from haltline.schemas.topics import Topics
 from haltline.streams.children import Child, Children, interruptible
@@ -34,6 +38,7 @@ from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, mis
 _PREFIX = "api."
 _CLIENTS = 64
 _WARM_UP_S = 3.0
+_ANSWER_WITHIN_S = 30.0
 _WIDTH = 120
 
 
@@ -49,7 +54,8 @@ class Timed:
     longest_ms: float
 
 
-Ask = Callable[[httpx.Client, str], httpx.Response]
+Question = tuple[str, str, dict[str, Any]]
+"""Method, path, and what aiohttp is told beside them."""
 
 _RECORD = {
     "type": "hard_block", "outcome": "blocked", "action_name": "delete_asset", "risk_level": "high",
@@ -58,24 +64,39 @@ _RECORD = {
 _ENTRY = {"action": "read_page", "outcome": "success", "payload": {"inputs": {"page": 1}, "outputs": "text"}}
 
 
-def _ingest(client: httpx.Client, number: str) -> httpx.Response:
+def _ingest(number: str) -> Question:
     entry = {**_ENTRY, "id": number, "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())}
-    return client.post("/api/v1/ingest", json={"run_id": f"m-{number[:2]}", "entries": [entry]})
+    return _post("ingest", {"run_id": f"m-{number[:2]}", "entries": [entry]})
 
 
-ROUTES: dict[str, Ask] = {
-    "POST /interventions": lambda c, n: c.post("/api/v1/interventions", json={**_RECORD, "run_id": n}),
+def _post(path: str, body: object) -> Question:
+    return "POST", f"/api/v1/{path}", {"data": orjson.dumps(body), "headers": {"Content-Type": "application/json"}}
+
+
+def _get(path: str) -> Question:
+    return "GET", f"/api/v1/{path}", {}
+
+
+ROUTES: dict[str, Callable[[str], Question]] = {
+    "POST /interventions": lambda n: _post("interventions", {**_RECORD, "run_id": n}),
     "POST /ingest": _ingest,
-    "POST /budgets/reserve": lambda c, n: c.post(
-        "/api/v1/budgets/reserve", json={"action_name": "train", "estimated_cost_usd": 0.01, "run_id": n[:2]}
+    "POST /budgets/reserve": lambda n: _post(
+        "budgets/reserve", {"action_name": "train", "estimated_cost_usd": 0.01, "run_id": n[:2]}
     ),
-    "GET /interventions": lambda c, _: c.get("/api/v1/interventions", params={"limit": 50}),
-    "GET /interventions/stats": lambda c, _: c.get("/api/v1/interventions/stats"),
-    "GET /sessions": lambda c, _: c.get("/api/v1/sessions", params={"limit": 50}),
-    "GET /kill-switch/check": lambda c, n: c.get(
-        "/api/v1/kill-switch/check", params={"target_type": "run", "target_id": n}
-    ),
+    "GET /interventions": lambda _: _get("interventions?limit=50"),
+    "GET /interventions/stats": lambda _: _get("interventions/stats"),
+    "GET /sessions": lambda _: _get("sessions?limit=50"),
+    "GET /kill-switch/check": lambda n: _get(f"kill-switch/check?target_type=run&target_id={n}"),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What came of a run."""
+
+    times: Sequence[Timed]
+    cpu_s: Mapping[str, float]
+    """Processor time of each process while it was asked."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,18 +112,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Children(Path(asked.logs or scratch, "logs")) as children,
         ):
             cluster = Cluster(kafka)
-            served, url, key = _system(cluster, children, folder)
-            before = processes.cpu_s(served.pid) or 0.0
-            times = _measured(cluster, url, key, asked)
-            cpu_s = (processes.cpu_s(served.pid) or 0.0) - before
-    _show(times, asked, cpu_s)
+            running, url, key = _system(cluster, children, folder)
+            pids = {"kafka": kafka.pid, **{child.name: child.pid for child in running}, "asking": os.getpid()}
+            found = _measured(cluster, url, key, asked, pids)
+    _show(found, asked)
     if asked.json is not None:
-        asked.json.write_bytes(orjson.dumps([asdict(one) for one in times], option=orjson.OPT_INDENT_2))
-    return 0 if not any(one.failed for one in times) else 1
+        asked.json.write_bytes(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
+    return 0 if not any(one.failed for one in found.times) else 1
 
 
-def _system(cluster: Cluster, children: Children, folder: Path) -> tuple[Child, str, str]:
-    """Starts all of it; the console, its address, and a key."""
+def _system(cluster: Cluster, children: Children, folder: Path) -> tuple[tuple[Child, ...], str, str]:
+    """Starts all of it; the processes, the console's address, and a key."""
     topics = Topics(_PREFIX)
     cluster.make_topics(topics, "api-sessions-changelog")
     key = new_key()
@@ -112,7 +132,7 @@ def _system(cluster: Cluster, children: Children, folder: Path) -> tuple[Child, 
         children, "worker", processes.WORKER, processes.worker_arguments(cluster.bootstrap, _PREFIX, "api")
     )
     table = ("--table", str(folder / "audit"))
-    processes.start(
+    sink = processes.start(
         children, "sink", processes.WORKER, ["audit", "--bootstrap", cluster.bootstrap, *common[2:], *table]
     )
     served = processes.start(
@@ -133,7 +153,7 @@ def _system(cluster: Cluster, children: Children, folder: Path) -> tuple[Child, 
     url = _address(served)
     with httpx.Client(base_url=url, timeout=30) as client:
         processes.wait_until(worker, lambda: client.get("/readyz").status_code == 200, "the console", within_s=60)
-    return served, url, key
+    return (worker, sink, served), url, key
 
 
 def _address(served: Child) -> str:
@@ -145,49 +165,59 @@ def _address(served: Child) -> str:
     return said()[0]
 
 
-def _measured(cluster: Cluster, url: str, key: str, asked: argparse.Namespace) -> list[Timed]:
+def _measured(cluster: Cluster, url: str, key: str, asked: argparse.Namespace, pids: Mapping[str, int]) -> Measured:
     ended = threading.Event()
-    load = threading.Thread(target=_publish, args=(cluster, asked.events_per_s, ended), daemon=True)
+    load = threading.Thread(
+        target=cluster.fill, args=(Topics(_PREFIX).actions, _events(asked.events_per_s, ended)), daemon=True
+    )
     load.start()
     try:
-        return _asked(url, key, asked.rate, asked.seconds)
+        before = {name: processes.cpu_s(pid) or 0.0 for name, pid in pids.items()}
+        times = uvloop.run(_asked(url, key, asked.rate, asked.seconds))
+        used = {name: (processes.cpu_s(pid) or 0.0) - before[name] for name, pid in pids.items()}
     finally:
         ended.set()
         load.join()
+    return Measured(times=times, cpu_s=used)
 
 
-def _publish(cluster: Cluster, per_s: int, ended: threading.Event) -> None:
-    """Events as they would come, a second of them at a time."""
-    topic = Topics(_PREFIX).actions
+def _events(per_s: int, ended: threading.Event) -> Iterator[Sent]:
+    """Events as they would come, one after the other; sessions begin in every second."""
+    begun = time.monotonic()
     for second in itertools.count():
-        if ended.is_set():
-            return
-        begun = time.monotonic()
-        start_ms = time.time_ns() // 1_000_000
         load = Load(
             events=per_s,
             sessions=min(50, per_s),
-            start_ms=start_ms,
+            start_ms=time.time_ns() // 1_000_000,
             seconds_between=0.05,
             prefix=f"{_PREFIX}{second}",
         )
-        cluster.fill(topic, generate(load))
-        ended.wait(max(0.0, 1 - (time.monotonic() - begun)))
+        for number, event in enumerate(generate(load)):
+            if ended.wait(max(0.0, begun + second + number / per_s - time.monotonic())):
+                return
+            yield event
 
 
-def _asked(url: str, key: str, rate: int, seconds: float) -> list[Timed]:
+async def _asked(url: str, key: str, rate: int, seconds: float) -> list[Timed]:
     took: dict[str, list[float]] = {name: [] for name in ROUTES}
     failed = dict.fromkeys(ROUTES, 0)
-    limits = httpx.Limits(max_connections=_CLIENTS, max_keepalive_connections=_CLIENTS)
-    with (
-        httpx.Client(base_url=url, timeout=30, limits=limits, headers={"Authorization": f"Bearer {key}"}) as client,
-        ThreadPoolExecutor(_CLIENTS) as threads,
+    async with (
+        aiohttp.ClientSession(
+            url,
+            connector=aiohttp.TCPConnector(limit=_CLIENTS),
+            timeout=aiohttp.ClientTimeout(_ANSWER_WITHIN_S),
+            headers={"Authorization": f"Bearer {key}"},
+        ) as client,
+        asyncio.TaskGroup() as group,
     ):
 
-        def ask(name: str, due: float, counts: bool) -> None:
+        async def ask(name: str, due: float, counts: bool) -> None:
+            method, path, more = ROUTES[name](uuid.uuid4().hex)
             try:
-                well = ROUTES[name](client, uuid.uuid4().hex).is_success
-            except httpx.HTTPError:
+                async with client.request(method, path, **more) as answer:
+                    await answer.read()
+                    well = answer.ok
+            except (aiohttp.ClientError, TimeoutError):
                 well = False
             if counts:
                 took[name].append((time.monotonic() - due) * 1000)
@@ -196,8 +226,8 @@ def _asked(url: str, key: str, rate: int, seconds: float) -> list[Timed]:
         begun = time.monotonic()
         for number, name in zip(range(int(rate * (seconds + _WARM_UP_S))), itertools.cycle(ROUTES), strict=False):
             due = begun + number / rate
-            time.sleep(max(0.0, due - time.monotonic()))
-            threads.submit(ask, name, due, number >= rate * _WARM_UP_S)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            group.create_task(ask(name, due, number >= rate * _WARM_UP_S))
     return [_timed(name, sorted(times), failed[name]) for name, times in took.items() if times]
 
 
@@ -208,17 +238,16 @@ def _timed(name: str, times: list[float], failed: int) -> Timed:
     return Timed(route=name, requests=len(times), failed=failed, p50_ms=at(0.5), p99_ms=at(0.99), longest_ms=times[-1])
 
 
-def _show(times: Sequence[Timed], asked: argparse.Namespace, cpu_s: float) -> None:
+def _show(found: Measured, asked: argparse.Namespace) -> None:
     title = f"{asked.rate} requests/s, {asked.events_per_s} events/s beside them, the sink writes"
     table = Table("", "requests", "failed", "p50", "p99", "longest", title=title)
-    for one in times:
+    for one in found.times:
         shown = (f"{value:.1f} ms" for value in (one.p50_ms, one.p99_ms, one.longest_ms))
         table.add_row(one.route, str(one.requests), str(one.failed), *shown)
     Console(width=_WIDTH).print(table)
     requests = asked.rate * (asked.seconds + _WARM_UP_S)
-    print(
-        f"The console used {cpu_s:.1f} s of a processor: {cpu_s / requests * 1000:.1f} ms a request, with its feeding."
-    )
+    print("Processor time:", ", ".join(f"{name} {used_s:.1f} s" for name, used_s in found.cpu_s.items()))
+    print(f"of the console {found.cpu_s['console'] / requests * 1000:.1f} ms for each request, with its feeding.")
 
 
 def _options() -> argparse.ArgumentParser:

@@ -29,7 +29,9 @@ def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> in
         # The server ends in order by either, and then raises it again for whoever held it before.
         signal.signal(number, lambda *_: None)
     app = create_app(settings)
-    _Server(uvicorn.Config(app, log_level="warning", server_header=False), app.state.live).run([listening])
+    _Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False), app.state.live).run(
+        [listening]
+    )
     return 0
 
 
