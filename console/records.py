@@ -3,9 +3,10 @@
 import hashlib
 import json
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
@@ -142,6 +143,10 @@ class Intervention(BaseModel):
     created_at: str
 
 
+_ABSENT: Final = dict.fromkeys(("mission_id", "task_id", "original_inputs", "modified_inputs", "remediation_payload"))
+"""What a record says only where it is known."""
+
+
 class InterventionList(BaseModel):
     """A page of records, the newest first."""
 
@@ -153,18 +158,17 @@ class InterventionList(BaseModel):
 
 def shown(body: str) -> Intervention:
     """The record of a row, as it is answered."""
-    said = json.loads(body)
+    return Intervention.model_validate(fields_of(body))
+
+
+def fields_of(body: str) -> JsonObject:
+    """The same without a model, for a page of many."""
+    said = from_json(body)
     made = said.get("created_at") or said["timestamp"]
-    return Intervention.model_validate(
-        {
-            "mission_id": None,
-            "task_id": None,
-            "original_inputs": None,
-            "modified_inputs": None,
-            "remediation_payload": None,
-            **said,
-            "timestamp": rfc3339(said["timestamp"]),
-            "created_at": rfc3339(made),
-            "organization_id": ORGANIZATION,
-        }
-    )
+    return {
+        **_ABSENT,
+        **said,
+        "timestamp": rfc3339(said["timestamp"]),
+        "created_at": rfc3339(made),
+        "organization_id": ORGANIZATION,
+    }

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
 
 from haltline.console import queries
+from haltline.console.answers import answer
 from haltline.console.context import Changer, Here, Looker, Teller
 from haltline.console.queries import Wanted
-from haltline.console.records import Intervention, InterventionList, NewIntervention, shown
+from haltline.console.records import Intervention, InterventionList, NewIntervention, fields_of, shown
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
@@ -59,7 +60,7 @@ def _wanted(
 Filters = Annotated[Wanted, Depends(_wanted)]
 
 
-@router.get("")
+@router.get("", response_model=InterventionList)
 @router.get("/", include_in_schema=False)
 def list_interventions(
     here: Here,
@@ -67,16 +68,17 @@ def list_interventions(
     wanted: Filters,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-) -> InterventionList:
+) -> Response:
     """The interventions that every filter holds for, the newest first."""
     bodies, total = queries.page(here.engine, wanted, skip, limit)
-    return InterventionList(interventions=[shown(body) for body in bodies], total=total, skip=skip, limit=limit)
+    found = [fields_of(body) for body in bodies]
+    return answer({"interventions": found, "total": total, "skip": skip, "limit": limit})
 
 
-@router.get("/stats")
-def statistics(here: Here, _: Looker, wanted: Filters) -> dict[str, Any]:
+@router.get("/stats", response_model=dict[str, Any])
+def statistics(here: Here, _: Looker, wanted: Filters) -> Response:
     """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
-    return queries.statistics(here.engine, wanted)
+    return answer(queries.statistics(here.engine, wanted))
 
 
 @router.get("/{record_id}", responses={404: {"description": "There is none of this id."}})
@@ -88,7 +90,7 @@ def intervention(here: Here, _: Looker, record_id: str) -> Intervention:
     return shown(body)
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, response_model=Intervention)
 @router.post("/", status_code=201, include_in_schema=False)
 def create(
     here: Here,
@@ -96,7 +98,7 @@ def create(
     new: NewIntervention,
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,
-) -> Intervention:
+) -> Response:
     """Keeps a record that somebody else's guard made. The same one sent again counts once."""
     record = new.record(agent_id=x_sentinel_agent_id, run_id=x_sentinel_run_id)
     here.send(
@@ -104,7 +106,7 @@ def create(
             CommandKind.RECORD, ScopeKind.SESSION, record.run_id, by=who.name, reason="sent by its guard", record=record
         )
     )
-    return shown(record.to_json().decode())
+    return answer(fields_of(record.to_json().decode()), 201)
 
 
 @router.delete("/{record_id}", status_code=204, responses={404: {"description": "There is none of this id."}})

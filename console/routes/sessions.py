@@ -3,11 +3,12 @@
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
 from haltline.console import model
+from haltline.console.answers import answer
 from haltline.console.context import Here, Looker
 from haltline.schemas.decisions import Level
 from haltline.schemas.record import rfc3339
@@ -93,7 +94,7 @@ def _session(row: Any) -> Session:
     )
 
 
-@router.get("")
+@router.get("", response_model=SessionList)
 def list_sessions(
     here: Here,
     _: Looker,
@@ -104,7 +105,7 @@ def list_sessions(
     search: Annotated[str | None, Query(max_length=200, description="A part of the id or the goal.")] = None,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
-) -> SessionList:
+) -> Response:
     """The sessions that every filter holds for, the latest first."""
     table = model.sessions.c
     asked = _columns()
@@ -127,17 +128,18 @@ def list_sessions(
         rows = connection.execute(
             asked.order_by(table.last_ms.desc(), table.session_id).offset(skip).limit(limit)
         ).mappings()
-        return SessionList(sessions=[_session(row) for row in rows], total=total, skip=skip, limit=limit)
+        found = [_session(row) for row in rows]
+    return answer(SessionList(sessions=found, total=total, skip=skip, limit=limit))
 
 
-@router.get("/{session_id:path}", responses={404: {"description": "There is none of this id."}})
+@router.get("/{session_id:path}", response_model=Story, responses={404: {"description": "There is none of this id."}})
 def story(
     here: Here,
     _: Looker,
     session_id: str,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
-) -> Story:
+) -> Response:
     """A session and its story: what it did, what was found, decided, answered and commanded."""
     table = model.records.c
     with here.engine.connect() as connection:
@@ -150,7 +152,8 @@ def story(
         steps = connection.execute(
             select(model.records).where(held).order_by(*order).offset(skip).limit(limit)
         ).mappings()
-        return Story(session=_session(row), steps=[_step(one) for one in steps], total=total, skip=skip, limit=limit)
+        told = [_step(one) for one in steps]
+    return answer(Story(session=_session(row), steps=told, total=total, skip=skip, limit=limit))
 
 
 def _step(row: Any) -> Step:
