@@ -1,0 +1,302 @@
+"""`python -m benchmarks.routes`: what a request costs each route, on a read model of many interventions.
+
+The console's application is called in this process, without a server or a network, so that what others do on the
+machine says little in the processor time. The rows are made up: decisions of sessions, one in ten a stop with its
+report, a finding and an intervention for each. An embedded broker takes what is posted.
+"""
+
+import argparse
+import asyncio
+import itertools
+import random
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import uvloop
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import insert
+
+from haltline.console import model
+from haltline.console.app import create_app
+from haltline.console.auth import Keys, Role, Who
+from haltline.console.settings import ConsoleSettings
+from haltline.console.store import open_store
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+
+_KEY = "hl_measured"
+_CHUNK = 5_000
+_STEP_MS = 2_000
+_PER_SESSION = 10
+_WIDTH = 120
+_TYPES = ("hard_block", "loop_detected", "budget_exceeded", "approval_required")
+_OUTCOMES = ("blocked", "warned", "modified", "escalated")
+_RISKS = ("low", "medium", "high", "critical")
+_RULES = ("destructive_repeat", "cycle", "budget", "repeat_failure", "scope_drift", "fan_out")
+_ACTIONS = ("delete_asset", "write_file", "read_page", "send_mail", "drop_table", "update_tags")
+
+Application = Callable[..., Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One kind of request."""
+
+    name: str
+    path: str
+    query: str = ""
+    body: Callable[[], dict[str, Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a request costs, in milliseconds."""
+
+    name: str
+    status: int
+    cpu_ms: float
+    """On average, of every thread."""
+    median_ms: float
+    longest_ms: float
+
+
+def _record() -> dict[str, Any]:
+    return {
+        "type": "hard_block", "outcome": "blocked", "action_name": "delete_asset", "risk_level": "high",
+        "estimated_cost_usd": 1.0, "reason": "measured", "run_id": uuid.uuid4().hex,
+    }  # fmt: skip
+
+
+def _entries() -> dict[str, Any]:
+    when = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
+    entry = {"id": uuid.uuid4().hex, "timestamp": when, "action": "read_page", "payload": {"inputs": {"page": 1}}}
+    return {"run_id": uuid.uuid4().hex[:2], "entries": [entry]}
+
+
+def _call() -> dict[str, Any]:
+    return {"action_name": "train", "estimated_cost_usd": 0.01, "run_id": uuid.uuid4().hex[:2]}
+
+
+def requests(rows: int, now_ms: int) -> list[Asked]:
+    """Every route that lists, counts or is asked often, with each filter."""
+    listed, day = "/api/v1/interventions", _iso(now_ms - 86_400_000)
+    middle = f"s-{rows // _PER_SESSION // 2:07d}"
+    lists = {
+        "": "limit=50", "type": "type=hard_block", "outcome": "outcome=blocked", "risk": "risk_level=critical",
+        "action": "action_name=drop_table", "agent": "agent_id=agent-07", "run": f"run_id={middle}",
+        "policy": "policy_id=cycle", "last day": f"start_date={day}", "prevented": "min_prevented_usd=4.9",
+        "trips": "trips_only=true", "high risk": "high_risk=true", "search, rare": "search=asset-0123456",
+        "search, none": "search=nothing+of+the+kind", "search, common": "search=delete", "page 1000": "skip=50000",
+        "agent and type": "agent_id=agent-07&type=hard_block", "blocked, last day": f"outcome=blocked&start_date={day}",
+    }  # fmt: skip
+    return [
+        Asked("POST /interventions", listed, body=_record),
+        Asked("POST /ingest", "/api/v1/ingest", body=_entries),
+        Asked("POST /budgets/reserve", "/api/v1/budgets/reserve", body=_call),
+        Asked("GET /kill-switch/check", "/api/v1/kill-switch/check", "target_type=run&target_id=none"),
+        *(Asked(f"GET /interventions ({name or 'all'})", listed, query) for name, query in lists.items()),
+        Asked("GET /interventions/{id}", f"{listed}/int_{rows // 2:08d}"),
+        Asked("GET /interventions/stats", f"{listed}/stats"),
+        Asked("GET /interventions/stats (last day)", f"{listed}/stats", f"start_date={day}"),
+        Asked("GET /interventions/stats (agent)", f"{listed}/stats", "agent_id=agent-07"),
+        Asked("GET /sessions", "/api/v1/sessions", "limit=50"),
+        Asked("GET /sessions (agent)", "/api/v1/sessions", "agent_id=agent-07"),
+        Asked("GET /sessions (level)", "/api/v1/sessions", "level=KILL"),
+        Asked("GET /sessions (state)", "/api/v1/sessions", "state=killed"),
+        Asked("GET /sessions (search)", "/api/v1/sessions", "search=0012345"),
+        Asked("GET /sessions/{id}", f"/api/v1/sessions/{middle}"),
+        Asked("GET /detections", "/api/v1/detections"),
+        Asked("GET /detections (detector)", "/api/v1/detections", "detector=cycle"),
+        Asked("GET /detections (severity)", "/api/v1/detections", "severity=critical"),
+        Asked("GET /detections (session)", "/api/v1/detections", f"session_id={middle}"),
+        Asked("GET /detections (agent)", "/api/v1/detections", "agent_id=agent-07"),
+        Asked("GET /detections (last day)", "/api/v1/detections", f"start_date={day}"),
+        Asked("GET /incidents", "/api/v1/incidents"),
+        Asked("GET /incidents (session)", "/api/v1/incidents", f"session_id={middle}"),
+        Asked("GET /incidents (agent)", "/api/v1/incidents", "agent_id=agent-07"),
+        Asked("GET /incidents (last day)", "/api/v1/incidents", f"start_date={day}"),
+        Asked("GET /incidents/{id}", f"/api/v1/incidents/inc_{rows // 2 // 10 * 10:08d}"),
+        Asked("GET /approvals", "/api/v1/approvals"),
+        Asked("GET /approvals/pending", "/api/v1/approvals/pending"),
+        Asked("GET /control", "/api/v1/control"),
+        Asked("GET /fleet", "/api/v1/fleet"),
+        Asked("GET /kill/stops", "/api/v1/kill/stops", "decision_id=none"),
+        Asked("GET /precision", "/api/v1/precision"),
+    ]  # fmt: skip
+
+
+def _iso(time_ms: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_ms / 1000))
+
+
+def fill(url: str, rows: int, now_ms: int) -> None:
+    """Puts made up rows into an empty read model, the last of them now."""
+    engine = open_store(url)
+    tables = (model.records, model.interventions, model.sessions)
+    with engine.begin() as connection:
+        numbers = iter(range(rows))
+        while chunk := list(itertools.islice(numbers, _CHUNK)):
+            made = [_rows(number, now_ms - (rows - number) * _STEP_MS) for number in chunk]
+            for table, of in zip(tables, zip(*made, strict=True), strict=True):
+                if flat := list(itertools.chain.from_iterable(of)):
+                    connection.execute(insert(table), flat)
+    engine.dispose()
+
+
+def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Of one decision: the records, the intervention, and of each tenth its session."""
+    rng = random.Random(number)
+    session = f"s-{number // _PER_SESSION:07d}"
+    who = {"session_id": session, "agent_id": f"agent-{number // _PER_SESSION % 40:02d}"}
+    rule, action = rng.choice(_RULES), rng.choice(_ACTIONS)
+    kind, outcome, risk = rng.choice(_TYPES), rng.choice(_OUTCOMES), rng.choice(_RISKS)
+    stops = number % 10 == 0
+    decision: dict[str, Any] = {
+        "decision_id": f"d-{number:08d}", **who, "time": time_ms, "level": "KILL" if stops else "WARN",
+        "code": rule, "detector": rule, "reason": f"{action} on asset-{number:07d} was tried again", "severity": risk,
+        "evidence": [f"e-{number:08d}-{n}" for n in range(4)],
+    }  # fmt: skip
+    if stops:
+        story = [f"{action} asset-{number:07d} failed: asset still exists"] * 6
+        decision["incident"] = {"incident_id": f"inc_{number:08d}", "timeline": story, "impact": "one asset"}
+    found = {**decision, "finding": {"detector": rule, "severity": risk, "reason": decision["reason"]}}
+    place = {"partition": number % 4, "offset": number // 4, "time_ms": time_ms, "detector": rule, "severity": risk}
+    common = {**place, **who, "event_id": f"e-{number:08d}", "decision_id": decision["decision_id"]}
+    records = [
+        {
+            "topic": "interventions",
+            "kind": "decision",
+            "summary": decision["reason"],
+            "body": _text(decision),
+            **common,
+        },
+        {"topic": "detections", "kind": "detection", "summary": decision["reason"], "body": _text(found), **common},
+    ]
+    prevented = round(rng.random() * 5, 2)
+    record = {
+        "id": f"int_{number:08d}", "type": kind, "outcome": outcome, "action_name": action,
+        "description": decision["reason"], "agent_id": who["agent_id"], "run_id": session, "policy_id": rule,
+        "policy_name": rule, "risk_level": risk, "estimated_cost_usd": prevented, "actual_cost_usd": 0.0,
+        "cost_prevented_usd": prevented, "attempt": 1, "blast_radius": "one asset", "reason": decision["reason"],
+        "agent_intent": "tidy up what nobody has used since spring", "original_inputs": {"asset_id": f"asset-{number}"},
+        "modified_inputs": None, "context": {"evidence": decision["evidence"]}, "timestamp": time_ms,
+        "created_at": time_ms,
+    }  # fmt: skip
+    columns = ("id", "type", "outcome", "action_name", "policy_id", "policy_name", "risk_level", "cost_prevented_usd")
+    intervention = {name: record[name] for name in columns} | {
+        **who, "event_id": common["event_id"], "request_id": None, "time_ms": time_ms, "body": _text(record),
+    }  # fmt: skip
+    if number % _PER_SESSION:
+        return records, [intervention], []
+    row = {
+        **who, "goal": "tidy up what nobody has used since spring", "first_ms": time_ms, "last_ms": time_ms + 9_000,
+        "events": 40, "interventions": _PER_SESSION, "hardest": rng.choice((0, 1, 3, 6)), "cost_usd": 0.2,
+        "ended": True,
+    }  # fmt: skip
+    return records, [intervention], [row]
+
+
+def _text(said: dict[str, Any]) -> str:
+    return orjson.dumps(said).decode()
+
+
+async def measured(app: Application, asked: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
+    """What each request costs: `repeats` of it, fewer where they take longer than `within_s`."""
+    costs = []
+    for one in asked:
+        status, _ = await _ask(app, one)  # what is made once, such as compiled statements, is not counted
+        took: list[float] = []
+        cpu_s, began = time.process_time(), time.monotonic()
+        while len(took) < repeats and (not took or time.monotonic() - began < within_s):
+            at = time.perf_counter()
+            await _ask(app, one)
+            took.append((time.perf_counter() - at) * 1000)
+        cpu_s = time.process_time() - cpu_s
+        costs.append(Cost(one.name, status, cpu_s / len(took) * 1000, sorted(took)[len(took) // 2], max(took)))
+    return costs
+
+
+async def _ask(app: Application, one: Asked) -> tuple[int, bytes]:
+    body = b"" if one.body is None else orjson.dumps(one.body())
+    headers = [(b"authorization", f"Bearer {_KEY}".encode()), (b"content-type", b"application/json"), (b"host", b"x")]
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": "",
+        "method": "GET" if one.body is None else "POST", "path": one.path, "raw_path": one.path.encode(),
+        "query_string": one.query.encode(), "headers": headers, "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80), "state": {},
+    }  # fmt: skip
+    said: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        said.append(message)
+
+    await app(scope, receive, send)
+    return said[0]["status"], b"".join(message.get("body", b"") for message in said[1:])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 when every route answered well."""
+    asked = _options().parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="haltline-routes-") as scratch, EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        database = asked.database or Path(scratch, "model.db")
+        now_ms = time.time_ns() // 1_000_000
+        if not database.exists():
+            fill(f"sqlite:///{database}", asked.rows, now_ms)
+        settings = ConsoleSettings(
+            bootstrap=broker.bootstrap,
+            keys=Keys.of([(_KEY, Who("measured", Role.ADMIN))]),
+            database=f"sqlite:///{database}",
+            requests_per_s=1e9,
+            burst=10**9,
+        )
+        every = [one for one in requests(asked.rows, now_ms) if not asked.only or asked.only in one.name]
+        costs = uvloop.run(_served(settings, every, asked.repeats, asked.within_s))
+    _show(costs, asked.rows)
+    return 0 if all(cost.status < 400 for cost in costs) else 1
+
+
+async def _served(settings: ConsoleSettings, asked: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
+    app = create_app(settings)
+    async with app.router.lifespan_context(app):
+        while not app.state.context.feeder.caught_up.is_set():
+            await asyncio.sleep(0.05)
+        return await measured(app, asked, repeats, within_s)
+
+
+def _show(costs: Sequence[Cost], rows: int) -> None:
+    table = Table("", "status", "processor", "median", "longest", title=f"{rows} interventions in the read model")
+    for cost in costs:
+        shown = (f"{value:.1f} ms" for value in (cost.cpu_ms, cost.median_ms, cost.longest_ms))
+        table.add_row(cost.name, str(cost.status), *shown)
+    Console(width=_WIDTH).print(table)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.routes",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m benchmarks.routes --rows 500000",
+    )
+    parser.add_argument("--rows", type=int, default=500_000, help="interventions (%(default)s)")
+    parser.add_argument("--repeats", type=int, default=30, help="requests to each route (%(default)s)")
+    parser.add_argument("--within-s", type=float, default=3.0, help="no more of a slow one (%(default)s)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="routes whose name holds this")
+    parser.add_argument("--database", type=Path, metavar="FILE", help="keep the read model there, or use the one there")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
