@@ -73,12 +73,13 @@ class Grant:
 def grants(
     principals: Mapping[Role, str], topics: Topics, *, changelog: str, group: str, audit_group: str
 ) -> list[Grant]:
-    """Every permission that these principals need, and no more."""
-    return [
+    """Every permission that these principals need, and no more; once, where a principal has several roles."""
+    wanted = (
         Grant(principal=principal, may=may, resource=resource, name=name)
         for role, principal in principals.items()
         for may, resource, name in _needed(role, topics, changelog, group, audit_group)
-    ]
+    )
+    return list(dict.fromkeys(wanted))
 
 
 def apply(admin: AdminClient, wanted: list[Grant]) -> None:
@@ -105,8 +106,10 @@ def _needed(role: Role, topics: Topics, changelog: str, group: str, audit_group:
         case Role.AUDIT:
             writes, reads = [], list(topics.all)
             yield May.READ, "group", audit_group
+            yield May.DESCRIBE, "group", READER_GROUP
         case Role.OPERATOR:
             writes, reads = [topics.commands, topics.policies], list(topics.all)
+            yield May.READ, "group", f"{group}-console"  # its lag is seen by what it commits there
             yield May.DESCRIBE, "group", group
             yield May.DESCRIBE, "group", READER_GROUP
     for name in writes:

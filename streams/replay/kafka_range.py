@@ -16,9 +16,6 @@ from haltline.streams.replay.moments import OPEN, BadMoment, Moment
 from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
 from haltline.streams.settings import ClientSetting
 
-GROUP: Final = "haltline-replay"
-"""A group's name that the client's library wants; nothing is ever committed under it."""
-
 _MOST_WAITING: Final = 5_000
 _BATCH: Final = 500
 _POLL_S: Final = 0.2
@@ -63,7 +60,7 @@ class KafkaRange(Closing):
     ) -> None:
         self.name = f"kafka {bootstrap}"
         self.topics = topics
-        self.reader = KafkaReader(partial(open_consumer, bootstrap, GROUP, client=client), topics)
+        self.reader = KafkaReader(partial(open_consumer, bootstrap, client=client), topics)
         self._consumer = self.reader.open()
         try:
             self.partitions = len(partitions_of(self._consumer, topics.actions))
