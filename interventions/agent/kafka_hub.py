@@ -6,6 +6,7 @@ when the first session of that partition joined.
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -32,6 +33,7 @@ _RETRY_S = 0.5
 _SERVE_S = 0.02
 _RESERVED_RECORDS = 2_000
 _MIB = 1024 * 1024
+_HOW_LONG = re.compile(r" \(after \d+ms in state \w+\)")  # differs each time; the same complaint is told once
 
 Report: TypeAlias = Callable[[KafkaError | None, Message | None], None]
 """What became of a record; without a message: it waits on disk."""
@@ -396,7 +398,7 @@ class Hub:
 
     def _on_error(self, error: KafkaError) -> None:
         """Something of the library's own; served by `poll`."""
-        self._complaint = error.str()
+        self._complaint = _HOW_LONG.sub("", error.str())
         if error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}:
             self._suspect = True
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import orjson
 import typer
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
@@ -34,6 +34,14 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     """No broker answers."""
 
+
+_NOT_ALLOWED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 the answer is no, or something was found; "
@@ -150,7 +158,16 @@ class Commands(TyperGroup):
         except (NoSuchTopic, NotAllowed) as error:
             fail(error, Exit.USAGE)
         except KafkaException as error:
-            fail(f"broker: {error.args[0].name()}: {error.args[0].str()}", Exit.UNREACHABLE)
+            fail(*_refusal(error.args[0]))
+
+
+def _refusal(error: KafkaError) -> tuple[str, Exit]:
+    said = f"broker: {error.name()}: {error.str()}"
+    if error.code() == KafkaError._INVALID_ARG:
+        return said, Exit.USAGE
+    if error.code() in _NOT_ALLOWED:
+        return f"{said} These credentials may not do that; `haltline topics acls` says who may do what.", Exit.NO
+    return said, Exit.UNREACHABLE
 
 
 def fail(error: object, code: Exit) -> NoReturn:
