@@ -1,0 +1,167 @@
+"""A Kafka that speaks TLS only, wants certificates of its clients, knows them by password, and denies the rest."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss them
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialAlteration,
+    UserScramCredentialUpsertion,
+)
+from typer.testing import CliRunner
+
+from haltline.schemas.topics import Topics
+from haltline.streams.cli.app import app
+from haltline.streams.local_kafka import LocalKafka, fetch
+from tests.streams.counting import unused_port
+from tests.streams.secured.pki import Authority
+from tests.waiting import wait_until
+
+TOPICS: Final = Topics()
+USERS: Final = ("admin", "agent", "worker", "audit", "operator", "console", "canary")
+MECHANISM: Final = "SCRAM-SHA-512"
+
+_PROPERTIES = """
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller_port,SASL_SSL://127.0.0.1:{port}
+advertised.listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller_port,SASL_SSL://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL
+listener.name.sasl_ssl.ssl.keystore.type=PEM
+listener.name.sasl_ssl.ssl.keystore.location={certificate}
+listener.name.sasl_ssl.ssl.truststore.type=PEM
+listener.name.sasl_ssl.ssl.truststore.location={authority}
+listener.name.sasl_ssl.ssl.client.auth=required
+sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_ssl.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:admin
+"""
+"""The listener without TLS is the one that `LocalKafka` itself asks whether it answers."""
+
+
+class Cluster:
+    """Where it is, and what each of its users is told in files."""
+
+    def __init__(self, kafka: LocalKafka, port: int, folder: Path, authority: Authority) -> None:
+        self.kafka = kafka
+        self.bootstrap = f"127.0.0.1:{port}"
+        self.folder = folder
+        self._authority = authority
+        self._certificate = authority.certify("client", password_of("key"))
+
+    def client(self, user: str, **changes: str | None) -> dict[str, str]:
+        """librdkafka's settings of a user; `changes` with _ for a dot, None takes one away."""
+        settings: dict[str, str | None] = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": MECHANISM,
+            "sasl.username": user,
+            "sasl.password": password_of(user),
+            "ssl.ca.location": str(self._authority.file),
+            "ssl.certificate.location": str(self._certificate),
+            "ssl.key.location": str(self._certificate),
+            "ssl.key.password": password_of("key"),
+        }
+        changed = settings | {name.replace("_", "."): value for name, value in changes.items()}
+        return {name: value for name, value in changed.items() if value is not None}
+
+    def file(self, user: str, name: str = "", **changes: str | None) -> Path:
+        """The same as a file for HALTLINE_CLIENT_CONFIG."""
+        file = self.folder / f"{name or user}.properties"
+        lines = (f"{name}={value}\n" for name, value in self.client(user, **changes).items())
+        file.write_text("# settings of a client\n\n" + "".join(lines))
+        return file
+
+    def environment(self, user: str) -> dict[str, str]:
+        """All that a process is told of the cluster."""
+        return {"HALTLINE_BOOTSTRAP": self.bootstrap, "HALTLINE_CLIENT_CONFIG": str(self.file(user))}
+
+    def run(self, user: str, *command: str) -> tuple[int, str]:
+        """Exit code and output of `haltline ...` as this user."""
+        done = CliRunner().invoke(app, [*command], env=self.environment(user))
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return done.exit_code, done.output
+
+    def taken(self, user: str, topic: str) -> int:
+        """What the broker says to a record of this user: 0, or an error's code."""
+        said: list[int] = []
+        settings = {**self.client(user), "bootstrap.servers": self.bootstrap, "message.timeout.ms": 20_000}
+        producer = Producer(settings)
+        producer.produce(
+            topic, key=b"session:s1", value=None, on_delivery=lambda error, _: said.append(error.code() if error else 0)
+        )
+        producer.flush(30)
+        producer.close()
+        (code,) = said
+        return code
+
+
+def password_of(user: str) -> str:
+    """What must be in no output."""
+    return f"secret-of-{user}"
+
+
+@contextmanager
+def running_cluster(folder: Path) -> Iterator[Cluster]:
+    """One with haltline's topics, made by its administrator over TLS as everything else."""
+    port, authority = unused_port(), Authority(folder, "authority")
+    properties = _PROPERTIES.format(
+        port=port,
+        certificate=authority.certify("broker"),
+        authority=authority.file,
+        users=" ".join(f'user_{user}="{password_of(user)}"' for user in USERS),
+    )
+    with LocalKafka(folder / "kafka", jars=fetch(), properties=properties) as kafka:
+        _make_users(kafka.bootstrap)
+        cluster = Cluster(kafka, port, folder, authority)
+        for command in (
+            ("topics", "create", "--partitions", "4", "--replication", "1"),
+            ("topics", "check"),
+            ("topics", "acls", "--operator", "User:operator", "--apply"),
+            ("topics", "acls", "--operator", "User:console", "--apply"),
+            ("topics", "acls", "--agent", "User:canary", "--operator", "User:canary", "--apply"),
+        ):
+            _succeed(cluster, command)
+        # What is made is in force a moment later; until then nobody may do anything.
+        for user, topic in (("agent", TOPICS.feedback), ("worker", TOPICS.control), ("canary", TOPICS.policies)):
+            wait_until(partial(is_taken, cluster, user, topic), f"{user} may write {topic}", deadline_s=60)
+        yield cluster
+
+
+def is_taken(cluster: Cluster, user: str, topic: str) -> bool:
+    """Whether this user may write there."""
+    return cluster.taken(user, topic) == 0
+
+
+def _succeed(cluster: Cluster, command: Sequence[str]) -> None:
+    """Users are known a moment after they were made."""
+    said: list[str] = []
+
+    def done() -> bool:
+        code, output = cluster.run("admin", *command)
+        said[:] = [output]
+        return code == 0
+
+    try:
+        wait_until(done, f"haltline {' '.join(command)}", deadline_s=60)
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {said}") from None
+
+
+def _make_users(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap}, logger=logging.getLogger("tests.kafka"))
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    wanted: list[UserScramCredentialAlteration] = [
+        UserScramCredentialUpsertion(user, info, password_of(user).encode()) for user in USERS
+    ]
+    for made in admin.alter_user_scram_credentials(wanted).values():
+        made.result(30)

@@ -1,0 +1,77 @@
+"""An agent's credentials cannot release it: on a real Kafka with an authorizer."""
+
+import orjson
+import pytest
+from confluent_kafka import KafkaError
+from typer.testing import CliRunner
+
+from haltline.schemas.topics import Topics
+from haltline.streams.acls import May, Role, grants
+from haltline.streams.cli.app import app
+from haltline.streams.local_kafka import LocalKafka
+from tests.streams.secured.cluster import TOPICS, Cluster
+
+PRINCIPALS = {role: f"User:{role}" for role in Role}
+WANTED = grants(PRINCIPALS, TOPICS, changelog="changelog", group="haltline", audit_group="haltline-audit")
+
+
+def may(role: Role, what: May) -> set[str]:
+    return {g.name for g in WANTED if g.principal == PRINCIPALS[role] and g.may is what and g.resource == "topic"}
+
+
+def test_an_agent_writes_what_it_does_and_what_it_answers_and_nothing_else() -> None:
+    assert may(Role.AGENT, May.WRITE) == {TOPICS.actions, TOPICS.feedback}
+    assert may(Role.AUDIT, May.WRITE) == set()
+    assert [role for role in Role if TOPICS.control in may(role, May.WRITE)] == [Role.WORKER]
+
+
+def test_the_lines_are_those_of_kafkas_own_tool() -> None:
+    done = CliRunner().invoke(app, ["topics", "acls", "--agent", "User:bot", "--bootstrap", "kafka-1:9092"])
+    assert done.exit_code == 0
+    line = (
+        "kafka-acls.sh --bootstrap-server kafka-1:9092 --add --allow-principal 'User:bot' "
+        "--operation Write --topic 'haltline.actions'"
+    )
+    assert line in done.output.splitlines()
+    assert all(line.startswith("kafka-acls.sh ") for line in done.output.splitlines())
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    "topic", [TOPICS.commands, TOPICS.control, TOPICS.interventions, TOPICS.policies, TOPICS.signals, TOPICS.detections]
+)
+def test_an_agent_cannot_write(cluster: Cluster, topic: str) -> None:
+    assert cluster.taken("agent", topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.kafka
+def test_an_operator_commands_and_does_not_decide(cluster: Cluster) -> None:
+    assert cluster.taken("operator", TOPICS.control) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert cluster.taken("agent", TOPICS.feedback) == 0
+    assert cluster.taken("audit", TOPICS.commands) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("principal", "verdict", "came"),
+    [
+        pytest.param("User:agent", "ok", "neither commands nor decisions", id="agents"),
+        pytest.param("User:operator", "bad", "may write haltline.commands", id="agents with an operator's credentials"),
+    ],
+)
+def test_doctor_sees_what_agents_may_do(cluster: Cluster, principal: str, verdict: str, came: str) -> None:
+    done = CliRunner().invoke(app, ["doctor", "--bootstrap", cluster.kafka.bootstrap, "--agent", principal, "--json"])
+    checks = {check["what"]: check for check in orjson.loads(done.stdout)}
+    assert checks["permissions"]["verdict"] == verdict
+    assert came in checks["permissions"]["came"]
+
+
+@pytest.mark.kafka
+def test_doctor_says_that_a_cluster_lets_everybody_do_everything(kafka: LocalKafka, kafka_topics: Topics) -> None:
+    there = ["--bootstrap", kafka.bootstrap, "--prefix", kafka_topics.prefix]
+    done = CliRunner().invoke(app, ["doctor", *there, "--json"])
+    checks = {check["what"]: check for check in orjson.loads(done.stdout)}
+    assert checks["permissions"]["verdict"] == "note"
+    assert "no authorizer" in checks["permissions"]["came"]
+    assert checks["policy"]["verdict"] == "ok"
+    assert checks["sink's progress"]["verdict"] == "ok"

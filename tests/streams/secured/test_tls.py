@@ -1,0 +1,217 @@
+"""Every process and command over TLS, each with a password of its own, which it is told in files and variables only."""
+
+import json
+import logging
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typer.testing import CliRunner
+
+from haltline.console.auth import digest_of, new_key
+from haltline.interventions.agent import Guard, Refused
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.streams.audit.query import open_query
+from haltline.streams.children import Child, Children
+from haltline.streams.cli.app import app
+from haltline.streams.local_system import wait_until_ready
+from tests.streams.secured.cluster import USERS, Cluster, password_of
+from tests.streams.secured.pki import Authority
+from tests.waiting import wait_until
+
+WITHIN_S: Final = 120.0
+
+
+class System:
+    """Worker, sink, console and intake, each as a user of its own."""
+
+    def __init__(self, cluster: Cluster, children: Children, folder: Path) -> None:
+        self.cluster, self.children, self.folder = cluster, children, folder
+        self.key = new_key()
+        self.table = folder / "audit"
+        (folder / "keys.yaml").write_text(f"- {{name: ada, role: admin, sha256: {digest_of(self.key)}}}\n")
+        database = f"sqlite:///{folder}/console.db"
+        free = ("--metrics-port", "0")
+        worker = self.start("worker", "worker", "--checkpoint-interval", "0.2", *free)
+        sink = self.start("audit", "audit", "--table", str(self.table), "--flush", "0.5", *free)
+        console = self.start(
+            "console", "console", "--port", "0", "--database", database, "--keys", f"{folder}/keys.yaml"
+        )
+        intake = self.start("agent", "intake", "--port", "0", "--budget", "30")
+        self.worker = wait_until_ready(children, worker)
+        self.sink, self.console, self.intake = self.follow(sink), self.follow(console), self.follow(intake)
+
+    def start(self, user: str, *command: str) -> Child:
+        env = self.cluster.environment(user)
+        return self.children.start_module(command[0], "haltline.streams", command, env=env)
+
+    def follow(self, child: Child) -> str:
+        """Where it serves, once it says so."""
+        pattern = re.compile(r"(?:serves .*on port |http://127\.0\.0\.1:)(\d+)")
+        self.children.wait_until(lambda: pattern.search(child.log_file.read_text()), child.name, within_s=WITHIN_S)
+        found = pattern.search(child.log_file.read_text())
+        assert found is not None
+        return f"http://127.0.0.1:{found[1]}"
+
+    def ask(self, url: str, body: object = None) -> Any:
+        """What a process answers; None while it does not."""
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=60) as answer:
+                said = answer.read().decode()
+        except urllib.error.HTTPError:
+            return None
+        return said if url.endswith("/metrics") else json.loads(said)
+
+    def wait_until(self, condition: Callable[[], object], what: str) -> None:
+        self.children.wait_until(condition, what, within_s=WITHIN_S)
+
+
+@contextmanager
+def guard_of(cluster: Cluster, session: str) -> Iterator[Guard]:
+    """A guard that is told of Kafka by the environment alone."""
+    settings = GuardSettings.from_env(cluster.environment("agent"), session_id=session, mode="blocking")
+    with Guard(settings, agent_id="cleaner", budget_s=60.0, start_budget_s=60.0) as guard:
+        yield guard
+
+
+def delete(guard: Guard, asset: str = "fact_sales") -> None:
+    with guard.action("delete_asset", args={"asset_id": asset}, targets=[f"asset_id={asset}"]):
+        pass
+
+
+@pytest.mark.kafka
+def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path: Path) -> None:
+    told = []
+    with Children(tmp_path / "logs") as children:
+        system = System(cluster, children, tmp_path)
+        with guard_of(cluster, "loops") as guard:
+            delete(guard)
+            delete(guard)
+            with pytest.raises(Refused):
+                delete(guard)
+        with guard_of(cluster, "goes on") as guard:
+            delete(guard, asset="another")
+            killing = ("kill", "goes on", "--by", "ada", "--reason", "so", "--timeout", "60")
+            told.append(said_by(cluster, "operator", *killing))
+            wait_until(lambda: guard.killed, "the kill has reached the agent", deadline_s=WITHIN_S)
+            with pytest.raises(Refused):
+                delete(guard, asset="a third")
+        release = ("reset", "goes on", "--by", "ada", "--reason", "so", "--timeout", "60")
+        told.append(said_by(cluster, "operator", *release))
+        with guard_of(cluster, "goes on") as guard, guard.action("read_asset"):
+            pass
+        call = {"session_id": "elsewhere", "action": "look_up", "args": {}}
+        assert system.ask(f"{system.intake}/v1/verdict", call)["allowed"] is True
+        stopped = f"{system.console}/api/v1/kill-switch/check?target_type=run&target_id=loops"
+        system.wait_until(lambda: system.ask(stopped)["is_killed"], "the console shows the kill")
+        told.append(str(system.ask(f"{system.console}/api/v1/kill", {"id": "elsewhere", "reason": "so"})))
+        assert "'answered': True" in told[-1]
+        assert system.ask(f"{system.console}/api/v1/fleet/lag")
+        query = "SELECT count(*) AS n FROM audit WHERE topic LIKE '%control' AND key = 'session:elsewhere'"
+        system.wait_until(
+            lambda: (system.table / "_delta_log").exists() and open_query(system.table).rows(query)[0]["n"] > 0,
+            "the sink has kept the last kill",
+        )
+        told += [said_by(cluster, *command) for command in COMMANDS]
+        told.append(said_by(cluster, "operator", "status", "loops", code=1))
+        at = ["--worker", system.worker, "--sink", system.sink, "--console", system.console]
+        told.append(said_by(cluster, "admin", "doctor", *at, "--json"))
+        verdicts = {check["what"]: check["verdict"] for check in json.loads(told[-1])}
+        assert {what for what, verdict in verdicts.items() if verdict != "ok"} <= {"canary", "clocks"}, told[-1]
+        for address in (system.worker, system.sink, system.console):
+            assert "haltline_consumer_lag_records{" in system.ask(f"{address}/metrics")
+    told += [file.read_text() for file in (tmp_path / "logs").iterdir()]
+    assert_no_password_in(told)
+
+
+COMMANDS: Final = (
+    ("operator", "tail", "--from-beginning", "--count", "1"),
+    ("operator", "replay", "kafka", "--json"),
+    ("canary", "canary", "--within", "60s"),
+)
+
+
+def said_by(cluster: Cluster, user: str, *command: str, code: int = 0) -> str:
+    """What a command says that ends as it should."""
+    came, output = cluster.run(user, *command)
+    assert came == code, f"{command}: {output}"
+    return output
+
+
+def assert_no_password_in(texts: list[str]) -> None:
+    assert not [text for text in texts for user in (*USERS, "key") if password_of(user) in text]
+    assert not [text for text in texts if WRONG in text]
+
+
+WRONG: Final = "mistyped-password"
+ASKING: Final = (
+    ("topics", "check"),
+    ("topics", "acls", "--apply"),
+    ("status",),
+    ("kill", "s1", "--by", "ada", "--reason", "so"),
+    ("tail",),
+    ("replay", "kafka"),
+    ("canary",),
+    ("worker", "--metrics-port", "0"),
+    ("audit", "--metrics-port", "0"),
+)
+BY_PASSWORD: Final = "Authentication failed during authentication due to invalid credentials"
+WRONGS: Final = (
+    pytest.param(
+        {"ssl_ca_location": "stranger"}, "certificate verify failed", id="a broker that somebody else vouches for"
+    ),
+    pytest.param({"sasl_password": WRONG}, BY_PASSWORD, id="another password"),
+    pytest.param(
+        {"ssl_key_location": None, "ssl_certificate_location": None}, "alert bad certificate", id="no certificate"
+    ),
+)
+
+
+def wrong(cluster: Cluster, changes: dict[str, str | None]) -> dict[str, str]:
+    """The environment of a process whose file is not right."""
+    if "ssl_ca_location" in changes:
+        changes = {"ssl_ca_location": str(Authority(cluster.folder, "stranger").file)}
+    file = cluster.file("admin", name="wrong", **changes)
+    return {"HALTLINE_BOOTSTRAP": cluster.bootstrap, "HALTLINE_CLIENT_CONFIG": str(file)}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("changes", "why"), WRONGS)
+def test_what_is_not_right_is_said_at_once_by_every_command(
+    cluster: Cluster, changes: dict[str, str | None], why: str
+) -> None:
+    env = wrong(cluster, changes)
+    for command in ASKING:
+        done = CliRunner().invoke(app, [*command], env=env)
+        wanted = f"haltline: broker {cluster.bootstrap}: wanted an answer within 5 s, came "
+        assert (done.exit_code, done.stderr.startswith(wanted)) == (3, True), f"{command}: {done.output}"
+        assert why in done.stderr
+        assert_no_password_in([done.output])
+
+
+@pytest.mark.kafka
+def test_what_waits_for_a_broker_says_why_and_tells_nobody_that_it_is_ready(
+    cluster: Cluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    why, env = BY_PASSWORD, wrong(cluster, {"sasl_password": WRONG})
+    with Children(tmp_path) as children, caplog.at_level(logging.WARNING, "haltline.agent"):
+        arguments = ["console", "--port", "0", "--database", f"sqlite:///{tmp_path}/console.db"]
+        console = children.start_module("console", "haltline.streams", arguments, env=env)
+        settings = GuardSettings.from_env(env, session_id="s", mode="blocking")
+        with Guard(settings, budget_s=0.2, start_budget_s=0.2, close_budget_s=0.2) as guard:
+            with pytest.raises(Refused, match="no_verdict"):
+                delete(guard)
+            wait_until(lambda: why in caplog.text, "the guard says why", deadline_s=WITHIN_S)
+        children.wait_until(lambda: why in console.log_file.read_text(), "the console says why", within_s=WITHIN_S)
+        url = re.search(r"http://127\.0\.0\.1:\d+", console.log_file.read_text())
+        assert url is not None
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{url[0]}/readyz", timeout=30)
+    assert_no_password_in([caplog.text, console.log_file.read_text()])
