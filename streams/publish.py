@@ -1,6 +1,8 @@
 """Policy documents to the topic that workers follow."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 import orjson
 from confluent_kafka import TopicPartition
@@ -13,6 +15,9 @@ from haltline.streams.settings import ClientSetting
 
 BUILT_IN_VERSION = Policy().version
 """The version of every name without a document: the defaults."""
+
+_NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON may have in a text as it is, and YAML refuses or takes for a line break."""
 
 
 def publish(
@@ -45,9 +50,14 @@ def publish(
         )
     published = Published(by=by, reason=reason, time=time_ms)
     policy = policy.model_copy(update={"v": policy.v, "name": policy.name, "published": published})
+    place = produce_confirmed(bootstrap, topic, key=policy.name.encode(), value=encoded(policy), client=client)
+    return policy, place
+
+
+def encoded(policy: Policy) -> bytes:
+    """As it is written: JSON that a reader of YAML takes as well, whatever somebody gave as the reason."""
     # Only what is said: what is left out stays each release's default, and an override changes only what it says.
-    value = policy.model_dump_json(exclude_unset=True).encode()
-    return policy, produce_confirmed(bootstrap, topic, key=policy.name.encode(), value=value, client=client)
+    return _NOT_IN_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", policy.model_dump_json(exclude_unset=True)).encode()
 
 
 def version_of(record: PolicyRecord) -> int:

@@ -1,8 +1,12 @@
 """Policy documents: refused with the line that is wrong."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from haltline.schemas.policy import Policy, Published
 from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.publish import encoded
 
 DOCUMENT = """\
 name: production
@@ -64,3 +68,11 @@ def test_what_is_no_document_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadPolicy) as refused:
         parse_policy(text)
     assert str(refused.value).startswith(message)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40))
+@example("was \x93too strict\x94\u2028and so on")
+def test_what_is_published_is_read_again_whatever_the_reason_is(reason: str) -> None:
+    published = Published(by="ada", reason=reason, time=1_750_000_000_000)
+    policy = Policy(name="default").model_copy(update={"published": published})
+    assert parse_policy(encoded(policy).decode()).published == published
