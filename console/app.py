@@ -12,6 +12,7 @@ from sqlalchemy.exc import DataError, OperationalError
 
 from haltline.console import telemetry
 from haltline.console.context import Context, Here
+from haltline.console.examples import Yes, describe, like
 from haltline.console.feeder import Feeder
 from haltline.console.live import Live
 from haltline.console.middleware import AnswerHeaders
@@ -53,7 +54,16 @@ _STATUS: Final[dict[type[Exception], int]] = {
 class Refused(BaseModel):
     """Why it was not done: where, what was wanted and what came."""
 
+    model_config = like(detail="session none: wanted one with events, came none of this id")
+
     detail: str
+
+
+class Health(BaseModel):
+    """Whether the console works."""
+
+    ok: Yes
+    problem: str = ""
 
 
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
@@ -135,18 +145,19 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
 
     app.add_middleware(AnswerHeaders, always=_HEADERS)
 
-    @app.get("/healthz", tags=["health"])
+    @app.get("/healthz", tags=["health"], response_model=Health)
     def healthy(here: Here) -> JSONResponse:
         """200 while the read model is kept up."""
         well = here.feeder.alive
         return JSONResponse({"ok": well, "problem": str(here.feeder.failure or "")}, 200 if well else 503)
 
-    @app.get("/readyz", tags=["health"])
+    @app.get("/readyz", tags=["health"], response_model=Health)
     def ready(here: Here) -> JSONResponse:
         """200 once everything that the topics held at the start is taken in."""
         well = here.feeder.alive and here.feeder.caught_up.is_set()
         return JSONResponse({"ok": well}, 200 if well else 503)
 
+    describe(app)
     return app
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
+from haltline.console.examples import Limited, Skipped, Total, like
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
 from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
@@ -113,7 +114,37 @@ class NewIntervention(BaseModel):
 class Intervention(BaseModel):
     """A record as the platform's API has it."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(
+        extra="allow",
+        **like(
+            id="int_abc123",
+            type="hard_block",
+            outcome="blocked",
+            action_name="delete_production_database",
+            description="Attempted to delete production database",
+            agent_id="cleanup-bot",
+            run_id="run_xyz789",
+            mission_id=None,
+            task_id=None,
+            policy_id="destructive_repeat",
+            policy_name="Production Safety",
+            risk_level="critical",
+            estimated_cost_usd=0.0,
+            actual_cost_usd=0.0,
+            cost_prevented_usd=0.0,
+            attempt=1,
+            blast_radius="Prevented deletion of 1M+ customer records",
+            reason="Action 'delete_production_database' is on the denied list",
+            agent_intent="Cleanup old test data",
+            original_inputs={"database": "production", "table": "customers"},
+            modified_inputs=None,
+            remediation_payload=None,
+            context={},
+            timestamp="2026-01-01T14:30:00.000Z",
+            organization_id=ORGANIZATION,
+            created_at="2026-01-01T14:30:00.000Z",
+        ),
+    )
 
     id: str
     type: str
@@ -151,9 +182,34 @@ class InterventionList(BaseModel):
     """A page of records, the newest first."""
 
     interventions: list[Intervention]
-    total: int
-    skip: int
-    limit: int
+    total: Total
+    skip: Skipped
+    limit: Limited
+
+
+class Statistics(BaseModel):
+    """Counts and sums of records."""
+
+    model_config = like(
+        total_interventions=1456,
+        by_type={"hard_block": 890, "approval_required": 566},
+        by_outcome={"blocked": 1012, "escalated": 444},
+        cost_prevented_usd=12456.78,
+        high_risk_blocks=123,
+        time_series=[{"date": "2026-01-01", "interventions": 48, "cost_prevented_usd": 456.78}],
+        top_blocked_actions=[{"action_name": "send_bulk_email", "count": 234, "cost_prevented_usd": 4567.89}],
+        top_triggering_policies=[{"policy_id": "destructive_repeat", "policy_name": "Production Safety", "count": 456}],
+    )
+
+    total_interventions: int
+    by_type: dict[str, int]
+    by_outcome: dict[str, int]
+    cost_prevented_usd: float
+    high_risk_blocks: int
+    time_series: list[dict[str, Any]]
+    """By day, UTC."""
+    top_blocked_actions: list[dict[str, Any]]
+    top_triggering_policies: list[dict[str, Any]]
 
 
 def shown(body: str) -> Intervention:

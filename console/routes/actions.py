@@ -10,11 +10,15 @@ from sqlalchemy import Engine, select
 
 from haltline.console import model
 from haltline.console.context import Here, Looker, Teller
+from haltline.console.examples import like
 from haltline.console.store import put
 from haltline.interventions.agent.redaction import redact
 from haltline.schemas.record import Id
 
 router = APIRouter(prefix="/api/v1/actions", tags=["agents"])
+
+
+Known = Annotated[dict[str, Any], Field(examples=[{"name": "delete_asset", "agent_id": "cleaner"}])]
 
 
 class Tool(BaseModel):
@@ -35,6 +39,8 @@ class Registration(BaseModel):
 
 class Registered(BaseModel):
     """What became of it."""
+
+    model_config = like(status="success", registered=1, updated=0, total=1)
 
     status: str = "success"
     registered: int
@@ -58,7 +64,7 @@ def register(here: Here, _: Teller, said: Registration) -> Registered:
 
 
 @router.get("")
-def tools(here: Here, _: Looker, agent_id: str | None = None) -> list[dict[str, Any]]:
+def tools(here: Here, _: Looker, agent_id: str | None = None) -> list[Known]:
     """The tools, by agent and name; the first 10,000."""
     table = model.tools.c
     asked = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)

@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 
 from haltline.console import model
 from haltline.console.context import Actor, Here, Looker
+from haltline.console.examples import Limited, Skipped, Total, Yes, like
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ApprovalState, Decision
 from haltline.schemas.findings import Severity
@@ -22,6 +23,27 @@ _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": C
 
 class Request(BaseModel):
     """One approval request, as its last decision tells it."""
+
+    model_config = like(
+        id="apr_5d0c",
+        session_id="night-7",
+        agent_id="cleaner",
+        status="pending",
+        priority="high",
+        action_name="drop_table",
+        targets=["table=stg_sales"],
+        arguments='{"table":"stg_sales"}',
+        reason="loop_suspected, 2 deletes on table=stg_sales in 3s",
+        question="",
+        answer=None,
+        asked_by=None,
+        quorum=1,
+        approved_by=[],
+        rejected_by=[],
+        asked=1,
+        created_at="2026-01-01T12:00:00.000Z",
+        expires_at="2026-01-01T13:00:00.000Z",
+    )
 
     id: str
     session_id: str
@@ -50,9 +72,9 @@ class RequestList(BaseModel):
     """A page of requests, the most urgent and then the longest waiting first."""
 
     approvals: list[Request]
-    total: int
-    skip: int
-    limit: int
+    total: Total
+    skip: Skipped
+    limit: Limited
 
 
 class Said(BaseModel):
@@ -64,7 +86,7 @@ class Said(BaseModel):
 class Answered(BaseModel):
     """What became of an answer, by request."""
 
-    answered: bool
+    answered: Yes
     """Whether the worker has taken in all of them in time."""
     approvals: list[Request]
     """Those that were answered, as they were or as the worker told them since."""

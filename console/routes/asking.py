@@ -15,6 +15,7 @@ from sqlalchemy import func, select
 from haltline.console import model
 from haltline.console.auth import May, Who
 from haltline.console.context import Context, Here, Teller
+from haltline.console.examples import like
 from haltline.interventions.agent.plain import plain, plain_text
 from haltline.interventions.approvals import MAX_TICKETS
 from haltline.schemas import wire
@@ -71,6 +72,20 @@ class Asked(BaseModel):
 class Wait(BaseModel):
     """How a request stands, in the fields of the SDK."""
 
+    model_config = like(
+        id="apr_5d0c",
+        approval_id="apr_5d0c",
+        status="approved",
+        action_name="transfer_funds",
+        run_id="run-7",
+        priority="high",
+        expires_at="2026-01-01T13:00:00.000Z",
+        decided_at="2026-01-01T12:01:00.000Z",
+        decided_by_email="ada",
+        decision_notes="checked with the owner",
+        info_request_message=None,
+    )
+
     id: str
     approval_id: str
     status: str
@@ -88,6 +103,8 @@ class Wait(BaseModel):
 
 class Check(BaseModel):
     """Whether a call wants an approval before it is made."""
+
+    model_config = like(requires_approval=True, reason="the action is transfer_funds", timeout_seconds=3600)
 
     requires_approval: bool
     reason: str | None = None

@@ -12,6 +12,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
 from haltline.console.context import Actor, Here, Looker
+from haltline.console.examples import Yes, like
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.keys import BadKey, load_public_key
 from haltline.streams.audit.query import QueryFailed, literal, open_query
@@ -34,6 +35,8 @@ _AT_A_TIME: Final = threading.Lock()
 class Where(BaseModel):
     """Which table this console asks."""
 
+    model_config = like(table="s3://audit/haltline", signed=True)
+
     table: str | None
     signed: bool
     """Signatures are checked too."""
@@ -41,6 +44,30 @@ class Where(BaseModel):
 
 class AuditRecord(BaseModel):
     """One record of the audit."""
+
+    model_config = like(
+        topic="commands",
+        partition=0,
+        offset=4,
+        time="2026-01-01T12:00:12+00:00",
+        kind="kill",
+        session_id="night-7",
+        agent_id=None,
+        action=None,
+        level=None,
+        detector=None,
+        code=None,
+        severity=None,
+        decision_id=None,
+        event_id=None,
+        by="ada",
+        reason="deletes the wrong schema",
+        summary="session_kill by ada: deletes the wrong schema",
+        decode_error=None,
+        redacted=None,
+        chain_hash="7d9a",
+        record={"kind": "kill", "id": "night-7", "by": "ada", "reason": "deletes the wrong schema"},
+    )
 
     topic: str
     partition: int
@@ -70,12 +97,14 @@ class AuditRecords(BaseModel):
     """What was found, the newest first."""
 
     records: list[AuditRecord]
-    more: bool
+    more: Yes
     """There are older ones."""
 
 
 class Problem(BaseModel):
     """Something that is wrong."""
+
+    model_config = like(place="haltline.actions[0]", offset=3, what="a record is missing")
 
     place: str
     offset: int | None
@@ -84,6 +113,10 @@ class Problem(BaseModel):
 
 class Verdict(BaseModel):
     """What a verification has found."""
+
+    model_config = like(
+        ok=True, partitions=4, rows=1200, erased=0, checkpoints=12, unsigned=0, problems=[], took_ms=480
+    )
 
     ok: bool
     partitions: int

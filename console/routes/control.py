@@ -1,6 +1,6 @@
-"""What holds now, and what operators do about it: kill switch, kills, resets, approvals."""
+"""What holds now, and what operators do about it: kill switch, kills, freezes, containments, and their ends."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Final, Literal
 
 import orjson
 from fastapi import APIRouter, Query
@@ -9,17 +9,44 @@ from sqlalchemy import select
 
 from haltline.console import model
 from haltline.console.context import Actor, Here, Looker, Teller
-from haltline.schemas.control import CommandKind, ControlState, control_key
+from haltline.console.examples import Yes, like
+from haltline.schemas.control import CommandKind, ControlRecord, ControlState, control_key
 from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import JsonObject
 from haltline.streams.operator import Answer
 
 router = APIRouter(prefix="/api/v1", tags=["control"])
 
 _SCOPES = {"agent": ScopeKind.AGENT, "run": ScopeKind.SESSION, "mission": ScopeKind.MISSION}
+_EXAMPLE: Final[JsonObject] = orjson.loads(
+    ControlRecord(
+        scope=ScopeKind.SESSION,
+        id="night-7",
+        state=ControlState.KILLED,
+        code="session_killed_by_operator",
+        reason="deletes the wrong schema",
+        decision_id="9f3c0a77",
+        agent_id="cleaner",
+        by="ada",
+        since=1767270600000,
+    ).to_json()
+)
+
+Standing = Annotated[JsonObject, Field(examples=[_EXAMPLE])]
+"""An entry of the `control` topic."""
 
 
 class KillSwitch(BaseModel):
     """Whether a target was killed."""
+
+    model_config = like(
+        is_killed=True,
+        target_type="run",
+        target_id="night-7",
+        reason="deletes the wrong schema",
+        code="session_killed_by_operator",
+        by="ada",
+    )
 
     is_killed: bool
     target_type: str
@@ -40,12 +67,12 @@ class Act(BaseModel):
 class Answered(BaseModel):
     """What became of an act."""
 
-    command_id: str
-    answered: bool
+    command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
+    answered: Yes
     """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
-    second_wanted: bool
+    second_wanted: Annotated[bool, Field(examples=[False])]
     """It is noted, and takes another operator."""
-    state: dict[str, Any] | None
+    state: Standing | None
     """What holds now."""
 
 
@@ -86,7 +113,7 @@ def check(
 
 
 @router.get("/control")
-def standing(here: Here, _: Looker) -> list[dict[str, Any]]:
+def standing(here: Here, _: Looker) -> list[Standing]:
     """All that is killed, frozen, contained or on probation, the longest standing first."""
     table = model.control.c
     with here.engine.connect() as connection:

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, HTTPException, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement, Engine, func, select
 
 from haltline.console import model
 from haltline.console.context import Here, Looker
+from haltline.console.examples import Limited, Skipped, Total, like
 from haltline.console.routes.interventions import epoch_ms
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
@@ -27,17 +28,54 @@ From = Annotated[datetime | None, Query(description="From this moment on, ISO 86
 Until = Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")]
 
 
+_EXAMPLE: dict[str, Any] = {
+    "v": 1,
+    "detection_id": "d41a7c",
+    "session_id": "night-7",
+    "agent_id": "cleaner",
+    "event_id": "night-7@6",
+    "time": 1767268812000,
+    "finding": {
+        "detector": "destructive_repeat",
+        "detector_version": 1,
+        "severity": "critical",
+        "confidence": 1.0,
+        "code": "loop_detected",
+        "reason": "loop_detected, 3 deletes on asset_id=fact_sales in 12s",
+        "values": {"deletes": 3},
+        "thresholds": {"deletes": 3},
+        "evidence": [{"event_id": "night-7@6"}],
+    },
+    "decision_id": "9f3c0a77",
+}
+
+
 class DetectionList(BaseModel):
     """A page of findings as they are on the topic, the newest first."""
 
-    detections: list[dict[str, Any]]
-    total: int
-    skip: int
-    limit: int
+    detections: list[Annotated[dict[str, Any], Field(examples=[_EXAMPLE])]]
+    total: Total
+    skip: Skipped
+    limit: Limited
 
 
 class Incident(BaseModel):
     """The report of a stop, with the session and the rule."""
+
+    model_config = like(
+        incident_id="inc_9f3c0a77",
+        session_id="night-7",
+        agent_id="cleaner",
+        time="2026-01-01T12:00:12.000Z",
+        code="session_killed_loop_guard",
+        rule="destructive_repeat",
+        reason="loop_detected, 3 deletes on asset_id=fact_sales in 12s",
+        report={
+            "incident_id": "inc_9f3c0a77",
+            "summary": "The agent deleted the same asset three times.",
+            "severity": "critical",
+        },
+    )
 
     incident_id: str
     session_id: str
@@ -53,9 +91,9 @@ class IncidentList(BaseModel):
     """A page of reports, the newest first."""
 
     incidents: list[Incident]
-    total: int
-    skip: int
-    limit: int
+    total: Total
+    skip: Skipped
+    limit: Limited
 
 
 @router.get("/detections")

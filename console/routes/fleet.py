@@ -5,10 +5,11 @@ from datetime import timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from haltline.console import fleet
 from haltline.console.context import Here, Looker
+from haltline.console.examples import like
 from haltline.console.lag import LagWatch
 from haltline.schemas.decisions import ScopeKind
 from haltline.streams.impact import preview
@@ -20,6 +21,18 @@ _LONGEST_S = 7 * 86_400
 
 class Overview(BaseModel):
     """Counts of the whole fleet."""
+
+    model_config = like(
+        live=8,
+        sessions=1510,
+        events=7776,
+        cost_usd=6.27,
+        standing={"killed": 4, "frozen": 2},
+        waiting=1,
+        soonest_expiry_ms=1767272400000,
+        trips_24h=3,
+        trips_by_hour=[0] * 23 + [3],
+    )
 
     live: int
     """Sessions that were heard of within 15 minutes and have not ended."""
@@ -40,6 +53,8 @@ class Overview(BaseModel):
 class Lag(BaseModel):
     """How far a consumer group is on a topic."""
 
+    model_config = like(group="haltline", topic="haltline.actions", partitions=4, lag_records=17, worst=9)
+
     group: str
     topic: str
     partitions: int
@@ -50,6 +65,8 @@ class Lag(BaseModel):
 
 class Reached(BaseModel):
     """A session that a kill, a freeze or a containment would reach."""
+
+    model_config = like(session_id="night-7", agent_id="cleaner", mission_id=None, last_ms=1767268812000, by_tree=False)
 
     session_id: str
     agent_id: str
@@ -63,15 +80,17 @@ class Preview(BaseModel):
     """Whom a kill, a freeze or a containment would reach, by what was published lately."""
 
     scope: ScopeKind
-    id: str
-    lookback_s: int
-    agents: list[str]
+    id: Annotated[str, Field(examples=["night-7"])]
+    lookback_s: Annotated[int, Field(examples=[3600])]
+    agents: Annotated[list[str], Field(examples=[["cleaner"]])]
     sessions: list[Reached]
     """The last heard of first."""
 
 
 class Stop(BaseModel):
     """A session that has said that it stopped."""
+
+    model_config = like(session_id="night-7", agent_id="cleaner", time_ms=1767268812040, took_ms=40)
 
     session_id: str
     agent_id: str | None

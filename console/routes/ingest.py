@@ -5,10 +5,11 @@ import time
 from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from haltline.console import budgets
 from haltline.console.context import Context, Here, Teller
+from haltline.console.examples import like
 from haltline.console.ledger import EXAMPLE, Entry, events_of
 from haltline.interventions.agent.redaction import redact
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
@@ -25,7 +26,7 @@ _SHOWN = 2000
 class Batch(BaseModel):
     """Entries of one run."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"run_id": "run-7", "entries": [EXAMPLE]}]})
+    model_config = like(run_id="run-7", entries=[EXAMPLE])
 
     run_id: Id | None = None
     """The session; an entry's own comes first."""
@@ -37,12 +38,16 @@ class Batch(BaseModel):
 class Rejected(BaseModel):
     """An entry that could not be read; it is kept on the topic of dead letters."""
 
+    model_config = like(index=4, problem="entries[4].timestamp: wanted a time, came 'yesterday'")
+
     index: int
     problem: str
 
 
 class Accepted(BaseModel):
     """What became of a batch. The same entry sent again counts once."""
+
+    model_config = like(accepted=1, skipped=0, rejected=[])
 
     accepted: int
     skipped: int

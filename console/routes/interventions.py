@@ -1,7 +1,7 @@
 """`/api/v1/interventions`: what was prevented or changed, in the contract of Agent Sentinel's platform."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
 
@@ -9,7 +9,14 @@ from haltline.console import queries
 from haltline.console.answers import answer
 from haltline.console.context import Changer, Here, Looker, Teller
 from haltline.console.queries import Wanted
-from haltline.console.records import Intervention, InterventionList, NewIntervention, fields_of, shown
+from haltline.console.records import (
+    Intervention,
+    InterventionList,
+    NewIntervention,
+    Statistics,
+    fields_of,
+    shown,
+)
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
@@ -75,7 +82,7 @@ def list_interventions(
     return answer({"interventions": found, "total": total, "skip": skip, "limit": limit})
 
 
-@router.get("/stats", response_model=dict[str, Any])
+@router.get("/stats", response_model=Statistics)
 def statistics(here: Here, _: Looker, wanted: Filters) -> Response:
     """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
     return answer(queries.statistics(here.engine, wanted))

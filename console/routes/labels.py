@@ -6,6 +6,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Actor, Here, Looker
+from haltline.console.examples import Total, like
 from haltline.console.history import decisions_of, labels_of
 from haltline.detectors import PATTERNS
 from haltline.schemas.record import rfc3339
@@ -35,6 +36,8 @@ class Missed(BaseModel):
 class Noted(BaseModel):
     """What became of it."""
 
+    model_config = like(command_id="4b1d7c52a9", answered=True)
+
     command_id: str
     answered: bool
     """Whether a worker has taken it in."""
@@ -42,6 +45,8 @@ class Noted(BaseModel):
 
 class Quality(BaseModel):
     """How often a rule was right, by what is labelled."""
+
+    model_config = like(rule="destructive_repeat", confirmed=9, false_alarm=1, missed=0, precision=0.9, recall=1.0)
 
     rule: str
     confirmed: int
@@ -56,6 +61,16 @@ class Quality(BaseModel):
 class Said(BaseModel):
     """One label."""
 
+    model_config = like(
+        label="confirmed",
+        rule="destructive_repeat",
+        session_id="night-7",
+        decision_id="9f3c0a77",
+        by="ada",
+        reason="it deleted the wrong schema",
+        time="2026-01-01T12:05:00.000Z",
+    )
+
     label: str
     rule: str
     session_id: str
@@ -69,7 +84,7 @@ class Precision(BaseModel):
     """Every rule of which something was said, and the latest labels."""
 
     rules: list[Quality]
-    labels: int
+    labels: Total
     latest: list[Said]
 
 

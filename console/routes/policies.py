@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Changer, Context, Here, Looker, Teller
+from haltline.console.examples import like
 from haltline.console.routes.actions import known
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339
@@ -23,9 +24,33 @@ router = APIRouter(prefix="/api/v1/policies", tags=["policies"])
 
 SYNCED = "haltline"
 
+_SAID = {"name": "default", "version": 2, "rules": {"destructive_repeat": {"mode": "warn"}}}
+Said = Annotated[
+    dict[str, Any],
+    Field(
+        examples=[{**_SAID, "published": {"by": "ada", "reason": "clean-up of staging is over", "time": 1767268812000}}]
+    ),
+]
+JsonSchema = Annotated[dict[str, Any], Field(examples=[{"type": "object", "properties": {"name": {"type": "string"}}}])]
+
 
 class Synced(BaseModel):
     """What Agent Sentinel's SDK takes over, in its own fields."""
+
+    model_config = like(
+        policies=[
+            {
+                "id": SYNCED,
+                "name": SYNCED,
+                "enabled": True,
+                "agent_id": "cleaner",
+                "run_id": None,
+                "run_budget": 50.0,
+                "denied_actions": ["drop_table"],
+            }
+        ],
+        conflicts=[],
+    )
 
     policies: list[dict[str, Any]]
     conflicts: list[dict[str, Any]]
@@ -33,6 +58,14 @@ class Synced(BaseModel):
 
 class Listed(BaseModel):
     """One published document."""
+
+    model_config = like(
+        name="default",
+        version=2,
+        by="ada",
+        reason="clean-up of staging is over",
+        published_at="2026-01-01T12:00:12.000Z",
+    )
 
     name: str
     version: int
@@ -60,17 +93,17 @@ class Publication(Document):
 class Checked(BaseModel):
     """What a worker makes of a document."""
 
-    name: str
-    version: int
-    in_vain: list[str]
+    name: Annotated[str, Field(examples=["default"])]
+    version: Annotated[int, Field(examples=[2])]
+    in_vain: Annotated[list[str], Field(examples=[[]])]
     """Lines about what it says without effect."""
 
 
 class Published(Checked):
     """Where it is now."""
 
-    partition: int
-    offset: int
+    partition: Annotated[int, Field(examples=[0])]
+    offset: Annotated[int, Field(examples=[4])]
 
 
 _BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used: where, what was wanted, what came."}}
@@ -84,7 +117,7 @@ def sync(here: Here, _: Teller, agent_id: str | None = None, run_id: str | None 
     return Synced(policies=[policy], conflicts=[])
 
 
-@router.get("/schema", response_model=dict[str, Any])
+@router.get("/schema", response_model=JsonSchema)
 def schema(_: Looker) -> Response:
     """The JSON Schema of a document, with the settings of every rule, for an editor to complete."""
     return Response(_schema(), media_type="application/json")
@@ -102,7 +135,7 @@ def policies(here: Here, _: Looker) -> list[Listed]:
 
 
 @router.get("/{name}", responses={404: {"description": "None of this name was published."}})
-def policy(here: Here, _: Looker, name: str) -> dict[str, Any]:
+def policy(here: Here, _: Looker, name: str) -> Said:
     """One document, as it was published."""
     document = _documents(here).get(name)
     if document is None:

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from haltline.console import model
 from haltline.console.context import Here, Looker, Teller
+from haltline.console.examples import like
 from haltline.interventions.agent.redaction import redact
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, Replayed
@@ -30,6 +31,26 @@ class Bundle(BaseModel):
 
     Inputs are without secrets and outputs may be cut, so a call whose arguments held a secret diverges.
     """
+
+    model_config = like(
+        run_id="run-7",
+        agent_id="reader",
+        entries=[
+            {
+                "id": "c1",
+                "action": "fetch",
+                "inputs": {"page": 1},
+                "outputs": {"size": 3},
+                "cost_usd": 0.01,
+                "duration_ms": 12.5,
+                "outcome": "success",
+                "timestamp": "2026-01-01T12:00:00.000Z",
+                "tags": [],
+                "run_id": "run-7",
+            }
+        ],
+        complete=True,
+    )
 
     run_id: str
     agent_id: str
@@ -58,6 +79,13 @@ class Result(BaseModel):
 
 class Kept(BaseModel):
     """A result, and who told it when."""
+
+    model_config = like(
+        run_id="run-7",
+        reported_at="2026-01-01T12:00:00.000Z",
+        by="agent of ada",
+        result={"status": "success", "actions_replayed": 2, "actions_total": 2, "divergences_detected": 0},
+    )
 
     run_id: str
     reported_at: str

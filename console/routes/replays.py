@@ -3,9 +3,10 @@
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from haltline.console.context import Here, Looker
+from haltline.console.examples import like
 from haltline.console.history import core_of, events_of, frames_of, in_force
 
 router = APIRouter(prefix="/api/v1", tags=["sessions"])
@@ -13,6 +14,16 @@ router = APIRouter(prefix="/api/v1", tags=["sessions"])
 
 class Frame(BaseModel):
     """What one event leads to under the policy in force."""
+
+    model_config = like(
+        event_id="night-7@6",
+        time_ms=1767268812000,
+        near={"destructive_repeat": 1.0, "destructive_volume": 1.0, "error_repetition": 0.5},
+        findings=["destructive_repeat", "destructive_volume"],
+        level="KILL",
+        rule="destructive_repeat",
+        killed=True,
+    )
 
     event_id: str
     time_ms: int
@@ -28,8 +39,8 @@ class Frame(BaseModel):
 class Frames(BaseModel):
     """A session again, by itself, without what operators did."""
 
-    policy: str
-    version: int
+    policy: Annotated[str, Field(examples=["default"])]
+    version: Annotated[int, Field(examples=[1])]
     frames: list[Frame]
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import case, func, select
 from haltline.console import model
 from haltline.console.answers import answer
 from haltline.console.context import Here, Looker
+from haltline.console.examples import Limited, Skipped, Total, like
 from haltline.schemas.decisions import Level
 from haltline.schemas.record import rfc3339
 
@@ -28,6 +29,22 @@ _LEVELS = {level.rank: level.value for level in Level}
 
 class Session(BaseModel):
     """What is known of a session."""
+
+    model_config = like(
+        session_id="night-7",
+        agent_id="cleaner",
+        mission_id=None,
+        parent_session_id=None,
+        goal="Remove the stale asset fact_sales",
+        first="2026-01-01T12:00:00.000Z",
+        last="2026-01-01T12:00:12.000Z",
+        events=7,
+        interventions=2,
+        level="KILL",
+        cost_usd=0.01,
+        ended=False,
+        state="killed",
+    )
 
     session_id: str
     agent_id: str
@@ -50,13 +67,30 @@ class SessionList(BaseModel):
     """A page of sessions, the latest first."""
 
     sessions: list[Session]
-    total: int
-    skip: int
-    limit: int
+    total: Total
+    skip: Skipped
+    limit: Limited
 
 
 class Step(BaseModel):
     """One record of a story."""
+
+    model_config = like(
+        time="2026-01-01T12:00:12.000Z",
+        topic="actions",
+        partition=0,
+        offset=17,
+        kind="action.proposed",
+        summary="proposed delete_asset asset_id=fact_sales",
+        record={
+            "event_id": "night-7@6",
+            "kind": "action.proposed",
+            "session_id": "night-7",
+            "time": 1767268812000,
+            "action": "delete_asset",
+            "targets": ["asset_id=fact_sales"],
+        },
+    )
 
     time: str
     topic: str
@@ -73,9 +107,9 @@ class Story(BaseModel):
 
     session: Session
     steps: list[Step]
-    total: int
-    skip: int
-    limit: int
+    total: Total
+    skip: Skipped
+    limit: Limited
 
 
 def _columns() -> Any:

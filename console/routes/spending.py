@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from haltline.console import budgets
 from haltline.console.context import Here, Teller
+from haltline.console.examples import like
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import Id
 
@@ -26,6 +27,8 @@ class Reservation(BaseModel):
 class Held(BaseModel):
     """What is held for it until it is told of, for 15 minutes at most."""
 
+    model_config = like(reservation_id="res_1c9e", action_name="train_model", amount_usd=2.5, held_s=900)
+
     reservation_id: str
     action_name: str
     amount_usd: float
@@ -34,6 +37,8 @@ class Held(BaseModel):
 
 class Exceeded(BaseModel):
     """Which budget it does not fit in."""
+
+    model_config = like(budget_type="run", spent=52.5, limit=50.0)
 
     budget_type: str
     """`organization_monthly`, `group`, `session`, `run` or `action`."""

@@ -10,16 +10,18 @@ from typing import Annotated, Any, Final
 import orjson
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from haltline.console import traces
 from haltline.console.auth import May, Who
 from haltline.console.context import Context, Here, Teller
+from haltline.console.examples import like
 from haltline.console.routes.ingest import publish
 from haltline.console.traces import EXAMPLE, Trace
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of
+from haltline.schemas.record import JsonObject
 
 router = APIRouter(prefix="/v1", tags=["acgp"])
 
@@ -33,6 +35,30 @@ _STREAM_S: Final = 60.0
 _AGAIN_MS: Final = 10_000
 """What was decided so shortly before a stream is told on it too: its reader may have been away for a moment."""
 
+_TRACE: Final[str] = EXAMPLE["trace_id"]
+_SCORES: Final = {"composite_score": 0.82, "total_score": 0.82, "accuracy": 0.9}
+Scores = Annotated[
+    JsonObject,
+    Field(examples=[{"trace_id": _TRACE, "status": "processed", "scores": _SCORES, "ctq_scores": _SCORES}]),
+]
+Feedback = Annotated[
+    JsonObject,
+    Field(
+        examples=[
+            {
+                "trace_id": _TRACE,
+                "status": "processed",
+                "ctq_scores": _SCORES,
+                "feedback": {"intervention": "NUDGE", "flag": None, "message": "Say why."},
+                "requires_hitl": False,
+                "oversight_mode": "socratic_philosopher",
+            }
+        ]
+    ),
+]
+Oversight = Annotated[
+    JsonObject, Field(examples=[{"trace_id": _TRACE, "status": "processed", "oversight_mode": "wise_critic"}])
+]
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -52,7 +78,8 @@ _BATCH: dict[str, Any] = {
                         "timestamp": {"type": "string"},
                         "events": {"type": "array", "items": {"type": "object"}},
                     },
-                }
+                },
+                "example": {"batch_id": "batch-1", "timestamp": "2026-01-01T12:00:00", "events": [EXAMPLE]},
             }
         },
     }
@@ -65,6 +92,8 @@ _BAD: dict[int | str, dict[str, Any]] = {
 
 class Taken(BaseModel):
     """What became of traces. The same trace sent again counts once."""
+
+    model_config = like(status="accepted", accepted=1, failed=0, errors=[], batch_id=None, trace_id=_TRACE)
 
     status: str = "accepted"
     accepted: int
@@ -128,7 +157,7 @@ def batch(here: Here, who: Teller, said: Body) -> Taken:
 
 
 @router.get("/query/scores/{trace_id}")
-def scores(here: Here, who: Teller, trace_id: str) -> dict[str, Any]:
+def scores(here: Here, who: Teller, trace_id: str) -> Scores:
     """CTQ of a trace: each dimension, and all together. `status` is `processed`, `pending` or `not_found`."""
     status, found = _found(here, who, trace_id)
     said = None if found is None else found.ctq_scores()
@@ -136,7 +165,7 @@ def scores(here: Here, who: Teller, trace_id: str) -> dict[str, Any]:
 
 
 @router.get("/query/feedback/{trace_id}")
-def feedback(here: Here, who: Teller, trace_id: str) -> dict[str, Any]:
+def feedback(here: Here, who: Teller, trace_id: str) -> Feedback:
     """What was decided on a trace, in ACGP's words."""
     status, found = _found(here, who, trace_id)
     if found is None:
@@ -145,7 +174,7 @@ def feedback(here: Here, who: Teller, trace_id: str) -> dict[str, Any]:
 
 
 @router.get("/query/oversight/{trace_id}")
-def oversight(here: Here, who: Teller, trace_id: str) -> dict[str, Any]:
+def oversight(here: Here, who: Teller, trace_id: str) -> Oversight:
     """How closely the agent is watched then."""
     status, found = _found(here, who, trace_id)
     return {

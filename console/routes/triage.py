@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Actor, Here
+from haltline.console.examples import like
 from haltline.schemas.control import CommandKind
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"])
@@ -16,13 +17,19 @@ _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": C
 class Batch(BaseModel):
     """The same answer to several requests, with one reason."""
 
+    model_config = like(ids=["apr_5d0c", "apr_77e1"], word="approve", reason="the staging clean-up is agreed")
+
     ids: Annotated[list[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1, max_length=500)]
     word: Literal["approve", "reject", "ask"]
-    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["the staging clean-up is agreed"])]
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class BatchAnswered(BaseModel):
     """What became of it, by request."""
+
+    model_config = like(
+        answered=["apr_5d0c"], late=[], refused={"apr_77e1": "wanted one that is open, came one that is expired"}
+    )
 
     answered: list[str]
     """A worker has taken it in."""

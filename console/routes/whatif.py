@@ -9,6 +9,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Here, Looker
+from haltline.console.examples import like
 from haltline.console.history import in_force
 from haltline.console.trying import compare, of_audit, of_read_model, told
 from haltline.schemas.policy import Policy
@@ -36,6 +37,16 @@ Document = Annotated[
 class Standing(BaseModel):
     """A published policy, or the defaults."""
 
+    model_config = like(
+        name="default",
+        version=2,
+        document="name: default\nversion: 2\n",
+        by="ada",
+        reason="three were too few",
+        time="2026-01-01T12:00:12.000Z",
+        names=["default"],
+    )
+
     name: str
     version: int
     document: str
@@ -50,6 +61,8 @@ class Standing(BaseModel):
 class Move(BaseModel):
     """One setting with another value."""
 
+    model_config = like(rule="destructive_volume", setting="max_deletes", value=5)
+
     rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", examples=["destructive_volume"])]
     setting: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", examples=["max_deletes"])]
     value: float | int | bool | str
@@ -57,6 +70,10 @@ class Move(BaseModel):
 
 class Question(BaseModel):
     """What would have become of past sessions, had this been in force."""
+
+    model_config = like(
+        move={"rule": "destructive_volume", "setting": "max_deletes", "value": 5}, since_s=604800, limit=200
+    )
 
     document: Document | None = None
     """Left out: what is in force."""
@@ -70,6 +87,8 @@ class Question(BaseModel):
 class Fate(BaseModel):
     """What becomes of a session under one policy."""
 
+    model_config = like(level="KILL", first={"seq": 6, "rule": "destructive_volume", "level": "KILL"})
+
     level: str
     first: dict[str, Any] | None
     """The first decision at PAUSE or above: number of the event, rule and level."""
@@ -77,6 +96,14 @@ class Fate(BaseModel):
 
 class Changed(BaseModel):
     """A session that fares differently."""
+
+    model_config = like(
+        session_id="night-7",
+        label="confirmed",
+        change="vanishes",
+        before={"level": "KILL", "first": {"seq": 6, "rule": "destructive_volume", "level": "KILL"}},
+        after={"level": "NUDGE", "first": None},
+    )
 
     session_id: str
     label: str | None
@@ -90,13 +117,13 @@ class Changed(BaseModel):
 class Answer(BaseModel):
     """What would have been different."""
 
-    document: str
+    document: Annotated[str, Field(examples=["rules: {destructive_volume: {settings: {max_deletes: 5}}}"])]
     """What was tried, as YAML."""
-    sessions: int
-    of: int
+    sessions: Annotated[int, Field(examples=[200])]
+    of: Annotated[int, Field(examples=[1510])]
     """How many there were in that time; the latest of them were tried."""
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 5, "nudged": 9}])]
+    after: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 4, "nudged": 10}])]
     """Sessions stopped and nudged, costs, and the quality by labels."""
     changed: list[Changed]
 

@@ -6,6 +6,7 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Actor, Here, Looker
+from haltline.console.examples import like
 from haltline.console.jobs import Job, JobKind, JobState, TooMany
 from haltline.console.routes.policies import read_document
 from haltline.schemas.record import Id, JsonObject, rfc3339
@@ -21,6 +22,10 @@ Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_
 class Wanted(BaseModel):
     """What is to be run."""
 
+    model_config = like(
+        kind="backtest", since="-1d", until="", policy=None, against="rules: {destructive_repeat: {mode: warn}}"
+    )
+
     kind: JobKind
     since: Moment = "-1d"
     """A moment, or how long ago; empty: as far as the topics go back."""
@@ -35,6 +40,19 @@ class Wanted(BaseModel):
 
 class Shown(BaseModel):
     """How far a job is, and what came of it."""
+
+    model_config = like(
+        id="job_77aa",
+        kind="backtest",
+        state="done",
+        by="ada",
+        created_at="2026-01-01T12:00:00.000Z",
+        ended_at="2026-01-01T12:00:03.000Z",
+        records=1200,
+        of=1200,
+        error=None,
+        result={"totals": {"sessions": 40, "stopped": 2, "nudged": 5}, "sessions": []},
+    )
 
     id: str
     kind: JobKind

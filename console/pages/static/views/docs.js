@@ -13,7 +13,7 @@ export async function show(main) {
       groups.set(tag, [...(groups.get(tag) ?? []), { path, method: method.toUpperCase(), one }]);
     }
   const schema = (of) => (of?.$ref ? (said.components?.schemas?.[of.$ref.split("/").pop()] ?? of) : of);
-  const body = (content) => Object.values(content ?? {}).map((of) => json(of.example ?? schema(of.schema) ?? {}));
+  const body = (content) => Object.values(content ?? {}).map((of) => [of.example !== undefined && json(of.example), of.schema && h("details", {}, h("summary", {}, "Schema"), json(schema(of.schema)))]);
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "API"), h("span", { class: "dim" }, "Authorization: Bearer and a key; the same with a browser's session. ", link("/openapi.json", "OpenAPI"))),
