@@ -63,6 +63,11 @@ class ControlRecord(Record):
         """The record's key on the topic."""
         return control_key(self.scope, self.id)
 
+    @property
+    def stands_since(self) -> int:
+        """When it came to hold, for people: on the worker's clock where that is known, as events may be of long ago."""
+        return self.since if self.decided_at is None else self.decided_at
+
 
 def control_key(scope: str, scope_id: str) -> str:
     """The key of a control record, of the scope's value and its id: `session:42`, `agent:cleaner`, `fleet:*`."""

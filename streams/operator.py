@@ -239,7 +239,7 @@ class Operator:
     def standing(self) -> list[ControlRecord]:
         """All that holds now, the longest standing first."""
         with self._reader(self._topics.control) as reader:
-            return sorted(_standing(reader).values(), key=lambda record: (record.since, record.key))
+            return sorted(_standing(reader).values(), key=lambda record: (record.stands_since, record.key))
 
     def lag(self) -> list[PartitionLag]:
         """How far the group's workers are, by topic and partition."""

@@ -41,7 +41,7 @@ def named(answer: Answer) -> str:
 
 def story(record: ControlRecord) -> str:
     """What was done, why, by whom and when."""
-    since = f"{rfc3339(record.since)}, {ago(record.since, time.time_ns() // 1_000_000)} ago"
+    since = f"{rfc3339(record.stands_since)}, {ago(record.stands_since, time.time_ns() // 1_000_000)} ago"
     stopped = f"; {acknowledged(record)}" if record.scope is ScopeKind.SESSION else ""
     return f"{record.reason} ({record.code}, by {record.by} at {since}{stopped})"
 

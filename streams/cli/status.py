@@ -78,7 +78,7 @@ def _print_standing(standing: list[ControlRecord], *, none: str) -> None:
             record.scope.value,
             record.id,
             record.state.value,
-            f"{ago(record.since, now_ms)} ago",
+            f"{ago(record.stands_since, now_ms)} ago",
             record.by,
             record.reason,
             acknowledged(record),
