@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -41,7 +41,7 @@ class Progress:
     end_offset: int
     last_record_ms: int | None
     caught_up_s: float
-    """When it was last seen without anything waiting; at first, when it was first seen."""
+    """When it was last seen without anything waiting; at first, when it was first seen, or what waits was written."""
     waiting_since_s: float | None
     """Since when records wait and none was processed; None when none wait."""
 
@@ -77,6 +77,14 @@ def follow(before: Progress | None, sample: Sample, now_s: float) -> Progress:
         caught_up_s=now_s if before is None or not waits else before.caught_up_s,
         waiting_since_s=waiting_since_s,
     )
+
+
+def waits_since(progress: Progress, record_ms: int) -> Progress:
+    """The same, where it is known when the first waiting record was written.
+
+    So a process that starts again and again, and gets nowhere, does not begin to count anew each time.
+    """
+    return replace(progress, caught_up_s=min(progress.caught_up_s, record_ms / 1000))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,9 @@ from typing import Protocol
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
 
-from haltline.streams.health import Partition, Progress, Sample, Verdict, follow, judge
+from haltline.streams.first_waiting import first_waiting
+from haltline.streams.health import Partition, Progress, Sample, Verdict, follow, judge, waits_since
+from haltline.streams.log_reader import Unreachable
 from haltline.streams.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -120,6 +122,18 @@ class LagWatch:
             },
         )
         self._publish(before, begins, now_s)
+        if behind := {at: seen.next_offset for at, seen in self._progress.items() if at not in before and seen.lag}:
+            self._date(behind)
+
+    def _date(self, behind: Mapping[Partition, int]) -> None:
+        """Of partitions that are new here: since when their records wait. Without an answer, since now."""
+        try:
+            dated = first_waiting(self._client, behind)
+        except (KafkaException, Unreachable) as failed:
+            log.warning("lag: wanted the times of the first waiting records, came %s", failed)
+            return
+        known = {at: waits_since(self._progress[at], record_ms) for at, record_ms in dated.items()}
+        self._progress = {**self._progress, **known}
 
     def _offsets(self, partitions: list[Partition], which: OffsetSpec) -> dict[Partition, int]:
         if not partitions:

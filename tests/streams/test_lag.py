@@ -1,8 +1,11 @@
 """The thread that follows the ends of partitions."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import pytest
+from confluent_kafka import Producer
 
 from haltline.streams.health import Partition
 from haltline.streams.lag import LagWatch
@@ -94,3 +97,26 @@ def test_where_a_partition_begins_and_ends_is_told(mock_cluster: Callable[[], Mo
     watching.close()
     assert (told("low_watermark"), told("lag_records")) == (0, 3)
     assert failures == []
+
+
+def test_a_process_that_starts_behind_says_how_long_its_first_record_waits_already(
+    mock_cluster: Callable[[], MockCluster],
+) -> None:
+    cluster, written_s = mock_cluster(), time.time() - 600
+    failures: list[BaseException] = []
+    cluster.create_topic("events", 1)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(3):
+        producer.produce("events", b"v", timestamp=int((written_s + number) * 1000))
+    assert producer.flush(30) == 0
+    for _ in range(2):  # it starts again, and has done nothing in between
+        metrics = Metrics()
+        watching = watch(cluster, Here(), failures, metrics)
+        wait_until(partial(lags_behind, metrics, 600.0), "the lag in seconds is that of the first waiting record")
+        watching.close()
+    assert failures == []
+
+
+def lags_behind(metrics: Metrics, seconds: float) -> bool:
+    labels = {"topic": "events", "partition": "0"}
+    return (metrics.registry.get_sample_value("haltline_consumer_lag_seconds", labels) or 0.0) >= seconds
