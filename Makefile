@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check kafka bench quality chaos clean
+.PHONY: help setup demo test jars check audit kafka bench quality chaos clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -45,6 +45,9 @@ jars: setup
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
 	  echo "$$tool"; $(BIN)/$$tool || status=1; done; exit $$status
+
+audit: setup ## Look for known vulnerabilities of what is installed, where an advisory service can be asked
+	@$(BIN)/python .ci/audit
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/python -m haltline.streams.local_kafka

@@ -1,0 +1,91 @@
+"""`make audit`: what follows from what an advisory service says, by a service of our own."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.tools import DEPLOY, free_port
+
+AUDIT = DEPLOY.parent / ".ci" / "audit"
+ADVISORY = {
+    "id": "GHSA-xxxx-yyyy-zzzz",
+    "aliases": ["CVE-2026-0001"],
+    "summary": "it does what it should not",
+    "affected": [
+        {
+            "package": {"ecosystem": "PyPI", "name": "victim"},
+            "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.1"}]}],
+        }
+    ],
+}
+
+
+@contextmanager
+def advisories(of: dict[str, Any]) -> Iterator[str]:
+    """A service of OSV's kind that knows these, by package and version; where it is."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            known = of.get(f"{asked['package']['name']} {asked['version']}")
+            body = json.dumps({} if known is None else {"vulns": [known]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name of the base class
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1/query"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def install(folder: Path, name: str, version: str) -> None:
+    """As far as pip-audit looks."""
+    information = folder / f"{name}-{version}.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def audit(folder: Path, url: str) -> tuple[int, str]:
+    command = [sys.executable, str(AUDIT), "--osv-url", url, "--path", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "said"),
+    [
+        pytest.param("1.0", 1, "audit: victim 1.0: CVE-2026-0001 GHSA-xxxx-yyyy-zzzz: mended in 1.1", id="vulnerable"),
+        pytest.param("1.1", 0, "audit: osv: 2 of 2 packages looked up, 0 known vulnerabilities", id="mended"),
+    ],
+)
+def test_a_known_vulnerability_fails(tmp_path: Path, version: str, code: int, said: str) -> None:
+    install(tmp_path, "victim", version)
+    install(tmp_path, "other", "2.0")
+    with advisories({"victim 1.0": ADVISORY}) as url:
+        came, output = audit(tmp_path, url)
+    assert (came, said in output) == (code, True), output
+
+
+def test_without_a_service_it_says_so_and_fails_nothing(tmp_path: Path) -> None:
+    install(tmp_path, "victim", "1.0")
+    came, output = audit(tmp_path, f"http://127.0.0.1:{free_port()}/v1/query")
+    assert (came, "no advisory service can be asked here" in output) == (0, True), output
+    assert "No broken requirements found" in output
