@@ -56,9 +56,13 @@ def fly(
     *,
     within_s: float,
     client: Mapping[str, ClientSetting] | None = None,
+    verify_key: str | None = None,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Flight:
-    """Sends one canary, and clears up after it. Raises Unreachable when no broker answers."""
+    """Sends one canary, and clears up after it.
+
+    `verify_key` is as in GuardSettings. Raises Unreachable when no broker answers, ValueError for a key that is none.
+    """
     session = f"haltline-canary-{uuid.uuid4().hex[:12]}"
     operator = Operator(bootstrap, topics=topics, group="haltline-canary", answer_within_s=within_s, client=client)
     operator.standing()  # says at once when nobody is there
@@ -73,6 +77,7 @@ def fly(
         start_budget_s=within_s,
         close_budget_s=1.0,
         kafka=dict(client or {}),
+        verify_key=verify_key,
     )
     with guard:
         attempts, code, killed = _provoke(guard, session)

@@ -75,7 +75,12 @@ def verify(
     storage_option: StorageOption = None,
     prefix: Prefix = DEFAULT_PREFIX,
     public_key: Annotated[
-        Path | None, typer.Option(help="Check signatures with it; left out: the chains alone.", metavar="FILE")
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_AUDIT_PUBLIC_KEY",
+            help="Check signatures with it; left out: the chains alone.",
+            metavar="FILE",
+        ),
     ] = None,
     witness: Annotated[
         Path | None, typer.Option(help="Checkpoints that were kept elsewhere, by `audit witness`.", metavar="FILE")

@@ -22,6 +22,7 @@ from haltline.streams.cli.common import (
     MetricsPort,
     Prefix,
     duration,
+    fail,
     print_json,
     say,
     say_error,
@@ -40,6 +41,14 @@ def canary(
     within: Annotated[
         timedelta, typer.Option(help="How long the whole loop may take.", parser=duration, metavar="TIME")
     ] = timedelta(seconds=10),
+    verify_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HALTLINE_VERIFY_KEY",
+            help="The workers' public key, several separated as in PATH: what they have not sealed counts for nothing.",
+            metavar="FILE",
+        ),
+    ] = None,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9466,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -69,7 +78,7 @@ def canary(
     try:
         while True:
             began = time.monotonic()
-            flight = _fly(bootstrap, Topics(prefix), within, client_config, keep_on=every is not None)
+            flight = _fly(bootstrap, Topics(prefix), within, client_config, verify_key, keep_on=every is not None)
             _count(metrics, flight)
             _show(flight, as_json=as_json)
             if every is None:
@@ -80,9 +89,13 @@ def canary(
             server.close()
 
 
-def _fly(bootstrap: str, topics: Topics, within: timedelta, client: dict[str, str], *, keep_on: bool) -> Flight | None:
+def _fly(
+    bootstrap: str, topics: Topics, within: timedelta, client: dict[str, str], verify_key: str | None, *, keep_on: bool
+) -> Flight | None:
     try:
-        return fly(bootstrap, topics, within_s=within.total_seconds(), client=client)
+        return fly(bootstrap, topics, within_s=within.total_seconds(), client=client, verify_key=verify_key)
+    except ValueError as wrong:
+        fail(wrong, Exit.USAGE)
     except Unreachable as failed:
         if not keep_on:
             raise

@@ -71,6 +71,7 @@ def worker(
     sealing_key: Annotated[
         Path | None,
         typer.Option(
+            envvar="HALTLINE_SEALING_KEY",
             help="Private key (see audit keygen) that signs what agents are told; they check HALTLINE_VERIFY_KEY.",
             metavar="FILE",
         ),

@@ -61,7 +61,7 @@ HOST_OF: Final = {**dict.fromkeys(PORT_OF, "metrics_host"), "console": "host", "
 def of_unit(unit: Path) -> list[str]:
     found = re.search(r"^ExecStart=/opt/haltline/bin/haltline (.*)$", unit.read_text(), re.MULTILINE)
     assert found is not None
-    return found[1].replace("%i", "9464").replace("%H", "host").split()
+    return found[1].replace("%i", "9464").replace("%H", "host").replace("%d", "/run/credentials/unit").split()
 
 
 COMMANDS = [
@@ -215,8 +215,9 @@ def test_docker_itself_reads_the_compose_file() -> None:
         or subprocess.run([*compose, "version"], capture_output=True, check=False).returncode
     ):
         pytest.skip("needs docker with its compose plugin")
-    command = [*compose, "--file", str(DEPLOY / "compose.yaml"), "config", "--quiet"]
-    assert subprocess.run(command, check=False).returncode == 0
+    for files in (("compose.yaml",), ("compose.yaml", "compose.signed.yaml")):
+        named = [word for file in files for word in ("--file", str(DEPLOY / file))]
+        assert subprocess.run([*compose, *named, "config", "--quiet"], check=False).returncode == 0
 
 
 # Kubernetes
@@ -308,7 +309,7 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
 def test_workers_are_members_by_the_name_of_their_pod() -> None:
     ((_, _, container),) = [one for one in CONTAINERS if one[2]["name"] == "worker"]
     assert parsed(container["args"]).values["instance_id"] == "$(POD_NAME)"
-    (variable,) = container["env"]
+    variable, *_ = container["env"]
     assert variable == {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 
 
@@ -349,6 +350,10 @@ def test_systemd_itself_reads_the_units(tmp_path: Path) -> None:
     for unit in UNITS:
         name = unit.name.replace("@", "@9464")  # an instance; a template is not looked at
         (tmp_path / name).write_text(unit.read_text().replace("/opt/haltline/bin/haltline", sys.executable))
+    for drop_in in SYSTEMD.glob("*.service.d/*.conf"):
+        folder = tmp_path / drop_in.parent.name.replace("@", "@9464")
+        folder.mkdir()
+        (folder / drop_in.name).write_text(drop_in.read_text())
     files = sorted(map(str, tmp_path.glob("*.service")))
     done = subprocess.run([analyze, "verify", *files], capture_output=True, text=True, check=False)
     said = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "haltline" in line]

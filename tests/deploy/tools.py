@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
+
+from haltline.streams.cli.app import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "haltline.rules.yml"
@@ -40,3 +43,11 @@ def rules() -> list[dict[str, Any]]:
 def alerts() -> dict[str, dict[str, Any]]:
     """The alerts by name."""
     return {rule["alert"]: rule for rule in rules() if "alert" in rule}
+
+
+def options_by_variable(words: str) -> set[str]:
+    """The environment variables that the options of one of our commands read, such as `audit verify`."""
+    command: Any = typer.main.get_command(app)
+    for word in words.split():
+        command = command.commands[word]
+    return {option.envvar for option in command.params if isinstance(option.envvar, str)}

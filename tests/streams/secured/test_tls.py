@@ -1,4 +1,4 @@
-"""Every process and command over TLS, each with a password of its own, which it is told in files and variables only."""
+"""Every process and command over TLS, told of passwords and keys in files and variables only; decisions are sealed."""
 
 import json
 import logging
@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from haltline.console.auth import digest_of, new_key
 from haltline.interventions.agent import Guard, Refused
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.keys import make_keys
 from haltline.streams.audit.query import open_query
 from haltline.streams.children import Child, Children
 from haltline.streams.cli.app import app
@@ -35,19 +36,24 @@ class System:
         self.key = new_key()
         self.table = folder / "audit"
         (folder / "keys.yaml").write_text(f"- {{name: ada, role: admin, sha256: {digest_of(self.key)}}}\n")
+        public = make_keys(folder / "worker-key.pem")
+        self.seals, self.verifies = (
+            {"HALTLINE_SEALING_KEY": f"{folder}/worker-key.pem"},
+            {"HALTLINE_VERIFY_KEY": str(public)},
+        )
         database = f"sqlite:///{folder}/console.db"
         free = ("--metrics-port", "0")
-        worker = self.start("worker", "worker", "--checkpoint-interval", "0.2", *free)
+        worker = self.start("worker", "worker", "--checkpoint-interval", "0.2", *free, **self.seals)
         sink = self.start("audit", "audit", "--table", str(self.table), "--flush", "0.5", *free)
         console = self.start(
             "console", "console", "--port", "0", "--database", database, "--keys", f"{folder}/keys.yaml"
         )
-        intake = self.start("agent", "intake", "--port", "0", "--budget", "30")
+        intake = self.start("agent", "intake", "--port", "0", "--budget", "30", **self.verifies)
         self.worker = wait_until_ready(children, worker)
         self.sink, self.console, self.intake = self.follow(sink), self.follow(console), self.follow(intake)
 
-    def start(self, user: str, *command: str) -> Child:
-        env = self.cluster.environment(user)
+    def start(self, user: str, *command: str, **more: str) -> Child:
+        env = self.cluster.environment(user) | more
         return self.children.start_module(command[0], "haltline.streams", command, env=env)
 
     def follow(self, child: Child) -> str:
@@ -74,9 +80,10 @@ class System:
 
 
 @contextmanager
-def guard_of(cluster: Cluster, session: str) -> Iterator[Guard]:
+def guard_of(system: System, session: str) -> Iterator[Guard]:
     """A guard that is told of Kafka by the environment alone."""
-    settings = GuardSettings.from_env(cluster.environment("agent"), session_id=session, mode="blocking")
+    environ = system.cluster.environment("agent") | system.verifies
+    settings = GuardSettings.from_env(environ, session_id=session, mode="blocking")
     with Guard(settings, agent_id="cleaner", budget_s=60.0, start_budget_s=60.0) as guard:
         yield guard
 
@@ -91,12 +98,12 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
     told = []
     with Children(tmp_path / "logs") as children:
         system = System(cluster, children, tmp_path)
-        with guard_of(cluster, "loops") as guard:
+        with guard_of(system, "loops") as guard:
             delete(guard)
             delete(guard)
             with pytest.raises(Refused):
                 delete(guard)
-        with guard_of(cluster, "goes on") as guard:
+        with guard_of(system, "goes on") as guard:
             delete(guard, asset="another")
             killing = ("kill", "goes on", "--by", "ada", "--reason", "so", "--timeout", "60")
             told.append(said_by(cluster, "operator", *killing))
@@ -105,7 +112,7 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
                 delete(guard, asset="a third")
         release = ("reset", "goes on", "--by", "ada", "--reason", "so", "--timeout", "60")
         told.append(said_by(cluster, "operator", *release))
-        with guard_of(cluster, "goes on") as guard, guard.action("read_asset"):
+        with guard_of(system, "goes on") as guard, guard.action("read_asset"):
             pass
         call = {"session_id": "elsewhere", "action": "look_up", "args": {}}
         assert system.ask(f"{system.intake}/v1/verdict", call)["allowed"] is True
@@ -120,6 +127,8 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
             "the sink has kept the last kill",
         )
         told += [said_by(cluster, *command) for command in COMMANDS]
+        canary = ("canary", "--within", "60s", "--verify-key", system.verifies["HALTLINE_VERIFY_KEY"])
+        told.append(said_by(cluster, "canary", *canary))
         told.append(said_by(cluster, "operator", "status", "loops", code=1))
         at = ["--worker", system.worker, "--sink", system.sink, "--console", system.console]
         told.append(said_by(cluster, "admin", "doctor", *at, "--json"))
@@ -134,7 +143,6 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
 COMMANDS: Final = (
     ("operator", "tail", "--from-beginning", "--count", "1"),
     ("operator", "replay", "kafka", "--json"),
-    ("canary", "canary", "--within", "60s"),
 )
 
 
