@@ -11,13 +11,17 @@ from haltline.console import model
 from haltline.console.context import Actor, Here, Looker
 from haltline.console.examples import Limited, Skipped, Total, Yes, like
 from haltline.schemas.control import CommandKind
-from haltline.schemas.decisions import ApprovalState, Decision
+from haltline.schemas.decisions import Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
+from haltline.streams import inbox
+from haltline.streams.commands import NotAllowed
+from haltline.streams.operator import NotFound
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"])
 
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
+_LOOK_EVERY_S = 0.1
 _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": CommandKind.ASK}
 
 
@@ -94,20 +98,23 @@ class Answered(BaseModel):
 
 def _shown(body: str, now_ms: int) -> Request:
     decision = Decision.model_validate_json(body)
-    approval = decision.approval
-    if approval is None:
+    if decision.approval is None:
         raise TypeError(f"decision {decision.decision_id}: wanted one with an approval request")
+    return _as_told(decision.approval, decision, now_ms)
+
+
+def _as_told(approval: Approval, of: Decision | inbox.Request, now_ms: int) -> Request:
     late = approval.state.value in _OPEN and now_ms >= approval.expires
     return Request(
         id=approval.request_id,
-        session_id=decision.session_id,
-        agent_id=decision.agent_id,
+        session_id=of.session_id,
+        agent_id=of.agent_id,
         status=ApprovalState.EXPIRED.value if late else approval.state.value,
         priority=approval.priority.value,
         action_name=approval.action,
         targets=approval.targets,
         arguments=approval.arguments,
-        reason=decision.reason,
+        reason=of.reason,
         question=approval.question,
         answer=approval.answer,
         asked_by=approval.asked_by,
@@ -182,13 +189,27 @@ def answer(
 ) -> Answered:
     """Approves or rejects a request, or asks for more. What is answered is what was seen; a timeout never allows."""
     kind = _WORDS[word]
-    if identical:
-        told = here.inbox.answer_identical(kind, request_id, by=who.name, reason=said.reason)
-    else:
-        told = [here.inbox.answer(kind, request_id, by=who.name, reason=said.reason)]
+    deadline_s = time.monotonic() + here.settings.answer_within_s
+    while True:
+        try:
+            if identical:
+                told = here.inbox.answer_identical(kind, request_id, by=who.name, reason=said.reason)
+            else:
+                told = [here.inbox.answer(kind, request_id, by=who.name, reason=said.reason)]
+            break
+        except NotFound:
+            # What an agent's own guard asks for is listed at once, and answered when a worker has taken it in.
+            if not approval(here, who, request_id).status == ApprovalState.PENDING:
+                raise
+            if time.monotonic() > deadline_s:
+                raise NotAllowed(
+                    f"request {request_id}: wanted one that a worker has taken in, came none yet"
+                ) from None
+            time.sleep(_LOOK_EVERY_S)
+    last = [one.after or one.before for one in told]
     return Answered(
         answered=all(one.after is not None for one in told),
-        approvals=[approval(here, who, one.before.approval.request_id) for one in told],
+        approvals=[_as_told(one.approval, one, _now_ms()) for one in last],
     )
 
 

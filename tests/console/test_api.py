@@ -244,3 +244,13 @@ def test_a_console_that_comes_back_goes_on_where_it_was(embedded: EmbeddedBroker
             wait_until(lambda c=client: c.get("/readyz").status_code == 200, "it has caught up")  # type: ignore[misc]
             if number:
                 wait_until(has(client, 3), "every decision is there once")
+
+
+def test_a_request_that_no_worker_has_taken_in_yet_is_listed_and_says_so_when_it_is_answered(
+    client: TestClient,
+) -> None:
+    asked = client.post("/api/v1/approvals", json={"action_name": "transfer_funds", "run_id": "r"}).json()
+    assert [one["id"] for one in client.get("/api/v1/approvals/pending").json()["approvals"]] == [asked["id"]]
+    answer = client.post(f"/api/v1/approvals/{asked['id']}/approve", json={"reason": "well"})
+    assert answer.status_code == 409
+    assert "wanted one that a worker has taken in" in answer.json()["detail"]
