@@ -128,6 +128,14 @@ spending = Table(
 turns = Table("turns", kept, Column("id", Integer, primary_key=True), Column("count", BigInteger, nullable=False))
 """One row, which whoever checks a budget changes first: so one after the other, in any process."""
 
+taken = Table(
+    "taken",
+    kept,
+    Column("request_id", String, primary_key=True),
+    Column("time_ms", BigInteger, nullable=False),
+)
+"""Approvals that who asked for them was told of, each once: what it was given for may be done once."""
+
 tools = Table(
     "tools",
     kept,

@@ -86,8 +86,8 @@ def on_event(
 
 def on_command(standing: Standing, who: Who, command: Command, policy: Policy) -> Said:
     """An operator's answer to a request. One that is not open, or is not the one that was seen, changes nothing."""
-    ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
-    if ticket is None or not ticket.is_open or ticket.nonce != command.nonce or standing.killed is not None:
+    ticket = _seen(standing, command)
+    if ticket is None or not ticket.is_open:
         return Said(told="approval_void")
     if command.kind is CommandKind.WITHDRAW:
         ticket.state = ApprovalState.CANCELLED.value
@@ -119,6 +119,16 @@ def on_command(standing: Standing, who: Who, command: Command, policy: Policy) -
     return Said((vote,), told="approval_vote")
 
 
+def on_use(standing: Standing, who: Who, command: Command, policy: Policy) -> Said:
+    """Who asked for an approval makes the call now: it is used, and the same again changes nothing."""
+    ticket = _seen(standing, command)
+    if ticket is None or ticket.state != ApprovalState.APPROVED or not ticket.asked_by:
+        return Said(told="approval_void")
+    ticket.state, to = ApprovalState.USED.value, Waiter(ticket.request_id, None)
+    used = _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.ALLOW, once=command.command_id)
+    return Said((used,), told="approval_used")
+
+
 def due_ms(standing: Standing) -> int:
     """When a tick has to look at the requests, epoch milliseconds; 0: never."""
     return min((ticket.due_ms or ARM for ticket in standing.approvals.values()), default=0)
@@ -137,6 +147,12 @@ def on_due(standing: Standing, who: Who, policy: Policy, now_ms: int) -> Said:
             ticket.state = ApprovalState.EXPIRED.value
             return _tell(ticket, who, policy, ticket.due_ms, Level.BLOCK)
     return NOTHING
+
+
+def _seen(standing: Standing, command: Command) -> Ticket | None:
+    """The request that a command is about, as it was seen; None for a session that is killed."""
+    ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
+    return None if ticket is None or ticket.nonce != command.nonce or standing.killed is not None else ticket
 
 
 def _known(standing: Standing, bound: str, time_ms: int) -> Ticket | None:
@@ -186,7 +202,7 @@ def _take_back(standing: Standing, event: ActionEvent) -> None:
 
 
 def _approved(ticket: Ticket, who: Who, policy: Policy, time_ms: int) -> Said:
-    if not ticket.waiting:
+    if ticket.asked_by or not ticket.waiting:  # who asked says itself when it makes the call
         ticket.state = ApprovalState.APPROVED.value
         return _tell(ticket, who, policy, time_ms, Level.ALLOW)
     ticket.state = ApprovalState.USED.value

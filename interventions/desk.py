@@ -23,6 +23,8 @@ class Desk:
         """Carries out what an operator asks for."""
         if command.kind is CommandKind.REQUEST:
             return asked.on_request(standing, who, command, self._policy)
+        if command.kind is CommandKind.USE:
+            return approvals.on_use(standing, who, command, self._policy)
         if command.kind in _ANSWERS:
             return approvals.on_command(standing, who, command, self._policy)
         if command.kind in _HOLDS:

@@ -99,6 +99,8 @@ class CommandKind(StrEnum):
     """What the agent's side says to an operator's question."""
     WITHDRAW = "withdraw"
     """The agent's side waits no longer for the approval that it asked for."""
+    USE = "use"
+    """The agent's side makes the one call that it asked an approval for, and was given."""
     REPLAYED = "replayed"
     """What came of running an agent again on the recorded outputs of a session."""
 
@@ -165,7 +167,7 @@ class Command(Record):
     label: Name | None = None
     """For `label`: `confirmed` or `false_alarm` of a decision, `missed` of a session."""
     request_id: Id | None = None
-    """For `approve`, `reject`, `ask`, `request`, `answer` and `withdraw`: the approval request."""
+    """For `approve`, `reject`, `ask`, `request`, `answer`, `withdraw` and `use`: the approval request."""
     nonce: Id | None = None
     """As in the request: what is answered is what was seen."""
     probation_actions: Annotated[int, Field(ge=0, le=10_000)] | None = None

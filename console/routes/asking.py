@@ -1,7 +1,7 @@
 """Approvals as Agent Sentinel's SDK asks for them: requests in haltline's own inbox, answered by people only.
 
 Who asked for a request may look after it, take it back, and answer a question about it. An approval is for the one
-call that it was asked for, and holds until the request expires.
+call that it was asked for: it is told to who asked for it once, and is used by that.
 """
 
 import time
@@ -10,12 +10,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 
 from haltline.console import model
 from haltline.console.auth import May, Who
 from haltline.console.context import Context, Here, Teller
 from haltline.console.examples import like
+from haltline.console.store import insert_of
 from haltline.interventions.agent.plain import plain, plain_text
 from haltline.interventions.approvals import MAX_TICKETS
 from haltline.schemas import wire
@@ -25,12 +26,19 @@ from haltline.schemas.events import Amount
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import Id, JsonObject, Text, rfc3339
 from haltline.streams.commands import NotAllowed, make_command
+from haltline.streams.inbox import LONGEST_S
 from haltline.streams.log_reader import Unreachable
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["agents"])
 
 _OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 _MAX_ARGS_BYTES = 8192
+_USED: dict[str, Any] = {
+    "status": ApprovalState.EXPIRED.value,  # the SDK knows no other word for what holds no more
+    "decided_at": None,
+    "decided_by_email": None,
+    "decision_notes": "it was used: an approval is for one call",
+}
 _NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id that this key asked for."}}
 
 
@@ -176,8 +184,22 @@ def ask(
 
 @router.get("/{request_id}/poll", responses=_NONE)
 def poll(here: Here, who: Teller, request_id: str) -> Wait:
-    """How a request stands. From its end on what was approved and not asked after is refused too."""
-    return _wait(here, *_find(here, who, request_id))
+    """How a request stands. Who asked is told once that it is approved, to make that one call: then it is used.
+
+    What was used, or approved and not asked after until its end, is `expired`.
+    """
+    decision, approval = _find(here, who, request_id)
+    stands = _wait(here, decision, approval)
+    if stands.status != ApprovalState.APPROVED or approval.asked_by != who.name:
+        return stands
+    if _take(here, request_id):
+        try:
+            _say(here, who, CommandKind.USE, decision, approval, "its own guard makes the call")
+        except Unreachable:  # nobody was told: it can be asked for again
+            _put_back(here, request_id)
+            raise
+        return stands
+    return stands.model_copy(update=_USED)
 
 
 @router.post("/{request_id}/cancel", responses=_NONE)
@@ -199,6 +221,20 @@ def respond(here: Here, who: Teller, request_id: str, said: Answer) -> Wait:
     answer = plain_text(said.response, max_chars=4000)
     _say(here, who, CommandKind.ANSWER, decision, approval, answer)
     return _wait(here, decision, approval).model_copy(update={"status": ApprovalState.PENDING.value})
+
+
+def _take(here: Context, request_id: str) -> bool:
+    """Whether nobody has taken it before, in any process of this console."""
+    now_ms = _now_ms()
+    row = insert_of(here.engine.dialect.name, model.taken).values(request_id=request_id, time_ms=now_ms)
+    with here.engine.begin() as connection:
+        connection.execute(delete(model.taken).where(model.taken.c.time_ms < now_ms - 2 * LONGEST_S * 1000))
+        return bool(connection.execute(row.on_conflict_do_nothing(index_elements=["request_id"])).rowcount)
+
+
+def _put_back(here: Context, request_id: str) -> None:
+    with here.engine.begin() as connection:
+        connection.execute(delete(model.taken).where(model.taken.c.request_id == request_id))
 
 
 def _say(here: Context, who: Who, kind: CommandKind, decision: Decision, approval: Approval, reason: str) -> None:
@@ -241,10 +277,8 @@ def _wait(here: Context, decision: Decision, approval: Approval) -> Wait:
     state = approval.state
     if _now_ms() >= approval.expires and state not in {ApprovalState.REJECTED, ApprovalState.CANCELLED}:
         state = ApprovalState.EXPIRED
-    if state is ApprovalState.USED:
-        state = ApprovalState.APPROVED
     decided = state in {ApprovalState.APPROVED, ApprovalState.REJECTED}
-    return Wait(
+    stands = Wait(
         id=approval.request_id,
         approval_id=approval.request_id,
         status=state.value,
@@ -257,6 +291,7 @@ def _wait(here: Context, decision: Decision, approval: Approval) -> Wait:
         decision_notes=_notes(here, decision.session_id, approval.request_id) if decided else None,
         info_request_message=approval.question if state is ApprovalState.INFO_REQUESTED else None,
     )
+    return stands.model_copy(update=_USED) if state is ApprovalState.USED else stands
 
 
 def _notes(here: Context, session_id: str, request_id: str) -> str | None:

@@ -1,7 +1,7 @@
 """Agent Sentinel's own SDK, unchanged, for all that it asks of its platform; a real worker decides."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -159,13 +159,68 @@ def test_a_person_answers_what_the_sdk_asks(url: str, admin: TestClient, word: s
         answer = admin.post(
             f"/api/v1/approvals/{request}/{word}", json={"reason": "asked the owner"}, headers=bearer(Role.OPERATOR)
         )
-        assert answer.json()["answered"]
+        assert answer.json()["answered"], answer.text
+        assert answer.json()["approvals"][0]["status"] in ("rejected", "approved", "used"), "as the worker told it"
         response = waits.result(30)
     assert (response.status, response.decided_by_email, response.decision_notes) == (
         status, "operator ada", "asked the owner",
     )  # fmt: skip
     again = admin.post(f"/api/v1/approvals/{request}/approve", json={"reason": "again"})
     assert again.status_code == 409, "answered once"
+
+
+def test_an_approval_lets_one_call_through_once(
+    url: str, admin: TestClient, system: tuple[str, TestClient, str, Path]
+) -> None:
+    """However many ask after it, and wherever: an agent's threads at two consoles of one database."""
+    _, _, bootstrap, folder = system
+    ApprovalClient.configure(url, AGENT, poll_interval=0.05)
+    request = ApprovalClient.submit_request(ApprovalRequest("transfer_funds", run_id="spends", timeout_seconds=60))
+    of = f"/api/v1/approvals/{request}"
+    assert ApprovalClient.poll_status(request).status is ApprovalStatus.PENDING
+    admin.post(f"{of}/approve", json={"reason": "well"})
+    wait_until(lambda: admin.get(of).json()["status"] == "approved", "it is approved")
+    assert [admin.get(f"{of}/poll").json()["status"] for _ in range(2)] == ["approved"] * 2, "a look uses nothing"
+    with ruled(bootstrap, database(folder), RULES) as other, ThreadPoolExecutor(8) as threads:
+        consoles = [admin, other]
+        wait_until(lambda: other.get(of).json()["status"] == "approved", "the other console knows of it")
+        answers = list(
+            threads.map(lambda n: consoles[n % 2].get(f"{of}/poll", headers=bearer(Role.AGENT)).json(), range(8))
+        )
+    assert sorted(answer["status"] for answer in answers) == ["approved"] + ["expired"] * 7
+    assert {answer["decision_notes"] for answer in answers} == {"well", "it was used: an approval is for one call"}
+    assert ApprovalClient.poll_status(request).status is ApprovalStatus.EXPIRED
+    wait_until(lambda: admin.get(of).json()["status"] == "used", "the worker and the inbox know that it was used")
+    said = [step["record"] for step in admin.get("/api/v1/sessions/spends").json()["steps"] if step["kind"] == "use"]
+    assert [(one["by"], one["request_id"]) for one in said] == [("agent ada", request)], "the audit has it, once"
+
+
+def test_the_same_call_made_twice_is_approved_twice(url: str, admin: TestClient) -> None:
+    made: list[int] = []
+
+    @guarded_action(name="train_model", cost_usd=21.0)  # type: ignore[untyped-decorator]  # of the SDK
+    def train(size: int) -> None:
+        made.append(size)
+
+    ApprovalClient.configure(url, AGENT, poll_interval=0.05)
+    PolicyEngine.enable_remote_sync(url, AGENT, agent_id="payer", run_id="twice")
+    answered: list[str] = []
+    for word in ("approve", "reject"):
+        with ThreadPoolExecutor(1) as thread:
+            waits = thread.submit(_in_run, "twice", train, 5)
+            answered.append(pending(admin, "twice"))
+            assert admin.post(f"/api/v1/approvals/{answered[-1]}/{word}", json={"reason": "so"}).json()["answered"]
+            if word == "approve":
+                waits.result(30)
+            else:
+                with pytest.raises(PolicyViolationError):
+                    waits.result(30)
+    assert (made, len(set(answered))) == ([5], 2)
+
+
+def _in_run(run: str, call: Callable[[int], None], size: int) -> None:
+    with ExecutionContext(run_id=run, agent_id="payer"):
+        call(size)
 
 
 def test_a_question_is_answered_by_the_agents_side_and_then_a_person_decides(url: str, admin: TestClient) -> None:

@@ -41,18 +41,40 @@ class Asking:
         return decision.approval
 
 
-def test_what_an_agents_own_guard_asks_for_is_used_by_that_one_request() -> None:
+def test_what_an_agents_own_guard_asks_for_is_used_once_when_it_says_so() -> None:
     asking = Asking()
     request = asking.open()
     assert (request.state, request.asked_by, request.arguments) == ("pending", "sdk", '{"usd":5}')
     (decision,) = asking.session.says(CommandKind.APPROVE, request)
     assert told(decision) == ("ALLOW", "approved", "apr_1")
     assert decision.approval is not None
-    assert (decision.agent_id, decision.approval.state, decision.approval.approved_by) == ("payer", "used", ["ada"])
+    assert (decision.agent_id, decision.approval.state, decision.approval.approved_by) == ("payer", "approved", ["ada"])
     assert asking.session.says(CommandKind.APPROVE, request, second=21) == [], "answered once"
+    (used,) = asking.session.says(CommandKind.USE, request, by="sdk", second=22)
+    assert told(used) == ("ALLOW", "approved", "apr_1")
+    assert used.approval is not None
+    assert (used.approval.state, used.decision_id == decision.decision_id) == ("used", False)
+    assert asking.session.says(CommandKind.USE, request, by="sdk", second=23) == [], "used once"
     assert asking.session.tick(100) == []
     again = asking.open(request_id="apr_2", second=110)
     assert again.state == "pending", "the same call again asks again"
+
+
+def test_only_an_approval_that_it_asked_for_itself_is_used() -> None:
+    asking = Asking()
+    waits = asking.open()
+    assert asking.session.says(CommandKind.USE, waits, by="sdk") == [], "nobody has approved it"
+    assert asking.session.says(CommandKind.APPROVE, waits.model_copy(update={"nonce": "of another"}), second=21) == []
+    (decision,) = asking.session.says(CommandKind.APPROVE, waits, second=22)
+    assert told(decision) == ("ALLOW", "approved", "apr_1")
+    (expired,) = asking.session.tick(100)
+    assert told(expired)[1] == "approval_expired", "approved, and never used"
+    assert asking.session.says(CommandKind.USE, waits, by="sdk", second=101) == []
+
+    paused = Asking()
+    request = paused.session.paused()
+    paused.session.says(CommandKind.APPROVE, request)
+    assert paused.session.says(CommandKind.USE, request, by="sdk", second=21) == []
 
 
 @pytest.mark.parametrize(
