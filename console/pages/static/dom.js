@@ -1,5 +1,11 @@
 // Elements from values. Every text becomes a text node: what an agent wrote is never markup.
 
+// Signs that nobody sees: such as turn a text round, break a line or are no sign at all.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2060-\u2069\ufeff]/gu;
+
+// What somebody else wrote, with these by their number: what is read is what is there.
+export const seen = (text) => text.replace(UNSEEN, (sign) => `\u2039U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`);
+
 export function h(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -8,14 +14,17 @@ export function h(tag, attributes, ...children) {
     else if (name === "value" || name === "checked" || name === "selected" || name === "indeterminate") made[name] = value;
     else if (name === "data") Object.assign(made.dataset, value);
     else if (name === "href" && !/^[/#?]/.test(value)) throw new Error(`href: wanted a place of this console, came ${value}`);
-    else made.setAttribute(name, value === true ? "" : value);
+    else made.setAttribute(name, value === true ? "" : name === "title" || name === "aria-label" ? seen(String(value)) : value);
   }
   made.append(...nodes(children));
   return made;
 }
 
 function nodes(children) {
-  return children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false && one !== "");
+  return children
+    .flat(Infinity)
+    .filter((one) => one !== null && one !== undefined && one !== false && one !== "")
+    .map((one) => (one instanceof Node ? one : seen(String(one))));
 }
 
 export function fill(place, ...children) {
@@ -76,6 +85,20 @@ export function choose(options, chosen, more) {
 // JSON for people; as text.
 export const json = (value) => h("pre", { class: "json", tabindex: "0" }, typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
+// Numbers as bars; of each its own and what it is.
+export function bars(parts, label) {
+  const most = Math.max(1, ...parts.map(([number]) => number));
+  return h(
+    "div",
+    { class: "bars", role: "img", "aria-label": label },
+    parts.map(([number, title]) => {
+      const bar = h("i", { class: number ? "" : "none", title });
+      bar.style.height = `${Math.max(3, (100 * number) / most)}%`;
+      return bar;
+    }),
+  );
+}
+
 // A list of names and values.
 export function facts(pairs) {
   return h(
@@ -84,6 +107,18 @@ export function facts(pairs) {
     pairs.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== "").map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
   );
 }
+
+// Of a long text the beginning; pointed at, or where it leads, it is there in whole.
+const LONG = 60;
+const short = (content) => {
+  const made = h("div", { class: "short" }, content);
+  if (made.textContent.length > LONG && !made.querySelector("[title]")) made.title = made.textContent;
+  return made;
+};
+const cellOf = (column, row) => {
+  const content = column.cell(row);
+  return column.class === "id" || (typeof content === "string" && content.length > LONG) ? short(content) : content;
+};
 
 // A table whose rows have keys. `update` keeps the focus where it was.
 export function table(columns, { caption, onopen } = {}) {
@@ -109,7 +144,7 @@ export function table(columns, { caption, onopen } = {}) {
         h(
           "tr",
           { data: { key: row.key }, class: row.class, tabindex: onopen ? "0" : undefined, onclick: onopen && opens(onopen, row), onkeydown: onopen && entered(onopen, row) },
-          columns.map((column) => h("td", { class: column.class, data: { head: typeof column.head === "string" ? column.head : "" } }, column.cell(row))),
+          columns.map((column) => h("td", { class: column.class, data: { head: typeof column.head === "string" ? column.head : "" } }, cellOf(column, row))),
         ),
       ),
     );

@@ -7,7 +7,7 @@ import { ago, count, moment, ms, plural, span } from "../say.js";
 export const title = "Approvals";
 
 const OPEN = ["pending", "info_requested"];
-const STATES = [["open", "waiting"], ["approved", "approved"], ["used", "approved and used"], ["rejected", "rejected"], ["expired", "expired"]];
+const STATES = [["open", "waiting"], ["approved", "approved"], ["used", "approved and used"], ["rejected", "rejected"], ["expired", "expired"], ["cancelled", "taken back"]];
 const WORDS = { approve: ["Approve", "approved"], reject: ["Reject", "rejected"], ask: ["Ask", "asked"] };
 
 export async function show(main, _rest, query) {
@@ -16,6 +16,7 @@ export async function show(main, _rest, query) {
   const chosen = new Set();
   const none = h("div");
   const failed = h("div");
+  const cut = h("div");
   const bar = h("div", { class: "row" });
   const acting = may("act");
   const agent = h("input", { type: "search", value: query.get("agent_id") ?? "", size: "18", onchange: () => refresh() });
@@ -65,7 +66,7 @@ export async function show(main, _rest, query) {
     h("div", { class: "head" }, h("h1", {}, "Approvals"), h("span", { class: "dim" }, "A call that waits is refused when nobody answers in time.")),
     failed,
     panel(null, h("div", { class: "row low" }, field("State", state), field("Priority", priority), field("Agent", agent), bar)),
-    panel(null, none, list),
+    panel(null, none, list, cut),
   );
 
   const draw = () => {
@@ -97,6 +98,7 @@ export async function show(main, _rest, query) {
       const said = await get("/api/v1/approvals", { ...asked, ...filter });
       if (!isLast()) return;
       found = said.approvals;
+      fill(cut, said.total > found.length && h("p", { class: "hint" }, `The ${count(found.length)} most urgent of ${count(said.total)}.`));
       fill(failed);
       draw();
     } catch (error) {

@@ -1,5 +1,5 @@
 import { get } from "../api.js";
-import { badge, empty, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
+import { badge, bars, empty, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
 import { soon } from "../live.js";
 import { ago, count, ms, plural, span, usd } from "../say.js";
 
@@ -10,11 +10,11 @@ const SESSIONS = 40;
 
 export async function show(main) {
   const cards = h("div", { class: "cards" });
-  const bars = h("div");
+  const hourly = h("div");
   const trips = table(
     [
       { head: "When", class: "tight", cell: ({ of }) => ago(of.timestamp) },
-      { head: "What", cell: ({ of }) => [badge(of.type), " ", mono(of.action_name, { class: "mono" })] },
+      { head: "What", class: "id", cell: ({ of }) => [badge(of.type), " ", mono(of.action_name, { class: "mono" })] },
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.run_id), mono(of.run_id)) },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
     ],
@@ -23,7 +23,7 @@ export async function show(main) {
   const sessions = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
-      { head: "Agent", cell: ({ of }) => of.agent_id },
+      { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
       { head: "State", class: "tight", cell: ({ of }) => state(of) },
       { head: "Hardest", class: "tight", cell: ({ of }) => badge(of.level) },
       { head: "Events", class: "num", cell: ({ of }) => count(of.events) },
@@ -48,7 +48,7 @@ export async function show(main) {
       "div",
       { class: "cols" },
       h("div", { class: "stack" }, panel("Trips", noTrips, trips), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
-      h("div", { class: "stack" }, panel("Trips by hour, last 24 h", bars), panel("Stopped now", standing), panel("Lag of the workers", lag)),
+      h("div", { class: "stack" }, panel("Trips by hour, last 24 h", hourly), panel("Stopped now", standing), panel("Lag of the workers", lag)),
     ),
   );
 
@@ -63,7 +63,7 @@ export async function show(main) {
       ]);
       fill(failed);
       fill(cards, cardsOf(all));
-      fill(bars, hours(all.trips_by_hour));
+      fill(hourly, hours(all.trips_by_hour));
       trips.hidden = latest.total === 0;
       fill(noTrips, latest.total === 0 && empty("No trips.", "Nothing that agents did had to be stopped."));
       const ids = latest.interventions.map((one) => one.id);
@@ -124,18 +124,9 @@ function cardsOf(all) {
 }
 
 function hours(byHour) {
-  const most = Math.max(1, ...byHour);
   const total = byHour.reduce((sum, one) => sum + one, 0);
-  const bars = h(
-    "div",
-    { class: "bars", role: "img", "aria-label": `${total} trips in 24 hours, at most ${Math.max(...byHour)} in one` },
-    byHour.map((number, at) => {
-      const bar = h("i", { class: number ? "" : "none", title: `${23 - at} h ago: ${number}` });
-      bar.style.height = `${Math.max(3, (100 * number) / most)}%`;
-      return bar;
-    }),
-  );
-  return [bars, h("p", { class: "hint" }, `${plural(total, "trip")}; most in one hour ${Math.max(...byHour)}`)];
+  const label = `${total} trips in 24 hours, at most ${Math.max(...byHour)} in one`;
+  return [bars(byHour.map((number, at) => [number, `${23 - at} h ago: ${number}`]), label), h("p", { class: "hint" }, `${plural(total, "trip")}; most in one hour ${Math.max(...byHour)}`)];
 }
 
 function stopped(held) {
@@ -144,7 +135,7 @@ function stopped(held) {
     h(
       "dl",
       { class: "facts" },
-      held.slice(-8).reverse().map((one) => [h("dt", {}, badge(one.state)), h("dd", {}, `${one.scope} `, one.scope === "session" ? link(path("sessions", one.id), mono(one.id)) : mono(one.id), h("span", { class: "dim" }, ` by ${one.by ?? "haltline"}, `, ago(one.since)))]),
+      held.slice(-8).reverse().map((one) => [h("dt", {}, badge(one.state)), h("dd", {}, h("div", { class: "short", title: one.id }, `${one.scope} `, one.scope === "session" ? link(path("sessions", one.id), mono(one.id)) : mono(one.id)), h("div", { class: "dim" }, `by ${one.by ?? "haltline"}, `, ago(one.since)))]),
     ),
     h("p", { class: "hint" }, link("/kill", `All ${held.length}, and release`)),
   ];

@@ -12,6 +12,8 @@ const ACTS = {
   contain: { text: "contain: it may look, and touch nothing", button: "Contain", past: "Contained", noun: "containment", whom: "would be refused what does more than look" },
 };
 const SCOPES = [["session", "one session, and what it started"], ["agent", "every session of an agent"], ["mission", "every session of a mission"], ["tool", "a tool, for everybody"], ["target", "a target, for everybody"], ["fleet", "the whole fleet"]];
+const SHOWN = 200; // of whom is reached, and of what stands
+const NAMED = 12;
 const BACK = [["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 
 export async function show(main, _rest, query) {
@@ -146,14 +148,15 @@ function reached(seen, { noun, whom }) {
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
-      { head: "Mission", cell: ({ of }) => of.mission_id ?? "" },
+      { head: "Mission", class: "id", cell: ({ of }) => of.mission_id ?? "" },
       { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last_ms) },
       { head: "Because", cell: ({ of }) => (of.by_tree ? "a session above it" : "") },
     ],
     { caption: `Whom the ${noun} would reach` },
   );
-  list.update(seen.sessions.map((of) => ({ key: of.session_id, of })));
-  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${whom}: ${seen.agents.join(", ")}`), list];
+  list.update(seen.sessions.slice(0, SHOWN).map((of) => ({ key: of.session_id, of })));
+  const [agents, more] = [seen.agents.slice(0, NAMED).join(", "), seen.agents.length - NAMED];
+  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${whom}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Whom it would reach" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last heard of; all ${count(seen.sessions.length)} are reached.`)];
 }
 
 function outcome(asked, seen, answer, how) {
@@ -214,6 +217,6 @@ function listOf(held, refresh) {
     ],
     { caption: "What is stopped now" },
   );
-  list.update([...held].reverse().map((of) => ({ key: `${of.scope}:${of.id}`, of })));
-  return list;
+  list.update([...held].reverse().slice(0, SHOWN).map((of) => ({ key: `${of.scope}:${of.id}`, of })));
+  return [list, held.length > SHOWN && h("p", { class: "hint" }, `The latest ${count(SHOWN)} of ${count(held.length)}; haltline status lists all.`)];
 }

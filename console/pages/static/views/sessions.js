@@ -26,7 +26,7 @@ export async function show(main, rest, query) {
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
-      { head: "Mission", cell: ({ of }) => of.mission_id ?? "" },
+      { head: "Mission", class: "id", cell: ({ of }) => of.mission_id ?? "" },
       { head: "State", class: "tight", cell: ({ of }) => state(of) },
       { head: "Hardest", class: "tight", cell: ({ of }) => badge(of.level) },
       { head: "Events", class: "num", cell: ({ of }) => count(of.events) },

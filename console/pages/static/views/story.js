@@ -6,6 +6,8 @@ import { soon } from "../live.js";
 import { count, moment, ms, plural, span, usd } from "../say.js";
 
 const AT_A_TIME = 1000;
+const AGAIN = 5000; // events that are made again
+const MOST = 20000; // steps that are looked through for one place
 const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
 const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 
@@ -46,7 +48,7 @@ export async function story(main, id, query) {
             { class: "row" },
             button("|\u25c0", "First step", () => go(0)),
             button("\u25c0", "Step back", () => go(chosen - 1)),
-            button("\u25b6", "Step forward", () => go(chosen + 1)),
+            button("\u25b6", "Step forward", () => forward()),
             button("\u25b6|", "Last step", () => go(steps.length - 1)),
             button("Next trip", "Next trip", nextTrip),
           ),
@@ -98,21 +100,29 @@ export async function story(main, id, query) {
     slider.max = String(Math.max(0, steps.length - 1));
     fill(more, steps.length < told.total && h("button", { type: "button", onclick: further }, `Show more of ${count(told.total)}`));
   };
+  const load = async () => {
+    told = await get(where, { skip: steps.length, limit: AT_A_TIME });
+    steps = [...steps, ...told.steps];
+  };
   const further = async () => {
     try {
-      told = await get(where, { skip: steps.length, limit: AT_A_TIME });
-      steps = [...steps, ...told.steps];
+      await load();
+      drawHead();
       drawList();
       go(chosen);
     } catch (error) {
       tell(error.message, "bad");
     }
   };
+  const forward = async () => {
+    if (chosen === steps.length - 1 && steps.length < told.total) await further();
+    go(chosen + 1);
+  };
   const go = (to) => {
     if (!steps.length) return fill(state, empty("Nothing was published of this session."));
     chosen = Math.min(steps.length - 1, Math.max(0, to));
     slider.value = String(chosen);
-    place.textContent = `${count(chosen + 1)} of ${count(steps.length)}`;
+    place.textContent = `${count(chosen + 1)} of ${steps.length < told.total ? "the first " : ""}${count(steps.length)}`;
     for (const [at, item] of [...list.children].entries()) {
       item.classList.toggle("chosen", at === chosen);
       item.classList.toggle("later", at > chosen);
@@ -165,6 +175,7 @@ export async function story(main, id, query) {
   };
   const nearOf = (frame) => {
     if (!frames) return null;
+    if (frames.frames.length >= AGAIN && frame === frames.frames.at(-1)) return [h("h3", {}, "How close each rule is"), h("p", { class: "dim" }, `Only the first ${count(AGAIN)} events are made again; haltline replay makes all.`)];
     const near = Object.entries(frame?.near ?? {}).sort((one, other) => other[1] - one[1]).slice(0, 8);
     return [
       h("h3", {}, "How close each rule is"),
@@ -218,14 +229,17 @@ export async function story(main, id, query) {
       }),
     );
 
+  const wanted = query.get("decision");
+  const placeOf = () => (wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1);
+  const isFurther = () => (wanted ? placeOf() < 0 : query.has("step") ? Number(query.get("step")) > steps.length : told.session.interventions > 0 && !tripsOf().length);
+  while (isFurther() && steps.length < Math.min(told.total, MOST)) await load();
   drawHead();
   drawList();
-  const wanted = query.get("decision");
-  const start = wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1;
+  const start = placeOf();
   const trips = tripsOf();
   go(start >= 0 ? start : query.has("step") ? Number(query.get("step")) - 1 : (trips.at(-1) ?? steps.length - 1));
 
-  key("ArrowRight", "step forward", () => go(chosen + 1));
+  key("ArrowRight", "step forward", forward);
   key("ArrowLeft", "step back", () => go(chosen - 1));
   key("Home", "first step", () => go(0));
   key("End", "last step", () => go(steps.length - 1));
@@ -233,15 +247,19 @@ export async function story(main, id, query) {
   key("b", "trip before", lastTrip);
 
   const again = async () => {
-    const made = await get("/api/v1/replay", { session_id: id }).catch((error) => ({ frames: [], problem: error.message }));
+    const made = await get("/api/v1/replay", { session_id: id, limit: AGAIN }).catch((error) => ({ frames: [], problem: error.message }));
     frames = { ...made, byEvent: new Map(made.frames.map((frame) => [frame.event_id, frame])) };
     go(chosen);
   };
   again();
 
   const refresh = soon(async () => {
-    if (steps.length >= AT_A_TIME) return;
     try {
+      if (steps.length >= AT_A_TIME) {
+        const { session, total } = await get(where, { limit: 1 });
+        told = { ...told, session, total };
+        return drawHead();
+      }
       const last = chosen === steps.length - 1;
       told = await get(where, { limit: AT_A_TIME });
       steps = told.steps;
