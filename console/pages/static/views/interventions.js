@@ -1,14 +1,15 @@
 import { get, may, post, remove } from "../api.js";
-import { ask, badge, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { ask, badge, bars, choose, empty, facts, field, fill, h, json, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { key } from "../keys.js";
 import { latest, soon } from "../live.js";
-import { ago, count, moment, usd } from "../say.js";
+import { ago, count, moment, plural, usd } from "../say.js";
 
 export const title = "Interventions";
 
 const PAGE = 50;
+const DAYS = 30;
 const FILTERS = ["type", "outcome", "risk_level", "agent_id", "run_id", "action_name", "policy_id", "search", "start_date", "end_date", "min_prevented_usd", "trips_only", "high_risk"];
-const TYPES = ["hard_block", "approval_required", "rate_limited", "budget_exceeded", "downgrade", "warning", "loop_detected"];
+const TYPES = ["hard_block", "approval_required", "rate_limited", "budget_exceeded", "downgrade", "warning", "loop_detected", "budget_warning", "missing_evidence", "pii_blocked", "content_blocked", "idempotent_replay"];
 const OUTCOMES = ["blocked", "escalated", "approved_after_review", "rejected_after_review", "modified", "warned"];
 const RISKS = ["critical", "high", "medium", "low", "minimal"];
 
@@ -23,6 +24,7 @@ export async function show(main, rest, query) {
   const none = h("div");
   const failed = h("div");
   const pages = h("div", { class: "row" });
+  const sums = h("div", { class: "cols even" });
   const list = table(
     [
       { head: "When", class: "tight", cell: ({ of }) => ago(of.timestamp) },
@@ -32,13 +34,13 @@ export async function show(main, rest, query) {
       { head: "Action", class: "id", cell: ({ of }) => link(path("interventions", of.id), mono(of.action_name || "(none)")) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.run_id), mono(of.run_id)) },
-      { head: "Rule", cell: ({ of }) => h("span", { title: of.policy_name }, of.policy_id) },
+      { head: "Rule", cell: ({ of }) => of.policy_id },
       { head: "Prevented", class: "num", cell: ({ of }) => (of.cost_prevented_usd ? usd(of.cost_prevented_usd) : "") },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
     ],
     { caption: "Interventions, the newest first", onopen: ({ of }) => location.assign(path("interventions", of.id)) },
   );
-  fill(main, h("div", { class: "head" }, h("h1", {}, "Interventions")), failed, cards, panel(null, h("div", { class: "stack" }, chips, filters)), panel(null, none, list, pages));
+  fill(main, h("div", { class: "head" }, h("h1", {}, "Interventions")), failed, cards, panel(null, h("div", { class: "stack" }, chips, filters)), sums, panel(null, none, list, pages));
 
   const set = (changes) => {
     for (const [name, value] of Object.entries(changes)) {
@@ -61,6 +63,8 @@ export async function show(main, rest, query) {
       pick("type", "Type", TYPES),
       pick("outcome", "Outcome", OUTCOMES),
       pick("risk_level", "Risk", RISKS),
+      text("action_name", "Action"),
+      text("policy_id", "Rule"),
       text("agent_id", "Agent"),
       text("run_id", "Session"),
       day("start_date", "From"),
@@ -97,6 +101,19 @@ export async function show(main, rest, query) {
       card(count(all(["modified"])), "modified", { outcome: "modified" }),
     );
   };
+  const drawSums = ({ time_series: days, top_blocked_actions: blocked }) => {
+    const last = days.slice(-DAYS);
+    const said = (day) => `${day.date}: ${plural(day.interventions, "intervention")}, ${usd(day.cost_prevented_usd)} prevented`;
+    fill(
+      sums,
+      last.length > 0 && panel("By day", bars(last.map((day) => [day.interventions, said(day)]), last.map(said).join("; ")), h("p", { class: "hint" }, last.length === 1 ? last[0].date : `The last ${plural(last.length, "day")} with any: ${last[0].date} to ${last.at(-1).date}.`)),
+      blocked.length > 0 &&
+        panel(
+          "Most blocked actions",
+          blocked.slice(0, 3).map((one) => h("div", { class: "counted" }, h("button", { type: "button", class: "quiet mono", title: one.action_name, onclick: () => set({ action_name: one.action_name }) }, one.action_name), h("span", { class: "dim" }, `${count(one.count)}${one.cost_prevented_usd ? `, ${usd(one.cost_prevented_usd)} prevented` : ""}`))),
+        ),
+    );
+  };
   const turn = latest();
   const refresh = async () => {
     const isLast = turn();
@@ -111,6 +128,7 @@ export async function show(main, rest, query) {
       fill(failed);
       drawCards(stats);
       drawChips(stats.top_triggering_policies);
+      drawSums(stats);
       list.hidden = !found.interventions.length;
       fill(none, !found.interventions.length && (Object.keys(held).length ? empty("None match.", "Clear a filter, or look at another time.") : empty("No interventions.", "Nothing that agents did had to be stopped or warned of.")));
       list.update(found.interventions.map((of) => ({ key: of.id, of })));

@@ -1,0 +1,149 @@
+"""What agents can send and nobody wants to see: very long, unseen, very many; and a console that is away."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from haltline.console.auth import Keys
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from tests.console.browser.conftest import served, signed_in
+from tests.console.browser.scene import HOSTILE, Script, now_ms
+from tests.console.topics import produce, said
+
+LONG = "long-" + "й" * 200
+TURNED = "pay-\u202eecnalab\u200b"
+SHOWN = "pay-\u2039U+202E\u203aecnalab\u2039U+200B\u203a"
+BUSY = "busy-1"
+MANY = 260
+
+
+def long_names() -> Script:
+    script = Script(LONG, "agent-" + "w" * 200, 300, mission_id="m" * 200).starts("A very long goal " * 200)
+    for _ in range(3):
+        script.calls("delete_" + "z" * 400, "path=/" + "deep/" * 60, error="E" * 3000, text="🙈" * 800)
+    return script
+
+
+def busy() -> Script:
+    """More than a page asks for at once, and then what it is stopped for."""
+    script = Script(BUSY, "loader", 1900).starts("Load all rows")
+    for number in range(510):
+        script.calls("put_row", f"row={number}", row=number)
+    for _ in range(3):
+        script.calls("delete_asset", "asset_id=a", error="still there", asset_id="a")
+    return script
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("odd")
+    many = [event for n in range(MANY) for event in Script(f"many-{n:03d}", f"a{n}", 500 + n).starts("Wait").events]
+    frozen = Command(
+        command_id="c1", kind=CommandKind.FREEZE, scope=ScopeKind.TARGET, id=TURNED, by="ada", reason=HOSTILE * 9,
+        time=now_ms(),
+    )  # fmt: skip
+    with EmbeddedBroker() as broker:
+        broker.ensure_topics(Topics())
+        inputs = [*long_names().events, *busy().events, *many, *Script(TURNED, TURNED, 60).starts(TURNED).events]
+        produce(broker.bootstrap, said([*inputs, frozen]))
+        settings = ConsoleSettings(
+            bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=1
+        )
+        with served(settings) as address:
+            yield address
+
+
+@pytest.fixture
+def page(chromium: Browser, address: str) -> Iterator[Page]:
+    with signed_in(chromium, address, viewport={"width": 1280, "height": 800}) as page:
+        yield page
+
+
+def height(of: Locator) -> float:
+    box = of.bounding_box()
+    assert box is not None
+    return box["height"]
+
+
+def test_a_very_long_name_takes_three_lines_and_is_there_in_whole(page: Page) -> None:
+    for name in ("fleet", "interventions", "sessions", "kill"):
+        page.goto(f"/{name}")
+        cell = page.locator("td.id").filter(has_text=LONG[:40]).first
+        expect(cell).to_be_visible()
+        assert height(cell) < 100, name
+        expect(cell.locator("[title]")).to_have_attribute("title", f"session {LONG}" if name == "kill" else LONG)
+        for table in page.locator(".scroll").all():
+            assert table.evaluate("of => of.scrollWidth - of.clientWidth") <= 0, f"{name}: a column is out of sight"
+    expect(page.get_by_role("button", name="Release").first).to_be_in_viewport()
+    page.goto("/sessions")
+    page.get_by_role("link", name=LONG[:40]).click()
+    expect(page.locator("h1")).to_have_text(LONG)
+
+
+def test_what_turns_a_text_round_or_is_unseen_is_shown_by_its_number(page: Page) -> None:
+    page.goto("/sessions")
+    row = page.locator("tbody tr").filter(has_text=SHOWN)
+    expect(row.locator("td").nth(0)).to_have_text(SHOWN)
+    expect(row.locator("td").nth(1)).to_have_text(SHOWN)
+    row.get_by_role("link").first.click()
+    expect(page.locator("h1")).to_have_text(SHOWN)
+    page.goto("/kill")
+    held = page.get_by_role("row").filter(has_text=f"target {SHOWN}")
+    expect(held.get_by_role("button", name="Lift")).to_be_in_viewport()
+    held.get_by_role("button", name="Lift").click()
+    expect(page.get_by_role("dialog", name=f"Lift target {SHOWN}")).to_be_visible()
+    assert page.evaluate("window.hurt") is None
+
+
+def test_a_kill_of_very_many_is_previewed_within_reach_of_its_button(page: Page) -> None:
+    page.goto("/kill?scope=fleet")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.locator("#preview")).to_contain_text(f"{MANY + 3} sessions of {MANY + 3} agents would stop")
+    expect(page.locator("#preview")).to_contain_text("and 251 more")
+    box = page.get_by_role("region", name="Whom it would reach")
+    expect(box.locator("tbody tr")).to_have_count(200)
+    expect(page.get_by_text(f"The 200 last heard of; all {MANY + 3} are reached.")).to_be_visible()
+    assert height(box) < 600
+    expect(page.get_by_role("button", name=f"Kill {MANY + 3} sessions")).to_be_enabled()
+
+
+def test_a_long_session_opens_where_it_was_stopped_and_can_be_gone_through_to_its_end(page: Page) -> None:
+    page.goto(f"/interventions?run_id={BUSY}&outcome=blocked")
+    page.locator("tbody tr a").first.click()
+    page.get_by_role("link", name="The session's story at this point").click()
+    expect(page.locator("li[aria-current=step]")).to_contain_text("session_killed")
+    expect(page.locator("#state")).to_contain_text("KILL")
+    page.goto(f"/sessions/{BUSY}?step=1000")
+    expect(page.locator("output")).to_have_text("1,000 of the first 1,000")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("heading", name="State at step 1,001", exact=True)).to_be_visible()
+    expect(page.locator("output")).not_to_contain_text("first")
+
+
+def test_the_sums_of_interventions_are_shown_and_lead_to_what_they_sum(page: Page) -> None:
+    page.goto("/interventions")
+    expect(page.get_by_role("region", name="By day").locator("i").first).to_be_visible()
+    page.get_by_role("region", name="Most blocked actions").get_by_role("button", name="delete_asset").click()
+    expect(page.get_by_role("textbox", name="Action")).to_have_value("delete_asset")
+    expect(page.locator("tbody tr").first).to_contain_text(BUSY)
+    expect(page.locator("tbody tr").filter(has_text=LONG[:40])).to_have_count(0)
+    page.get_by_label("Type").select_option("idempotent_replay")
+    expect(page.get_by_text("None match.")).to_be_visible()
+
+
+def test_a_console_that_is_away_says_so_and_is_there_again(chromium: Browser, address: str) -> None:
+    with signed_in(chromium, address, allowed="ERR_INTERNET_DISCONNECTED") as page:
+        page.goto("/kill?scope=session&id=" + BUSY)
+        expect(page.locator("#preview")).to_be_visible()
+        page.context.set_offline(True)
+        page.get_by_role("button", name="Preview").click()
+        expect(page.get_by_role("alert")).to_contain_text("The console does not answer. What is shown may be old.")
+        page.context.set_offline(False)
+        page.get_by_role("button", name="Preview").click()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_role("button", name="Kill 1 session")).to_be_enabled()
