@@ -22,7 +22,8 @@ from benchmarks.report import Results, show
 from benchmarks.rules import CORE
 from haltline.schemas.topics import Topics
 from haltline.streams.children import Children, interruptible
-from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, missing_tools
+from haltline.streams.kafka_jars import LocalKafkaError, fetch, missing_tools
+from haltline.streams.local_kafka import LocalKafka
 
 _PARTS = ("throughput", "latency", "recovery", "sink", "profile")
 _OURS_AT_MOST_S = 900.0

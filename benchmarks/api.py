@@ -33,7 +33,8 @@ from benchmarks.load import Load, Sent, generate
 from haltline.console.auth import digest_of, new_key
 from haltline.schemas.topics import Topics
 from haltline.streams.children import Child, Children, interruptible
-from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, missing_tools
+from haltline.streams.kafka_jars import LocalKafkaError, fetch, missing_tools
+from haltline.streams.local_kafka import LocalKafka
 
 _PREFIX = "api."
 _CLIENTS = 64

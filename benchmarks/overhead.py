@@ -38,7 +38,8 @@ from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.children import Children, interruptible
-from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch
+from haltline.streams.kafka_jars import LocalKafkaError, fetch
+from haltline.streams.local_kafka import LocalKafka
 
 BARE, PEER, ASYNC, LOCAL = "bare call", "agentsentinel-sdk", "haltline, async", "haltline, local"
 _CALLS_PER_TURN = 3

@@ -26,7 +26,8 @@ from benchmarks.cluster import Cluster, Group
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
 from haltline.streams.children import Child, Children, interruptible
-from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch, missing_tools
+from haltline.streams.kafka_jars import LocalKafkaError, fetch, missing_tools
+from haltline.streams.local_kafka import LocalKafka
 
 TOPICS = Topics("replayed.")
 _GROUP = "replayed"

@@ -1,4 +1,4 @@
-"""A real Kafka on this machine without a container engine: its jars by Maven, run by Java.
+"""A real Kafka on this machine without a container engine: one process of Java.
 
 One node that is broker and controller, on loopback, for a desk, the tests and the
 benchmarks. `python -m haltline.streams.local_kafka --help` runs it in the foreground.
@@ -6,11 +6,8 @@ benchmarks. `python -m haltline.streams.local_kafka --help` runs it in the foreg
 
 import argparse
 import base64
-import hashlib
 import logging
-import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -29,21 +26,18 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka_jars import BRIEF, LocalKafkaError, classes_of, fetch, java, run_to_end
 from haltline.streams.topics import create_topics
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_PARTITIONS: Final = 4
 
-_POM = files("haltline.streams") / "kafka" / "pom.xml"
 _PROPERTIES = files("haltline.streams") / "kafka" / "server.properties"
 
-_FETCH_WITHIN_S = 600.0
 _FORMAT_WITHIN_S = 120.0
 _ANSWER_WITHIN_S = 120.0
 _STOP_WITHIN_S = 60.0
 _POLL_S = 0.1
-
-_BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # of a process that ends before more would pay
 
 # Below the ports that the system hands out by itself (from 32768 on Linux, 49152 on macOS). A client
 # that keeps dialling a port of that range while the broker restarts can connect to itself, and then
@@ -53,56 +47,12 @@ _FREE_PORTS = range(10_000, 32_768)
 _log = logging.getLogger(__name__)
 
 
-class LocalKafkaError(RuntimeError):
-    """Kafka could not be fetched, started or stopped; the message says what was missing or logged."""
-
-
-def missing_tools() -> list[str]:
-    """What must be installed before Kafka can run here, in words; empty when nothing is missing."""
-    missing = []
-    if shutil.which("java") is None:
-        missing.append("java (17 or newer: openjdk-17-jre-headless on Debian, temurin or openjdk elsewhere)")
-    if shutil.which("mvn") is None and not _jars_folder().is_dir():
-        missing.append("mvn (package maven), to fetch Kafka's jars once")
-    return missing
-
-
-def fetch() -> Path:
-    """The folder with Kafka's jars; on the first call Maven fetches them (43 MB, some seconds).
-
-    In a checkout that is a folder under `.kafka/libs`, else under `~/.cache/haltline/kafka`,
-    named after the content of the pom, so that another version is another folder. Raises
-    LocalKafkaError when Java or Maven is missing, or Maven fails.
-    """
-    if missing := missing_tools():
-        raise LocalKafkaError(f"Kafka: wanted {' and '.join(missing)}; came no such command on PATH")
-    folder = _jars_folder()
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as scratch:
-        pom = Path(scratch, "pom.xml")
-        pom.write_bytes(_POM.read_bytes())
-        jars = Path(scratch, "jars")
-        _run(
-            ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"],
-            what="fetch of Kafka's jars",
-            within_s=_FETCH_WITHIN_S,
-        )
-        try:
-            jars.rename(folder)  # in one step: a folder that is there is complete
-        except OSError:
-            if not folder.is_dir():  # no other process was faster
-                raise
-    return folder
-
-
 def remember_classes(jars: Path) -> None:
     """Keep Kafka's classes as Java has read them, which halves the work of every start from now on.
 
     Takes one start and stop. Raises LocalKafkaError as they do; Java leaves out by itself what it cannot use.
     """
-    archive = _classes_of(jars)
+    archive = classes_of(jars)
     if archive.is_file():
         return
     with tempfile.TemporaryDirectory(dir=jars.parent, prefix=".fetching-") as scratch:
@@ -111,25 +61,6 @@ def remember_classes(jars: Path) -> None:
             pass
         if kept.is_file():
             kept.rename(archive)
-
-
-def _classes_of(jars: Path) -> Path:
-    return jars.with_suffix(".jsa")
-
-
-def _java(jars: Path, *options: str) -> list[str]:
-    archive = _classes_of(jars)
-    kept = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
-    return ["java", *kept, *options, "-cp", f"{jars}/*"]
-
-
-def _jars_folder() -> Path:
-    repository = Path(__file__).resolve().parents[1]
-    if (repository / "pyproject.toml").is_file():
-        cache = repository / ".kafka" / "libs"
-    else:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "haltline" / "kafka"
-    return cache / hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
 
 
 class LocalKafka:
@@ -189,7 +120,7 @@ class LocalKafka:
             properties = self._prepare_data_dir(jars)
             self._java = subprocess.Popen(
                 [
-                    *_java(jars, "-Xms512m", "-Xmx1G", "-Dlog4j2.level=INFO", *self._java_options),
+                    *java(jars, "-Xms512m", "-Xmx1G", "-Dlog4j2.level=INFO", *self._java_options),
                     *("kafka.Kafka", str(properties)),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -292,9 +223,9 @@ class LocalKafka:
         )
         if not (log_dir / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            _run(
+            run_to_end(
                 [
-                    *_java(jars, *_BRIEF),
+                    *java(jars, *BRIEF),
                     *("kafka.tools.StorageTool", "format", "--standalone"),
                     *(f"--cluster-id={cluster_id}", "-c", str(properties)),
                 ],
@@ -337,18 +268,6 @@ class LocalKafka:
         errors = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
         excerpt = errors[:15] or lines[-15:] or ["(nothing was logged)"]
         return "\n".join([f"From {self.log_file}:", *(f"  {line}" for line in excerpt)])
-
-
-def _run(command: Sequence[str], *, what: str, within_s: float) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=within_s, check=False)
-    except subprocess.TimeoutExpired as late:
-        raise LocalKafkaError(
-            f"{what}: wanted it done within {within_s:.0f} s, came no end of: {' '.join(command)}"
-        ) from late
-    if done.returncode != 0:
-        said = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).splitlines()[-15:])
-        raise LocalKafkaError(f"{what}: {' '.join(command)} ended with status {done.returncode}:\n{said}")
 
 
 def _free_port() -> int:

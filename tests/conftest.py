@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.local_kafka import LocalKafka, fetch, missing_tools
+from haltline.streams.kafka_jars import fetch, missing_tools
+from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.topics import create_topics
 from tests.mock_cluster import MockCluster, client_threads
 from tests.waiting import wait_until

@@ -86,8 +86,8 @@ def test_an_installed_wheel_works_without_the_repository(wheel: Path, tmp_path: 
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     script = (
-        "import haltline.schemas.topics, haltline.streams.local_kafka as k; "
-        "print(haltline.__path__[0]); print(k._jars_folder()); print(k._PROPERTIES.is_file())"
+        "import haltline.schemas.topics, haltline.streams.kafka_jars as j, haltline.streams.local_kafka as k; "
+        "print(haltline.__path__[0]); print(j._jars_folder()); print(k._PROPERTIES.is_file())"
     )
     environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
     said = subprocess.run(

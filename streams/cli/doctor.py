@@ -45,7 +45,7 @@ from haltline.streams.diagnosis import (
     published_policies,
 )
 from haltline.streams.diagnosis import canary as last_canary
-from haltline.streams.local_kafka import missing_tools
+from haltline.streams.kafka_jars import missing_tools
 from haltline.streams.log_reader import NoSuchTopic, Unreachable, open_consumer, partitions_of
 from haltline.streams.topics import NoAdminApiError, check_topics
 

@@ -29,7 +29,8 @@ from haltline.streams.cli.common import (
     fail,
     group_of,
 )
-from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafkaError, run_foreground
+from haltline.streams.kafka_jars import LocalKafkaError
+from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, run_foreground
 from haltline.streams.log_reader import open_consumer, partitions_of
 from haltline.streams.settings import WorkerSettings
 

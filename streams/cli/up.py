@@ -18,7 +18,8 @@ from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.children import ChildDied, Children, TimedOut, interruptible
 from haltline.streams.cli.common import Exit, MetricsPort, PolicyFile, fail, say
 from haltline.streams.cli.run import DEFAULT_METRICS_PORT, read_policy
-from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafka, LocalKafkaError
+from haltline.streams.kafka_jars import LocalKafkaError
+from haltline.streams.local_kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, LocalKafka
 from haltline.streams.local_system import READY_WITHIN_S, start_audit, start_worker, wait_until_ready
 from haltline.streams.topics import create_topics
 

@@ -11,8 +11,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from haltline.schemas.topics import Topics
-from haltline.streams import local_kafka
-from haltline.streams.local_kafka import LocalKafka, LocalKafkaError, fetch
+from haltline.streams import kafka_jars
+from haltline.streams.kafka_jars import LocalKafkaError, fetch
+from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.topics import create_topics
 from tests.conftest import require_kafka
 from tests.waiting import wait_until
@@ -96,7 +97,7 @@ def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
 
 def test_fetch_says_which_commands_are_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(local_kafka, "_jars_folder", lambda: tmp_path / "jars")
+    monkeypatch.setattr(kafka_jars, "_jars_folder", lambda: tmp_path / "jars")
     with pytest.raises(LocalKafkaError, match=r"wanted java \(17 or newer.*\) and mvn .* no such command on PATH"):
         fetch()
 
@@ -108,7 +109,7 @@ def test_fetch_says_what_maven_said_and_leaves_nothing_behind(monkeypatch: pytes
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin")
-    monkeypatch.setattr(local_kafka, "_jars_folder", lambda: tmp_path / "cache" / "jars")
+    monkeypatch.setattr(kafka_jars, "_jars_folder", lambda: tmp_path / "cache" / "jars")
     with pytest.raises(LocalKafkaError, match=r"status 7:\n  no route to repository"):
         fetch()
     assert list((tmp_path / "cache").iterdir()) == []

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from haltline.streams.children import ChildDied, Children, TimedOut
 from haltline.streams.cli.app import app
-from haltline.streams.local_kafka import LocalKafka, fetch
+from haltline.streams.kafka_jars import fetch
+from haltline.streams.local_kafka import LocalKafka
 from tests.conftest import require_kafka
 from tests.waiting import wait_until
 

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 from haltline.schemas.topics import Topics
 from haltline.streams.cli.app import app
-from haltline.streams.local_kafka import LocalKafka, fetch
+from haltline.streams.kafka_jars import fetch
+from haltline.streams.local_kafka import LocalKafka
 from tests.streams.counting import unused_port
 from tests.streams.secured.pki import Authority
 from tests.waiting import wait_until
