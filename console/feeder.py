@@ -26,8 +26,9 @@ log: Final = logging.getLogger("haltline.console")
 
 _BATCH: Final = 500
 _WAIT_S: Final = 0.2
-_ALONG_S: Final = 0.005
+_ALONG_S: Final = 0.02
 """Who waits for what it wrote waits that much longer, and as many records as came meanwhile are one transaction."""
+_COMMIT_EVERY_S: Final = 1.0
 _AGAIN_S: Final = 1.0
 _NAME: Final = "console"
 
@@ -67,6 +68,8 @@ class Feeder(Closing):
         self._behind: set[Place] = set()
         self._next: dict[Place, int] = {}
         self._last_ms: dict[Place, int | None] = {}
+        self._uncommitted: dict[Place, int] = {}
+        self._committed_s = 0.0
         self._moved = threading.Condition()
         self._ended = threading.Event()
         self.caught_up = threading.Event()
@@ -120,13 +123,13 @@ class Feeder(Closing):
                 records = self._records(_next(consumer))
                 if records:
                     rows = self._take(records)
-                    self._commit(consumer, records)
                     with self._moved:
                         self._next |= {(r.topic, r.partition): r.offset + 1 for r in records}
                         self._last_ms |= {(r.topic, r.partition): r.timestamp_ms for r in records}
                         self._moved.notify_all()
                     if self._told is not None:
                         self._told(rows)
+                self._commit(consumer, records)
                 if not self._behind:
                     self.caught_up.set()
         finally:
@@ -195,8 +198,12 @@ class Feeder(Closing):
 
     def _commit(self, consumer: Consumer, records: Sequence[KafkaRecord]) -> None:
         """So that the group's lag shows how far it is; where it goes on is what the database says."""
-        after = {(record.topic, record.partition): record.offset + 1 for record in records}
-        consumer.commit(offsets=[TopicPartition(*place, offset) for place, offset in after.items()], asynchronous=True)
+        self._uncommitted |= {(record.topic, record.partition): record.offset + 1 for record in records}
+        now_s = time.monotonic()
+        if self._uncommitted and now_s - self._committed_s >= _COMMIT_EVERY_S:
+            offsets = [TopicPartition(*place, offset) for place, offset in self._uncommitted.items()]
+            consumer.commit(offsets=offsets, asynchronous=True)
+            self._uncommitted, self._committed_s = {}, now_s
 
     def _short(self, topic: str, partition: int) -> Place:
         return topic.removeprefix(self._topics.prefix), partition

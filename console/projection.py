@@ -1,6 +1,7 @@
 """From the rows of the audit, of topics or of its table, to the read model. The same row twice is once."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import orjson
@@ -26,6 +27,20 @@ _ANSWERS: Final = "approval"
 _POLICY: Final = Policy()
 _APPROVALS: Final = _POLICY.operated.approvals
 _R: Final = model.records.c
+_I: Final = model.interventions.c
+_S: Final = model.sessions.c
+_IDS: Final = bindparam("ids", expanding=True)
+# Written once: to put a statement together costs as much as to run it.
+_SESSIONS: Final = select(model.sessions).where(_S.session_id.in_(_IDS))
+_GOALS: Final = select(_S.session_id, _S.goal).where(_S.session_id.in_(_IDS))
+_BY_EVENT: Final = select(_I.id).where(_I.event_id.in_(_IDS))
+_BY_SESSION: Final = select(_I.id).where(_I.session_id.in_(_IDS))
+_BY_REQUEST: Final = select(_I.id).where(_I.request_id.in_(_IDS))
+_COUNT: Final = (
+    update(model.sessions)
+    .where(_S.session_id.in_(_IDS))
+    .values(interventions=select(func.count()).where(_I.session_id == _S.session_id).scalar_subquery())
+)
 _KNOWN: Final = select(_R.offset).where(
     _R.topic == bindparam("of_topic"),
     _R.partition == bindparam("of_partition"),
@@ -114,7 +129,7 @@ def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: 
         one["hardest"] = max(one["hardest"], decision.level.rank)
     table = model.sessions
     for ids in _parts(sorted(said)):
-        for row in connection.execute(select(table).where(table.c.session_id.in_(ids))).mappings():
+        for row in connection.execute(_SESSIONS, {"ids": ids}).mappings():
             _add(said[row["session_id"]], dict(row))
     put(connection, table, [said[name] for name in sorted(said)])
 
@@ -149,14 +164,15 @@ def _add(one: dict[str, Any], known: Mapping[str, Any]) -> None:
 
 def _interventions(connection: Connection, events: Sequence[ActionEvent], decisions: Sequence[Decision]) -> None:
     """Makes the records of the new decisions, and again those whose call, goal or answer was not known yet."""
-    table = model.interventions.c
     answers = {d.approval.request_id for d in decisions if d.approval is not None and d.detector == _ANSWERS}
     touched = {f"int_{d.decision_id}"[:256] for d in decisions}
-    asked = [table.event_id.in_(ids) for ids in _parts([e.event_id for e in events if e.kind is Kind.PROPOSED])]
-    asked += [table.session_id.in_(ids) for ids in _parts([e.session_id for e in events if e.task is not None])]
-    asked += [table.request_id.in_(ids) for ids in _parts(sorted(answers))]
-    for condition in asked:
-        touched |= set(connection.execute(select(table.id).where(condition)).scalars())
+    for of, ids in (
+        (_BY_EVENT, {event.event_id for event in events if event.kind is Kind.PROPOSED}),
+        (_BY_SESSION, {event.session_id for event in events if event.task is not None}),
+        (_BY_REQUEST, answers),
+    ):
+        for part in _parts(sorted(ids)):
+            touched |= set(connection.execute(of, {"ids": part}).scalars())
     new = {d.decision_id: d for d in decisions if d.detector != _ANSWERS}
     again = _bodies(connection, "interventions", "decision_id", [i.removeprefix("int_") for i in touched])
     whole = {d.decision_id: d for d in (wire.decode(Decision, body) for body in again)} | new
@@ -171,12 +187,12 @@ def _interventions(connection: Connection, events: Sequence[ActionEvent], decisi
     }
     goals: dict[str, str] = {}
     for ids in _parts(sorted({d.session_id for d in whole.values()})):
-        found = select(model.sessions.c.session_id, model.sessions.c.goal).where(model.sessions.c.session_id.in_(ids))
-        goals |= dict(connection.execute(found).all())
+        goals |= dict(connection.execute(_GOALS, {"ids": ids}).all())
+    rows = []
     for decision in whole.values():
         for record in records_of([decision, *last.get(_request(decision), ())], proposals, goals):
-            row = intervention_row(record) | {"event_id": decision.event_id, "request_id": _request(decision)}
-            put(connection, model.interventions, [row])
+            rows.append(intervention_row(record) | {"event_id": decision.event_id, "request_id": _request(decision)})
+    put(connection, model.interventions, rows)
     _count(connection, {d.session_id for d in new.values()})
 
 
@@ -273,21 +289,21 @@ def _control(connection: Connection, rows: Iterable[Row]) -> None:
 def _commands(connection: Connection, commands: Iterable[Command]) -> None:
     """Records that somebody else made, and such as are hidden."""
     table = model.interventions
-    for command in commands:
-        if command.kind is CommandKind.RECORD and command.record is not None:
-            row = intervention_row(command.record) | {"event_id": None, "request_id": None}
-            put(connection, table, [row])
-            _count(connection, {command.record.run_id})
-        elif command.kind is CommandKind.HIDE and command.record_id is not None:
-            connection.execute(update(table).where(table.c.id == command.record_id).values(hidden=True))
+    for kind, of_kind in groupby(commands, lambda command: command.kind):
+        if kind is CommandKind.RECORD:
+            records = [command.record for command in of_kind if command.record is not None]
+            none = {"event_id": None, "request_id": None}
+            put(connection, table, [intervention_row(record) | none for record in records])
+            _count(connection, {record.run_id for record in records})
+        elif kind is CommandKind.HIDE:
+            ids = [command.record_id for command in of_kind if command.record_id is not None]
+            for part in _parts(ids):
+                connection.execute(update(table).where(table.c.id.in_(part)).values(hidden=True))
 
 
 def _count(connection: Connection, session_ids: Iterable[str]) -> None:
-    table, counted = model.sessions, model.interventions.c
     for ids in _parts(sorted(session_ids)):
-        of = select(counted.session_id, func.count()).where(counted.session_id.in_(ids)).group_by(counted.session_id)
-        for session_id, count in connection.execute(of).all():
-            connection.execute(update(table).where(table.c.session_id == session_id).values(interventions=count))
+        connection.execute(_COUNT, {"ids": ids})
 
 
 def _bodies(connection: Connection, topic: str, column: str, ids: Sequence[str]) -> list[bytes]:
