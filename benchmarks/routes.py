@@ -28,12 +28,13 @@ from haltline.console import model
 from haltline.console.app import create_app
 from haltline.console.auth import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
-from haltline.console.store import open_store
+from haltline.console.store import open_store, put
+from haltline.console.tallies import put_interventions
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 
 _KEY = "hl_measured"
-_CHUNK = 5_000
+_CHUNK = 10_000
 _STEP_MS = 2_000
 _PER_SESSION = 10
 _WIDTH = 120
@@ -140,14 +141,14 @@ def _iso(time_ms: int) -> str:
 def fill(url: str, rows: int, now_ms: int) -> None:
     """Puts made up rows into an empty read model, the last of them now."""
     engine = open_store(url)
-    tables = (model.records, model.interventions, model.sessions)
-    with engine.begin() as connection:
-        numbers = iter(range(rows))
-        while chunk := list(itertools.islice(numbers, _CHUNK)):
-            made = [_rows(number, now_ms - (rows - number) * _STEP_MS) for number in chunk]
-            for table, of in zip(tables, zip(*made, strict=True), strict=True):
-                if flat := list(itertools.chain.from_iterable(of)):
-                    connection.execute(insert(table), flat)
+    numbers = iter(range(rows))
+    while chunk := list(itertools.islice(numbers, _CHUNK)):
+        made = [_rows(number, now_ms - (rows - number) * _STEP_MS) for number in chunk]
+        records, interventions, sessions = (list(itertools.chain.from_iterable(of)) for of in zip(*made, strict=True))
+        with engine.begin() as connection:
+            connection.execute(insert(model.records), records)
+            put_interventions(connection, interventions)
+            put(connection, model.sessions, sessions)
     engine.dispose()
 
 
@@ -170,15 +171,20 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
     found = {**decision, "finding": {"detector": rule, "severity": risk, "reason": decision["reason"]}}
     place = {"partition": number % 4, "offset": number // 4, "time_ms": time_ms, "detector": rule, "severity": risk}
     common = {**place, **who, "event_id": f"e-{number:08d}", "decision_id": decision["decision_id"]}
+    incident_id = f"inc_{number:08d}" if stops else None
     records = [
         {
-            "topic": "interventions",
-            "kind": "decision",
-            "summary": decision["reason"],
-            "body": _text(decision),
             **common,
-        },
-        {"topic": "detections", "kind": "detection", "summary": decision["reason"], "body": _text(found), **common},
+            "topic": topic,
+            "kind": kind_of,
+            "incident_id": report,
+            "summary": said["reason"],
+            "body": _text(said),
+        }
+        for topic, kind_of, report, said in (
+            ("interventions", "decision", incident_id, decision),
+            ("detections", "detection", None, found),
+        )
     ]
     prevented = round(rng.random() * 5, 2)
     record = {

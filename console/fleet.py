@@ -40,10 +40,11 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
                 approvals.state.in_(_OPEN), approvals.expires_ms > now_ms
             )
         ).one()
-        times = ask(select(trips.time_ms).where(*tripped)).scalars().all()
+        ago = (now_ms - trips.time_ms) // _HOUR_MS
+        hours = ask(select(ago, func.count()).where(*tripped).group_by(ago)).all()
     by_hour = [0] * 24
-    for time_ms in times:
-        by_hour[23 - min(23, max(0, (now_ms - time_ms) // _HOUR_MS))] += 1
+    for hours_ago, count in hours:
+        by_hour[23 - min(23, max(0, hours_ago))] += count
     return {
         "live": live,
         "sessions": seen,
@@ -52,7 +53,7 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
         "standing": standing,
         "waiting": waiting,
         "soonest_expiry_ms": soonest,
-        "trips_24h": len(times),
+        "trips_24h": sum(by_hour),
         "trips_by_hour": by_hour,
     }
 

@@ -93,7 +93,7 @@ def frames_of(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, A
 def labels_of(engine: Engine) -> list[Command]:
     """What operators said of decisions and sessions, in order."""
     table = model.records.c
-    asked = select(table.body).where(table.topic == "commands", table.kind == CommandKind.LABEL.value)
+    asked = select(table.body).where(model.of_topic("commands"), table.kind == CommandKind.LABEL.value)
     with engine.connect() as connection:
         bodies = connection.execute(asked.order_by(table.time_ms, table.partition, table.offset)).scalars()
         return [wire.decode(Command, body.encode()) for body in bodies]

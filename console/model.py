@@ -2,9 +2,22 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    literal_column,
+)
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """A database of another version is made anew."""
 
 metadata = MetaData()
@@ -37,13 +50,33 @@ records = Table(
     Column("decision_id", String),
     Column("detector", String),
     Column("severity", String),
+    Column("incident_id", String),  # of a decision with the report of its stop
     Column("summary", Text, nullable=False),
     Column("body", Text, nullable=False),
     Index("records_session", "session_id", "time_ms"),
     Index("records_event", "topic", "event_id"),
-    Index("records_detector", "topic", "detector", "time_ms"),
 )
 """Every record of the topics, without their prefix; `body` is its JSON as it came, or what could not be read."""
+
+
+def of_topic(topic: str) -> ColumnElement[bool]:
+    """Records of one topic, said so that the indices of its records alone are used: not as a parameter."""
+    return records.c.topic == literal_column(f"'{topic}'")
+
+
+def _partly(name: str, *columns: str, where: ColumnElement[bool]) -> None:
+    """An index of some records: actions are most of them, and are in none of these."""
+    Index(name, *(records.c[column] for column in columns), sqlite_where=where, postgresql_where=where)
+
+
+_FOUND = ("time_ms", "detector", "severity", "agent_id", "session_id", "partition", "offset")
+"""What findings are chosen and put in order by; with all of it in the index, only those that are shown are read."""
+
+_partly("records_decision", "decision_id", where=records.c.decision_id.is_not(None))
+_partly("records_incident", "incident_id", where=records.c.incident_id.is_not(None))
+_partly("records_incidents", *_FOUND, where=records.c.incident_id.is_not(None))
+_partly("records_detections", *_FOUND, where=of_topic("detections"))
+_partly("records_commands", "kind", "time_ms", where=of_topic("commands"))
 
 sessions = Table(
     "sessions",
@@ -67,7 +100,7 @@ interventions = Table(
     metadata,
     Column("id", String, primary_key=True),
     Column("session_id", String, nullable=False, index=True),
-    Column("agent_id", String, nullable=False, index=True),
+    Column("agent_id", String, nullable=False),
     Column("event_id", String, index=True),
     Column("request_id", String, index=True),
     Column("type", String, nullable=False),
@@ -77,11 +110,33 @@ interventions = Table(
     Column("policy_name", String, nullable=False),
     Column("risk_level", String, nullable=False),
     Column("cost_prevented_usd", Float, nullable=False),
-    Column("time_ms", BigInteger, nullable=False, index=True),
+    Column("time_ms", BigInteger, nullable=False),
     Column("hidden", Boolean, nullable=False, default=False),
     Column("body", Text, nullable=False),
-)
+    Index("interventions_agent", "agent_id", "time_ms", "hidden"),
+    # All that is filtered by: bodies are most of a row, and are read only of what is shown. PostgreSQL bounds the size
+    # of what it puts in an index, and names are an agent's.
+    Index(
+        "interventions_filters",
+        "time_ms", "hidden", "id", "type", "outcome", "risk_level", "cost_prevented_usd", "action_name", "agent_id",
+        "policy_id", "policy_name",
+    ).ddl_if(dialect="sqlite"),
+    Index("interventions_time", "time_ms", "hidden", "type", "outcome", "risk_level").ddl_if(dialect="postgresql"),
+)  # fmt: skip
 """One row for each intervention, as Agent Sentinel's API tells it; those that were deleted stay, hidden."""
+
+TALLIED: Final = ("type", "outcome", "risk_level", "action_name", "policy_id", "policy_name")
+
+tallies = Table(
+    "tallies",
+    metadata,
+    Column("key", String, primary_key=True),  # a digest of the day and the columns that are TALLIED
+    Column("day", Integer, nullable=False, index=True),  # since 1970, in UTC
+    *(Column(name, String, nullable=False) for name in TALLIED),
+    Column("count", BigInteger, nullable=False),
+    Column("prevented_usd", Float, nullable=False),
+)
+"""How many interventions of a day are alike, without the hidden ones: so that statistics need not read all of them."""
 
 approvals = Table(
     "approvals",

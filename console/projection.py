@@ -9,6 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from haltline.console import model
 from haltline.console.store import put
+from haltline.console.tallies import hide, put_interventions
 from haltline.interventions import asked
 from haltline.interventions.said import Who
 from haltline.schemas import wire
@@ -29,7 +30,7 @@ _APPROVALS: Final = _POLICY.operated.approvals
 _R: Final = model.records.c
 _I: Final = model.interventions.c
 _S: Final = model.sessions.c
-_IDS: Final = bindparam("ids", expanding=True)
+_IDS: Final[Any] = bindparam("ids", expanding=True)
 # Written once: to put a statement together costs as much as to run it.
 _SESSIONS: Final = select(model.sessions).where(_S.session_id.in_(_IDS))
 _GOALS: Final = select(_S.session_id, _S.goal).where(_S.session_id.in_(_IDS))
@@ -59,7 +60,11 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
     for row in of_topic.get("actions", []):
         events.append(_event(row))
         row["raw"] = events[-1].to_json()  # a CloudEvent or a span is an event from here on
-    decisions = [wire.decode(Decision, row["raw"]) for row in of_topic.get("interventions", [])]
+    decisions = []
+    for row in of_topic.get("interventions", []):
+        decisions.append(wire.decode(Decision, row["raw"]))
+        if decisions[-1].incident is not None and decisions[-1].detector:
+            row["incident_id"] = decisions[-1].incident.incident_id
     commands = [wire.decode(Command, row["raw"]) for row in of_topic.get("commands", [])]
     put(connection, model.records, [_record(row) for row in rows], replace=False)
     _sessions(connection, events, decisions)
@@ -97,6 +102,7 @@ def _record(row: Row) -> dict[str, Any]:
         "decision_id": row.get("decision_id"),
         "detector": row.get("detector"),
         "severity": row.get("severity"),
+        "incident_id": row.get("incident_id"),
         "summary": row["summary"],
         "body": raw.decode(errors="backslashreplace"),
     }
@@ -166,13 +172,13 @@ def _interventions(connection: Connection, events: Sequence[ActionEvent], decisi
     """Makes the records of the new decisions, and again those whose call, goal or answer was not known yet."""
     answers = {d.approval.request_id for d in decisions if d.approval is not None and d.detector == _ANSWERS}
     touched = {f"int_{d.decision_id}"[:256] for d in decisions}
-    for of, ids in (
+    for those, of in (
         (_BY_EVENT, {event.event_id for event in events if event.kind is Kind.PROPOSED}),
         (_BY_SESSION, {event.session_id for event in events if event.task is not None}),
         (_BY_REQUEST, answers),
     ):
-        for part in _parts(sorted(ids)):
-            touched |= set(connection.execute(of, {"ids": part}).scalars())
+        for ids in _parts(sorted(of)):
+            touched |= set(connection.execute(those, {"ids": ids}).scalars())
     new = {d.decision_id: d for d in decisions if d.detector != _ANSWERS}
     again = _bodies(connection, "interventions", "decision_id", [i.removeprefix("int_") for i in touched])
     whole = {d.decision_id: d for d in (wire.decode(Decision, body) for body in again)} | new
@@ -192,7 +198,7 @@ def _interventions(connection: Connection, events: Sequence[ActionEvent], decisi
     for decision in whole.values():
         for record in records_of([decision, *last.get(_request(decision), ())], proposals, goals):
             rows.append(intervention_row(record) | {"event_id": decision.event_id, "request_id": _request(decision)})
-    put(connection, model.interventions, rows)
+    put_interventions(connection, rows)
     _count(connection, {d.session_id for d in new.values()})
 
 
@@ -288,17 +294,15 @@ def _control(connection: Connection, rows: Iterable[Row]) -> None:
 
 def _commands(connection: Connection, commands: Iterable[Command]) -> None:
     """Records that somebody else made, and such as are hidden."""
-    table = model.interventions
     for kind, of_kind in groupby(commands, lambda command: command.kind):
         if kind is CommandKind.RECORD:
             records = [command.record for command in of_kind if command.record is not None]
             none = {"event_id": None, "request_id": None}
-            put(connection, table, [intervention_row(record) | none for record in records])
+            put_interventions(connection, [intervention_row(record) | none for record in records])
             _count(connection, {record.run_id for record in records})
         elif kind is CommandKind.HIDE:
-            ids = [command.record_id for command in of_kind if command.record_id is not None]
-            for part in _parts(ids):
-                connection.execute(update(table).where(table.c.id.in_(part)).values(hidden=True))
+            for record_id in {command.record_id for command in of_kind if command.record_id is not None}:
+                hide(connection, record_id)
 
 
 def _count(connection: Connection, session_ids: Iterable[str]) -> None:

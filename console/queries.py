@@ -1,18 +1,21 @@
 """What is asked of the read model about interventions: pages, one of them, and statistics."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from math import fsum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Engine, and_, func, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast, func, select, true
 
 from haltline.console import model
+from haltline.console.tallies import MS_PER_DAY
 from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
 
 _TOP: Final = 10
-_MS_PER_DAY: Final = 86_400_000
 _HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
 _I: Final = model.interventions.c
+_T: Final = model.tallies.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,39 +40,59 @@ class Wanted:
     high_risk: bool = False
     """Only what was blocked and is of high or critical risk, as `high_risk_blocks` counts it."""
 
+    @property
+    def is_of_tallies(self) -> bool:
+        """Whether the counts by day answer it: it asks for nothing but days and what they are counted by."""
+        return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
+
     def condition(self) -> ColumnElement[bool]:
         """As SQL; what is hidden is never wanted."""
-        held: list[ColumnElement[bool]] = [_I.hidden.is_(False)]
-        for field in fields(self)[:7]:
-            value = getattr(self, field.name)
+        held = [_I.hidden.is_(False), *self._alike(_I)]
+        for column, value in ((_I.agent_id, self.agent_id), (_I.session_id, self.run_id)):
             if value is not None:
-                column = _I.session_id if field.name == "run_id" else _I[field.name]
-                held.append(
-                    column == (value.value if isinstance(value, RecordType | RecordOutcome | RiskLevel) else value)
-                )
+                held.append(column == value)
         if self.start_ms is not None:
             held.append(_I.time_ms >= self.start_ms)
         if self.end_ms is not None:
             held.append(_I.time_ms <= self.end_ms)
         if self.min_prevented_usd is not None:
             held.append(_I.cost_prevented_usd > self.min_prevented_usd)
-        if self.trips_only:
-            held.append(_I.outcome != RecordOutcome.WARNED.value)
-        if self.high_risk:
-            held += [_I.outcome == RecordOutcome.BLOCKED.value, _I.risk_level.in_(_HIGH)]
         if self.search:
             held.append(func.lower(_I.body).contains(self.search.lower(), autoescape=True))
         return and_(*held)
 
+    def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
+        """The same of the counts of whole days, the first and the last included."""
+        held = self._alike(_T)
+        if first is not None:
+            held.append(_T.day >= first)
+        if last is not None:
+            held.append(_T.day <= last)
+        return and_(true(), *held)
+
+    def _alike(self, columns: Any) -> list[ColumnElement[bool]]:
+        """What holds of all interventions that are counted as one."""
+        named = {
+            "type": self.type, "outcome": self.outcome, "risk_level": self.risk_level,
+            "action_name": self.action_name, "policy_id": self.policy_id,
+        }  # fmt: skip
+        held = [columns[name] == str(value) for name, value in named.items() if value is not None]
+        if self.trips_only:
+            held.append(columns.outcome != RecordOutcome.WARNED.value)
+        if self.high_risk:
+            held += [columns.outcome == RecordOutcome.BLOCKED.value, columns.risk_level.in_(_HIGH)]
+        return held
+
 
 def page(engine: Engine, wanted: Wanted, skip: int, limit: int) -> tuple[list[str], int]:
     """The records from `skip` on, the newest first, as JSON; and how many there are in all."""
-    held = wanted.condition()
+    # Chosen first and read then: bodies of what is not shown are most of the table.
+    chosen = select(_I.id).where(wanted.condition()).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
     with engine.connect() as connection:
-        total = connection.execute(select(func.count()).select_from(model.interventions).where(held)).scalar_one()
-        order = (_I.time_ms.desc(), _I.id)
-        bodies = connection.execute(select(_I.body).where(held).order_by(*order).offset(skip).limit(limit)).scalars()
-        return list(bodies), total
+        total = sum(count for *_, count, _usd in _counts(connection, wanted, ()))
+        ids = connection.execute(chosen).scalars().all()
+        bodies: dict[str, str] = dict(connection.execute(select(_I.id, _I.body).where(_I.id.in_(ids))).all())
+        return [bodies[name] for name in ids if name in bodies], total
 
 
 def one(engine: Engine, record_id: str) -> str | None:
@@ -80,49 +103,85 @@ def one(engine: Engine, record_id: str) -> str | None:
 
 def statistics(engine: Engine, wanted: Wanted) -> dict[str, Any]:
     """Counts and sums, in the fields of Agent Sentinel's `/interventions/stats`."""
-    held = wanted.condition()
-    blocked = and_(held, _I.outcome == RecordOutcome.BLOCKED.value)
-    count, prevented = func.count(), func.coalesce(func.sum(_I.cost_prevented_usd), 0.0)
-    day = _I.time_ms // _MS_PER_DAY
     with engine.connect() as connection:
-        total, saved = connection.execute(select(count, prevented).where(held)).one()
-        types: dict[str, int] = dict(connection.execute(select(_I.type, count).where(held).group_by(_I.type)).all())
-        outcomes: dict[str, int] = dict(
-            connection.execute(select(_I.outcome, count).where(held).group_by(_I.outcome)).all()
-        )
-        high = connection.execute(select(count).where(blocked, _I.risk_level.in_(_HIGH))).scalar_one()
-        days = connection.execute(select(day, count, prevented).where(held).group_by(day).order_by(day)).all()
-        actions = connection.execute(
-            select(_I.action_name, count, prevented)
-            .where(blocked, _I.action_name != "")
-            .group_by(_I.action_name)
-            .order_by(count.desc(), _I.action_name)
-            .limit(_TOP)
-        ).all()
-        policies = connection.execute(
-            select(_I.policy_id, _I.policy_name, count)
-            .where(held)
-            .group_by(_I.policy_id, _I.policy_name)
-            .order_by(count.desc(), _I.policy_id)
-            .limit(_TOP)
-        ).all()
+        counts = _counts(connection, wanted, ("day", *model.TALLIED))
+    total, saved, high = 0, [], 0
+    types, outcomes, days, actions, policies = (dict[Any, Sum]() for _ in range(5))
+    for day, kind, outcome, risk, action, rule, name, count, usd in counts:
+        total += count
+        saved.append(usd)
+        for sums, key in ((types, kind), (outcomes, outcome), (days, day), (policies, (rule, name))):
+            sums.setdefault(key, Sum()).add(count, usd)
+        if outcome == RecordOutcome.BLOCKED.value:
+            high += count * (risk in _HIGH)
+            if action:
+                actions.setdefault(action, Sum()).add(count, usd)
     return {
         "total_interventions": total,
-        "by_type": {one.value: types[one.value] for one in RecordType if one.value in types},
-        "by_outcome": {one.value: outcomes[one.value] for one in RecordOutcome if one.value in outcomes},
-        "cost_prevented_usd": round(saved, 6),
+        "by_type": {one.value: types[one.value].count for one in RecordType if one.value in types},
+        "by_outcome": {one.value: outcomes[one.value].count for one in RecordOutcome if one.value in outcomes},
+        "cost_prevented_usd": round(fsum(saved), 6),
         "high_risk_blocks": high,
         "time_series": [
-            {"date": _date(number), "interventions": of, "cost_prevented_usd": round(usd, 6)}
-            for number, of, usd in days
+            {"date": _date(day), "interventions": of.count, "cost_prevented_usd": of.rounded()}
+            for day, of in sorted(days.items())
         ],
         "top_blocked_actions": [
-            {"action_name": name, "count": of, "cost_prevented_usd": round(usd, 6)} for name, of, usd in actions
+            {"action_name": name, "count": of.count, "cost_prevented_usd": of.rounded()} for name, of in _top(actions)
         ],
         "top_triggering_policies": [
-            {"policy_id": rule, "policy_name": name, "count": of} for rule, name, of in policies
+            {"policy_id": rule, "policy_name": name, "count": of.count} for (rule, name), of in _top(policies)
         ],
     }
+
+
+@dataclass
+class Sum:
+    """How many, and what they prevented."""
+
+    count: int = 0
+    usd: float = 0.0
+
+    def add(self, count: int, usd: float) -> None:
+        """More of it."""
+        self.count += count
+        self.usd += usd
+
+    def rounded(self) -> float:
+        """In US dollars."""
+        return round(self.usd, 6)
+
+
+def _top(sums: dict[Any, Sum]) -> list[tuple[Any, Sum]]:
+    return sorted(sums.items(), key=lambda item: (-item[1].count, item[0]))[:_TOP]
+
+
+def _counts(connection: Connection, wanted: Wanted, by: Sequence[str]) -> list[Any]:
+    """The columns `by`, a count and a sum in US dollars for each group; a group may come in several parts."""
+    if not wanted.is_of_tallies:
+        return _counted(connection, wanted, by)
+    # Whole days from what is counted already, and what is before and after them in the first and the last day.
+    first = None if wanted.start_ms is None else -(-wanted.start_ms // MS_PER_DAY)
+    last = None if wanted.end_ms is None else (wanted.end_ms + 1) // MS_PER_DAY - 1
+    if first is not None and last is not None and first > last:
+        return _counted(connection, wanted, by)
+    columns = [_T[name] for name in by]
+    # A sum of long integers is a decimal number in PostgreSQL.
+    sums = (cast(func.coalesce(func.sum(_T["count"]), 0), BigInteger), func.coalesce(func.sum(_T.prevented_usd), 0.0))
+    found = list(
+        connection.execute(select(*columns, *sums).where(wanted.of_days(first, last)).group_by(*columns)).all()
+    )
+    if first is not None and wanted.start_ms != first * MS_PER_DAY:
+        found += _counted(connection, replace(wanted, end_ms=first * MS_PER_DAY - 1), by)
+    if last is not None and wanted.end_ms != (last + 1) * MS_PER_DAY - 1:
+        found += _counted(connection, replace(wanted, start_ms=(last + 1) * MS_PER_DAY), by)
+    return found
+
+
+def _counted(connection: Connection, wanted: Wanted, by: Sequence[str]) -> list[Any]:
+    columns = [_I.time_ms // MS_PER_DAY if name == "day" else _I[name] for name in by]
+    sums = (func.count(), func.coalesce(func.sum(_I.cost_prevented_usd), 0.0))
+    return list(connection.execute(select(*columns, *sums).where(wanted.condition()).group_by(*columns)).all())
 
 
 def _date(day: int) -> str:

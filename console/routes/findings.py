@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
-from sqlalchemy import ColumnElement, Engine, func, select
+from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console import model
 from haltline.console.context import Here, Looker
@@ -19,8 +19,6 @@ from haltline.schemas.record import rfc3339
 router = APIRouter(prefix="/api/v1", tags=["findings"])
 
 _R = model.records.c
-_REPORT = '"incident":{'
-"""How a decision with a report of its stop is written."""
 
 Skip = Annotated[int, Query(ge=0, le=2**31)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -110,7 +108,7 @@ def detections(
     limit: Limit = 50,
 ) -> DetectionList:
     """Every finding that each filter holds for, also those that led to nothing."""
-    held = [_R.topic == "detections", *_between(start_date, end_date)]
+    held = [model.of_topic("detections"), *_between(start_date, end_date)]
     wanted = {_R.detector: detector, _R.session_id: session_id, _R.agent_id: agent_id}
     held += [column == value for column, value in wanted.items() if value is not None]
     if severity is not None:
@@ -131,7 +129,7 @@ def incidents(
     limit: Limit = 50,
 ) -> IncidentList:
     """The reports of all stops that each filter holds for."""
-    held = [*_reports(), *_between(start_date, end_date)]
+    held = [_R.incident_id.is_not(None), *_between(start_date, end_date)]
     wanted = {_R.session_id: session_id, _R.agent_id: agent_id}
     held += [column == value for column, value in wanted.items() if value is not None]
     bodies, total = _page(here.engine, held, skip, limit)
@@ -141,16 +139,10 @@ def incidents(
 @router.get("/incidents/{incident_id}", responses={404: {"description": "There is none of this id."}})
 def incident(here: Here, _: Looker, incident_id: str) -> Incident:
     """One report."""
-    held = [*_reports(), _R.body.contains(f'"incident_id":{orjson.dumps(incident_id).decode()}', autoescape=True)]
-    bodies, _total = _page(here.engine, held, 0, 10)
-    found = next((one for one in map(_incident, bodies) if one.incident_id == incident_id), None)
-    if found is None:
+    bodies, _total = _page(here.engine, [_R.incident_id == incident_id], 0, 1)
+    if not bodies:
         raise HTTPException(404, f"incident {incident_id}: wanted one that is there, came none of this id")
-    return found
-
-
-def _reports() -> list[ColumnElement[bool]]:
-    return [_R.topic == "interventions", _R.detector != "", _R.body.contains(_REPORT, autoescape=True)]
+    return _incident(bodies[0])
 
 
 def _between(start: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
@@ -165,9 +157,14 @@ def _between(start: datetime | None, end: datetime | None) -> list[ColumnElement
 
 def _page(engine: Engine, held: Sequence[ColumnElement[bool]], skip: int, limit: int) -> tuple[list[str], int]:
     order = (_R.time_ms.desc(), _R.partition, _R.offset.desc())
+    # Chosen first and read then: bodies of what is not shown are most of the table.
+    chosen = (
+        select(_R.topic, _R.partition, _R.offset).where(*held).order_by(*order).offset(skip).limit(limit).subquery()
+    )
+    at = and_(*(_R[name] == chosen.c[name] for name in ("topic", "partition", "offset")))
     with engine.connect() as connection:
         total = connection.execute(select(func.count()).select_from(model.records).where(*held)).scalar_one()
-        found = connection.execute(select(_R.body).where(*held).order_by(*order).offset(skip).limit(limit)).scalars()
+        found = connection.execute(select(_R.body).join_from(chosen, model.records, at).order_by(*order)).scalars()
         return list(found), total
 
 

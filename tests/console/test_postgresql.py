@@ -22,6 +22,11 @@ from tests.console.test_budgets import (  # noqa: F401
     test_a_budget_is_never_overshot_however_many_ask_at_once,
     test_what_is_spent_takes_the_place_of_what_was_held,
 )
+from tests.console.test_queries import (  # noqa: F401
+    filled,
+    test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
+    test_what_is_hidden_or_made_anew_is_counted_as_it_is_now,
+)
 
 pytestmark = pytest.mark.skipif(databases.binaries() is None, reason=databases.MISSING)
 

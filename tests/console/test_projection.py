@@ -34,7 +34,14 @@ def told(engine: Engine, taken: list[list[Row]]) -> dict[str, list[dict[str, Any
     with engine.connect() as connection:
         return {
             table.name: sorted((dict(row) for row in connection.execute(select(table)).mappings()), key=str)
-            for table in (model.records, model.sessions, model.interventions, model.approvals, model.control)
+            for table in (
+                model.records,
+                model.sessions,
+                model.interventions,
+                model.tallies,
+                model.approvals,
+                model.control,
+            )
         }
 
 

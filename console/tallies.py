@@ -1,0 +1,65 @@
+"""Counts and sums of interventions by day and by what they are filtered by, kept with every change of a row."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, bindparam, delete, select, update
+
+from haltline.console import model
+from haltline.console.store import insert_of, put
+
+MS_PER_DAY: Final = 86_400_000
+_I: Final = model.interventions.c
+_SHOWN: Final = select(_I.time_ms, _I.cost_prevented_usd, *(_I[name] for name in model.TALLIED)).where(
+    _I.id.in_(bindparam("ids", expanding=True)), _I.hidden.is_(False)
+)
+_MAX_IDS: Final = 400
+"""Of one question: SQLite bounds the number of its parameters."""
+
+
+def put_interventions(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows of interventions, one that is there anew. What is hidden stays so."""
+    rows = list({row["id"]: row for row in rows}.values())
+    for first in range(0, len(rows), _MAX_IDS):
+        part = rows[first : first + _MAX_IDS]
+        ids = [row["id"] for row in part]
+        before = _shown(connection, ids)
+        put(connection, model.interventions, part)
+        _count(connection, before, _shown(connection, ids))
+
+
+def hide(connection: Connection, record_id: str) -> None:
+    """Takes an intervention out of all counts."""
+    before = _shown(connection, [record_id])
+    connection.execute(update(model.interventions).where(_I.id == record_id).values(hidden=True))
+    _count(connection, before, [])
+
+
+def _shown(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(_SHOWN, {"ids": ids}).mappings()]
+
+
+def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:
+    changes: dict[str, dict[str, Any]] = {}
+    for by, rows in ((-1, before), (1, after)):
+        for row in rows:
+            of = {"day": row["time_ms"] // MS_PER_DAY, **{name: row[name] for name in model.TALLIED}}
+            key = hashlib.sha256(orjson.dumps(list(of.values()))).hexdigest()
+            change = changes.setdefault(key, {"key": key, **of, "count": 0, "prevented_usd": 0.0})
+            change["count"] += by
+            change["prevented_usd"] += by * row["cost_prevented_usd"]
+    if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
+        connection.execute(_added(connection.dialect.name), sorted(changed, key=lambda one: one["key"]))
+    if before:
+        connection.execute(delete(model.tallies).where(model.tallies.c["count"] == 0))
+
+
+@cache
+def _added(dialect: str) -> Any:
+    table = model.tallies
+    said = insert_of(dialect, table)
+    sums = {name: table.c[name] + said.excluded[name] for name in ("count", "prevented_usd")}
+    return said.on_conflict_do_update(index_elements=[table.c.key], set_=sums)
