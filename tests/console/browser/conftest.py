@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from haltline.console.app import create_app
 from haltline.console.auth import Keys, Role, Who
@@ -20,6 +20,9 @@ from tests.waiting import wait_until
 
 KEYS = {role: f"hl_{role}" for role in Role}
 SECOND = "hl_second"
+_WITHIN_MS = 30_000
+"""For what a page shows after a while, also where much else runs."""
+expect.set_options(timeout=_WITHIN_MS)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -65,7 +68,7 @@ def signed_in(
 ) -> Iterator[Page]:
     """A page of somebody who has signed in; nothing is asked of elsewhere, and no error is told but `allowed` ones."""
     context: BrowserContext = browser.new_context(base_url=address, **more)
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(_WITHIN_MS)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
