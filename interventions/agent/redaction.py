@@ -7,7 +7,10 @@ call.
 """
 
 import re
-from typing import Any
+from typing import Any, Final
+
+from pydantic_core import SchemaValidator
+from pydantic_core.core_schema import str_schema
 
 from haltline.interventions.agent.pii import without_pii_text
 from haltline.schemas.events import Task
@@ -103,8 +106,16 @@ _ITEM_OPTION = re.compile(r"-{1,2}(?!-|no-)[\w.-]{1,60}")
 _ITEM_VALUE = re.compile(rf"(?!-|\[redacted:){_NO_VALUE}{_NO_COUNT}")
 
 
-# The four letters beyond ASCII that are equal to one of ASCII when case is ignored.
-_FOLDED = ("\u0130", "\u0131", "\u017f", "\u212a")
+# Where one of these is found, in letters of any case, there may be a secret. A test holds that none is missing.
+_MAY_BE: Final = (
+    r"(?:api|access|account|private)[_-]?key|akia|asia|gh[pousr]_|github_pat_|xox|k_(?:live|test)_|sk-|eyj|earer |://",
+    r"secret|token|passw|passphrase|pwd|auth(?:[\"'\\]|orization|[_-]?header)|cookie|credential|glpat-|npm_|aiza|hf_|curl",
+    "PRIVATE KEY-----",
+    "(?-i:[\u0130\u0131\u017f\u212a])",  # equal to letters of ASCII when case is ignored
+)
+# Each text is looked through, so it is done with Rust's regular expressions, which need one turn for all of this and a
+# tenth of the time. Pydantic brings them.
+_may_be: Final = SchemaValidator(str_schema(pattern="(?i)" + "|".join(_MAY_BE))).isinstance_python
 
 
 def may_hold_secrets(text: str) -> bool:
@@ -112,47 +123,16 @@ def may_hold_secrets(text: str) -> bool:
 
     Nothing that is looked for has a letter that JSON escapes.
     """
-    # One after the other without a loop, which would take three times as long; a test holds that none is missing.
-    lower = text.lower()
-    if (
-        ("key" in lower and _is_key(lower))
-        or "akia" in lower
-        or "asia" in lower
-        or (
-            "gh" in lower
-            and ("ghp_" in lower or "gho_" in lower or "ghu_" in lower or "ghs_" in lower or "ghr_" in lower)
-        )
-        or "github_pat_" in lower
-        or "xox" in lower
-        or "k_live_" in lower
-        or "k_test_" in lower
-        or "sk-" in lower
-        or "eyj" in lower
-        or "earer " in lower
-        or "://" in lower
-        or "secret" in lower
-        or "token" in lower
-        or "passw" in lower
-        or "passphrase" in lower
-        or "pwd" in lower
-        or ("auth" in lower and _AUTH.search(lower))
-        or "cookie" in lower
-        or "credential" in lower
-        or "glpat-" in lower
-        or "npm_" in lower
-        or "aiza" in lower
-        or "hf_" in lower
-        or "curl" in lower
-    ):
-        return True
-    return not text.isascii() and any(letter in text for letter in _FOLDED)
+    return _may_be(text) or not (text.isascii() or _is_unicode(text))
 
 
-_AUTH = re.compile(r"auth(?:[\"'\\]|orization|[_-]?header)")
-
-
-def _is_key(lower: str) -> bool:
-    return "api" in lower or "access" in lower or "account" in lower or "private" in lower
+def _is_unicode(text: str) -> bool:
+    """False: it has lone surrogates, which are no text to Rust."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_secret_name(name: str) -> str | None:

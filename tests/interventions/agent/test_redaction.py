@@ -220,3 +220,21 @@ def test_no_mark_is_overlooked_at_a_glance(mark: str) -> None:
 @pytest.mark.parametrize("name", ["sec\u0280et", "pa\u017f\u017fword", "to\u212aen", "ap\u0130_key", "api_\u212aey"])
 def test_a_name_that_is_equal_when_case_is_ignored_is_not_overlooked(name: str) -> None:
     assert is_secret_name(name) is None or may_hold_secrets(orjson.dumps({name: "x"}).decode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"new":"return 44","old":"return 43","path":"src/pkg3/module_44.py"}',
+        "def f():\n    return 43\n" * 40,
+        "Stra\u00dfe, \u00c4rger, \u4e2d\u6587, \U0001f600: nothing here",
+    ],
+    ids=["arguments", "a source file", "letters beyond ASCII"],
+)
+def test_ordinary_texts_are_not_looked_at_more_closely(text: str) -> None:
+    assert not may_hold_secrets(text)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "pass\ud800word=hunter2", "a\udfff"])
+def test_what_is_no_unicode_is_always_looked_at(text: str) -> None:
+    assert may_hold_secrets(text)
