@@ -171,7 +171,7 @@ class Act:
     def sights(self) -> int:
         """All of `Sight` that hold."""
         sights = _USAGE if self.usage is not None else 0
-        if self.event.model_extra:
+        if self.event.__pydantic_extra__:
             sights |= _MORE
         if self.is_attempt:
             sights |= _ATTEMPT if self.refused else _ATTEMPT | _BEGUN

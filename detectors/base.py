@@ -70,6 +70,8 @@ class Detector(Pattern[State]):
     """The kinds of event that it is called with."""
     recalls: ClassVar[bool] = False
     """It asks for `Act.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
+    combines: ClassVar[bool] = False
+    """It reads what others found, `Act.found`."""
     sees: ClassVar[Sight] = Sight.ANYTHING
     """It is called with events of which one of these holds."""
     wakes_at: ClassVar[Sight] = Sight.ANYTHING

@@ -129,9 +129,13 @@ class Calls:
             if act.losses:
                 for loss in act.losses:
                     self.belongings.lost(loss)
+        recall = self.recall
         if act.recalled:
-            self.recall.note(act, self.actions)
-        elif self.recall.trail or self.recall.once:
+            if act.is_result or not recall.resulted:
+                recall.note(act, self.actions)
+            else:
+                recall.proposes = True
+        elif recall.trail or recall.once:
             self.recall = Recall()  # what it misses from now on would make an old call look repeated
         if act.is_result:
             self._note_result(act)
@@ -178,9 +182,8 @@ class Calls:
             self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
-        if act.creates:
-            for target in act.creates:
-                belongings.made(target)
+        for target in act.creates:
+            belongings.made(target)
         if act.failed:
             self.failed = max(self.failed, act.index)
         elif act.losses:

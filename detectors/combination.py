@@ -51,6 +51,7 @@ class Combination(Detector[State]):
 
     id: ClassVar[str] = "combination"
     reads: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    combines: ClassVar[bool] = True
 
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
     """Findings that lie no further apart are together."""

@@ -150,6 +150,7 @@ def detector_of(rule: Correlation) -> type[Detector[Any]]:
         "id": rule.rule_id,
         "rule": rule,
         "names": tuple(rule.select),
+        "combines": any(selection.of_findings for selection in rule.select.values()),
         "looks_for": blake2b(looks_for.encode(), digest_size=6).hexdigest(),
         "__doc__": rule.title or rule.name,
     }

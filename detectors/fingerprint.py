@@ -105,7 +105,7 @@ def fingerprint(event: ActionEvent, action: str, tool: Known) -> str:
         cleaned = cleaned or plain is not value
         kept[name] = plain
     data = _json(kept or args)
-    if args_digest and (_CUT in data or _CUT_IN_TRACES in data):
+    if args_digest and b"[" in data and (_CUT in data or _CUT_IN_TRACES in data):
         return digest(action.encode() + args_digest.encode())
     found = digest(action.encode() + data)
     return f"{found}.{digest(_json(args))[:6]}" if cleaned and runs else found
@@ -178,7 +178,7 @@ def clean(text: str, *, runs: bool) -> str:
         text = _PORTS_IN.sub(":<port>", _TIMES_IN.sub("<time>", text))
     if "1" in text:
         text = _EPOCHS_IN.sub("<time>", text)
-    if "/" in text:
+    if "/tmp/" in text or "/var/folders/" in text:
         text = _TEMP_IN.sub("<temp>", text)
     if "?" in text:
         text = _QUERIES_IN.sub("", text)

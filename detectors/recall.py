@@ -182,12 +182,13 @@ class Recall:
         return [] if once is None else [[*once[2:6], FULL]]
 
     def note(self, act: "Act", actions: int) -> None:
-        """Takes in a call after the detectors saw it; `actions`: attempts of the session so far."""
+        """Takes in a call after the detectors saw it: its result, or its attempt where no results are told.
+
+        `actions`: attempts of the session so far.
+        """
         again = None
         if not act.is_result:
             self.proposes = True
-            if self.resulted:
-                return
             again = act.again
         elif self.resulted:
             again = act.again
@@ -222,10 +223,12 @@ class Recall:
         self._add_to_trail(fingerprint, mark)
 
     def _add_to_trail(self, fingerprint: str, mark: str) -> None:
-        self.points = min(MAX_POINTS, max(0, self.points + POINTS.get(mark, 0)))
-        self.trail.append(fingerprint + mark)
-        if len(self.trail) > MAX_TRAIL:
-            del self.trail[0]
+        if mark in POINTS:
+            self.points = min(MAX_POINTS, max(0, self.points + POINTS[mark]))
+        trail = self.trail
+        trail.append(fingerprint + mark)
+        if len(trail) > MAX_TRAIL:
+            del trail[0]
 
     def _note_nameless(self, act: "Act", actions: int) -> None:
         """Notes a result of nobody knows what: its tool may tell that something was changed."""

@@ -150,14 +150,17 @@ class ResourceGrowth(Detector[State]):
         row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(state)
         row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
         worst: Finding | None = None
+        growth, before_row = self.growth, rows[-2] if len(rows) > 1 else None
         for at, amount in _amounts(act):
             now, before = amount, row[at]
             if before is not None:
                 now = max(before, amount) if at in _LARGEST_OF_STEP else min(before + amount, _MOST)
             row[at] = now
             totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
-            if now < floors[at] or (len(rows) > 1 and (last := rows[-2][at]) is not None and now <= self.growth * last):
+            if now < floors[at]:
                 continue  # nearly always: the rest is worked out only where it can matter
+            if before_row is not None and (last := before_row[at]) is not None and now <= growth * last:
+                continue
             finding = self._look(state, act, at)
             if finding is not None and (worst is None or finding.severity > worst.severity):
                 worst = finding

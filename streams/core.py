@@ -44,8 +44,9 @@ class Core:
     def __init__(self, policy: Policy | None = None, plugins: Plugins = NO_PLUGINS, *, alone: bool = False) -> None:
         """Builds every detector of the policy; those of other packages are looked for in `plugins`.
 
-        `alone`: for one session, in the process that makes its events. Each comes once, so no ids are remembered,
-        and nobody looks across sessions, so there are no signals of its events.
+        `alone`: for one session, in the process that makes its events. Each comes once, so no ids are remembered;
+        nobody looks across sessions, so there are no signals of its events; and nobody records what a rule in shadow
+        finds, so it is left out.
 
         Raises:
             ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
@@ -61,8 +62,8 @@ class Core:
         self._examines = self._controller.examines
         self._desk = Desk(self.policy)
         known = catalogue(self.policy, plugins)
-        self._watches = Watches(self.policy, known, plugins)
-        self._strict = on_probation(self.policy, known, plugins)
+        self._watches = Watches(self.policy, known, plugins, heeded=alone)
+        self._strict = on_probation(self.policy, known, plugins, heeded=alone)
         self._across = AcrossCore(self.policy, self._watches.rules, known)
         self._signaller = self._across.signaller
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
@@ -73,7 +74,7 @@ class Core:
         time_ms: int = said["time"]
         if state is None:
             state = SessionState(session_id=event.session_id)
-        if not is_new(state, at) or not (self._alone or is_first(state, said["event_id"], MAX_SEEN)):
+        if not self._alone and not (is_new(state, at) and is_first(state, said["event_id"], MAX_SEEN)):
             return Outcome(state, applied=False)
         if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
             # Was idle for so long that what it did then says nothing now. A kill stands.
@@ -107,7 +108,7 @@ class Core:
             _note(state, act)
         asked = standing.approvals or standing.probation or said["await_verdict"] or self._examines or declared
         if not (findings or failures or was_killed or asked):
-            return Outcome(state, signals=signals) if signals else Outcome(state)
+            return Outcome(state, signals=signals) if signals else Outcome.nothing(state)
         return self._decided(
             state,
             act,

@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 from haltline.detectors import build
-from haltline.detectors.base import Pattern
+from haltline.detectors.base import Detector, Pattern
 from haltline.detectors.dispatch import Dispatch
 from haltline.detectors.plugins import Plugins
+from haltline.schemas.decisions import Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Override, Policy, Rule
 from haltline.streams.rules import Rules
@@ -30,8 +31,12 @@ class Watch:
 class Watches:
     """Those of one policy, by the overrides that hold."""
 
-    def __init__(self, policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins) -> None:
+    def __init__(
+        self, policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, heeded: bool = False
+    ) -> None:
         """Builds every detector of the policy, and tries its overrides.
+
+        `heeded`: only those from which something may follow, where nobody records what the others find.
 
         Raises:
             ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
@@ -40,6 +45,7 @@ class Watches:
         self.rules = Rules(policy, known)
         self._known = known
         self._plugins = plugins
+        self._heeded = heeded
         self._overridden = bool(policy.overrides)
         self._default = self._under(())
         for number, override in enumerate(policy.overrides):
@@ -56,6 +62,8 @@ class Watches:
     def _under(self, overrides: tuple[int, ...]) -> Watch:
         rules = self.rules.under(overrides)
         detectors = build(rules, self._known, self._plugins)
+        if self._heeded:
+            detectors = _heeded(detectors, rules, self._plugins)
         return Watch(
             dispatch=Dispatch(detectors),
             rules=rules,
@@ -63,7 +71,17 @@ class Watches:
         )
 
 
-def on_probation(policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins) -> Watches:
+def _heeded(
+    detectors: tuple[Detector[Any], ...], rules: Mapping[str, Rule], plugins: Plugins
+) -> tuple[Detector[Any], ...]:
+    """Those that are not in shadow; all of them, where one that is not may go by what the others find."""
+    heeded = tuple(d for d in detectors if rules[d.id].mode is not Mode.SHADOW)
+    return detectors if any(d.combines or d.id in plugins.ids for d in heeded) else heeded
+
+
+def on_probation(
+    policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, heeded: bool = False
+) -> Watches:
     """What holds for sessions on probation: the policy, and over it what can only be stricter.
 
     Raises:
@@ -73,6 +91,7 @@ def on_probation(policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugin
     stricter = Override(rules=policy.operated.probation.rules)
     place = f"overrides.{len(policy.overrides)}."
     try:
-        return Watches(policy.model_copy(update={"overrides": (*policy.overrides, stricter)}), known, plugins)
+        policy = policy.model_copy(update={"overrides": (*policy.overrides, stricter)})
+        return Watches(policy, known, plugins, heeded=heeded)
     except ValueError as error:
         raise ValueError(str(error).replace(place, "operations.probation.")) from None

@@ -39,8 +39,8 @@ class Action:
         self.cost_usd: float | None = None
         self.replayed = False
         """An earlier call with the same key has given `value`: nothing is to be done."""
-        self.began_s = 0.0
-        """On the clock of `time.perf_counter`."""
+        self.began_ns = 0
+        """On the clock of `time.perf_counter_ns`."""
 
     @property
     def call_id(self) -> str:
@@ -71,7 +71,7 @@ class Action:
                 wait(future, timeout_s)
         finally:
             steps.close()
-        self.began_s = time.perf_counter()
+        self.began_ns = time.perf_counter_ns()
         return self
 
     async def __aenter__(self) -> Self:
@@ -81,7 +81,7 @@ class Action:
                 await wait_async(future, timeout_s)
         finally:
             steps.close()
-        self.began_s = time.perf_counter()
+        self.began_ns = time.perf_counter_ns()
         return self
 
     def __exit__(

@@ -291,7 +291,7 @@ class Admission:
                 fields["usage"] = Usage(cost_usd=cost_usd)
             if action.has_value:
                 fields.update(describe_output(action.value, self.settings))
-            fields["duration_ms"] = round((time.perf_counter() - action.began_s) * 1000, 3)
+            fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self._reporter.call_event(_COMPLETED, call, **fields)
             self._reporter.publish(event, must=self._is_closed(call))
             if self._decider is not None:

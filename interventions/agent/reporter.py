@@ -43,7 +43,9 @@ class Reporter:
             "root_session_id": settings.root_session_id,
             "mission_id": settings.mission_id,
         }
-        self._of_session = self._who | {name: session for name, session in family.items() if session is not None}
+        self._of_session = (
+            {"v": 1} | self._who | {name: session for name, session in family.items() if session is not None}
+        )
         self._run = uuid.uuid4().hex[:12]  # tells the ids of this process from those of an earlier one
         self._seq = itertools.count()
         self._answers = itertools.count()
@@ -76,12 +78,11 @@ class Reporter:
     def _said(self, kind: Kind, call: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         seq = next(self._seq)
         said = {
-            "v": 1,
+            **self._of_session,
             "event_id": f"{self._run}-{seq}",
             "kind": kind,
             "seq": seq,
             "time": now_ms(),
-            **self._of_session,
             **call,
             **fields,
         }

@@ -1,0 +1,66 @@
+"""Which detectors look at a session: in a worker all of them, in the agent's own process those that are heeded."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from haltline.interventions.defaults import default_mode
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.core import Core, SessionState
+from haltline.streams.policy_file import parse_policy
+from haltline.streams.traces import read_traces
+from tests.builders import bash
+
+TRACES = Path(__file__).parents[2] / ".." / "shared" / "traces" / "taubench.jsonl.gz"
+LOOK = bash(0, "cat /etc/shadow")
+"""An attempt that the review of steps, in shadow by default, looks at and remembers."""
+OF_REVIEWS = {
+    "name": "reviewed", "type": "event_count", "select": {"found": {"finding": "step_review"}}, "timespan": "1m",
+    "condition": {"gte": 1},
+}  # fmt: skip
+
+
+def looked(policy: Policy, *, alone: bool) -> set[str]:
+    """The detectors that made a state of their own."""
+    return set(Core(policy, alone=alone).on_event(None, LOOK).state.detectors)
+
+
+def correlating(status: str) -> Policy:
+    return parse_policy(orjson.dumps({"correlations": [OF_REVIEWS | {"status": status}]}).decode())
+
+
+def test_a_worker_runs_what_is_in_shadow_and_the_agents_own_process_does_not() -> None:
+    worker, alone = looked(Policy(), alone=False), looked(Policy(), alone=True)
+    assert "step_review" in worker - alone
+    assert alone == {name for name in worker if default_mode(name) is not Mode.SHADOW}
+
+
+@pytest.mark.parametrize("mode", [Mode.WARN, Mode.ENFORCE])
+def test_a_rule_that_a_policy_takes_out_of_shadow_is_heeded_everywhere(mode: Mode) -> None:
+    assert "step_review" in looked(Policy(rules={"step_review": Rule(mode=mode)}), alone=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "runs"),
+    [("stable", True), ("test", True), ("experimental", False)],
+    ids=["enforced", "that warns", "in shadow itself"],
+)
+def test_what_a_correlation_goes_by_is_looked_for(status: str, *, runs: bool) -> None:
+    assert ("step_review" in looked(correlating(status), alone=True)) is runs
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
+def test_both_say_the_same_to_the_agent() -> None:
+    worker, alone, said = Core(), Core(alone=True), 0
+    for session in read_traces(TRACES):
+        states: list[SessionState | None] = [None, None]
+        for _, event in session.events:
+            outcomes = [core.on_event(state, event) for core, state in zip((worker, alone), states, strict=True)]
+            states = [outcome.state for outcome in outcomes]
+            heard = [o.decision for o in outcomes if o.decision is not None and o.decision.level > Level.ALLOW]
+            assert len({(d.level, d.code, d.message, d.evidence) for d in heard}) == min(1, len(heard))
+            assert len(heard) in (0, 2)
+            said += len(heard) // 2
+    assert said > 0
