@@ -7,12 +7,12 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from haltline.console.auth import Keys
 from haltline.console.settings import ConsoleSettings
-from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from tests.console.browser.conftest import served, signed_in
-from tests.console.browser.scene import HOSTILE, Script, now_ms
+from tests.console.browser.scene import HOSTILE, Script, now_ms, write_audit
 from tests.console.topics import produce, said
 
 LONG = "long-" + "й" * 200
@@ -43,6 +43,16 @@ def busy() -> Script:
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("odd")
     many = [event for n in range(MANY) for event in Script(f"many-{n:03d}", f"a{n}", 500 + n).starts("Wait").events]
+    asks = Command(
+        command_id="c0",
+        kind=CommandKind.REQUEST,
+        id=LONG,
+        by="sdk",
+        reason="its own guard asks",
+        time=now_ms(),
+        request_id="apr_1",
+        request=CallRequest(action="t" * 500, agent_id="w" * 200, expires_s=3600, why="y" * 4000),
+    )
     frozen = Command(
         command_id="c1", kind=CommandKind.FREEZE, scope=ScopeKind.TARGET, id=TURNED, by="ada", reason=HOSTILE * 9,
         time=now_ms(),
@@ -50,9 +60,15 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with EmbeddedBroker() as broker:
         broker.ensure_topics(Topics())
         inputs = [*long_names().events, *busy().events, *many, *Script(TURNED, TURNED, 60).starts(TURNED).events]
-        produce(broker.bootstrap, said([*inputs, frozen]))
+        produce(broker.bootstrap, said([asks, *inputs, frozen]))
+        table, public = write_audit(folder)
         settings = ConsoleSettings(
-            bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=1
+            bootstrap=broker.bootstrap,
+            keys=Keys({}),
+            database=f"sqlite:///{folder}/model.db",
+            answer_within_s=1,
+            audit_table=str(table),
+            audit_public_key=str(public),
         )
         with served(settings) as address:
             yield address
@@ -83,6 +99,21 @@ def test_a_very_long_name_takes_three_lines_and_is_there_in_whole(page: Page) ->
     page.goto("/sessions")
     page.get_by_role("link", name=LONG[:40]).click()
     expect(page.locator("h1")).to_have_text(LONG)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_wider_than_the_screen(chromium: Browser, address: str, width: int) -> None:
+    with signed_in(chromium, address, viewport={"width": width, "height": 800}) as page:
+        page.goto(f"/interventions?search={LONG[:9]}")
+        page.locator("tbody tr a").first.click()
+        expect(page.get_by_role("region", name="Blast radius")).to_be_visible()
+        opened = page.url
+        for place in (opened, f"/sessions/{LONG}", f"/kill?scope=session&id={LONG}", "/approvals", "/audit", "/docs"):
+            page.goto(place)
+            expect(page.locator("h1")).to_be_visible()
+            expect(page.locator(".loading")).to_have_count(0)
+            beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert beyond <= 0, f"{place:.60} is {beyond} px wider than the screen"
 
 
 def test_what_turns_a_text_round_or_is_unseen_is_shown_by_its_number(page: Page) -> None:
