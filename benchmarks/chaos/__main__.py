@@ -20,24 +20,31 @@ from typing import cast
 from confluent_kafka import Message
 
 from benchmarks import processes
-from benchmarks.chaos import verify
+from benchmarks.chaos import guarded, verify
 from benchmarks.chaos.expected import LogRecord, Place, document, work_out
 from benchmarks.chaos.fleet import Fleet
-from benchmarks.chaos.plan import AUDIT, BROKER, Deed, Step, make_plan
+from benchmarks.chaos.plan import AGENT, AUDIT, BROKER, CONSOLE, Deed, Step, Wave, make_plan, make_waves
+from benchmarks.chaos.read_model import check_read_model, reached, url_of
 from benchmarks.chaos.traffic import Traffic
 from benchmarks.cluster import Cluster, Group
 from benchmarks.load import Load
+from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
 from haltline.streams.children import Children, interruptible
-from haltline.streams.local_kafka import LocalKafka, fetch, missing_tools
+from haltline.streams.kafka_jars import fetch, missing_tools
+from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.log_reader import LogReader
+from haltline.streams.operator import Operator
 
 _SHORT_S = 60.0
 _SETTLE_WITHIN_S = 180.0
 _TICK_S = 0.05
 _GROUP = "chaos"
 _SHOWN = 10
+_BETWEEN_RECORDS = 100
+"""Between two waves, so that nobody is struck who has done nothing yet."""
+_AT_MOST_S = 900.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     seconds = _SHORT_S if asked.short else asked.seconds
     folder = Path(tempfile.mkdtemp(prefix="haltline-chaos-"))
-    print(f"Seed {asked.seed}, {asked.workers} workers, {asked.rate} events/s for {seconds:g} s. Logs: {folder}")
+    lasts = "until every deed was done once" if asked.once else f"for {seconds:g} s"
+    print(f"Seed {asked.seed}, {asked.workers} workers, {asked.rate} events/s {lasts}. Logs: {folder}")
     checks: list[verify.Check] = []
     try:
         with (
@@ -57,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Children(folder / "logs") as children,
         ):
             run = Run(kafka, children, folder, seed=asked.seed, seconds=seconds, workers=asked.workers)
-            checks = run.all(rate=asked.rate, sessions=asked.sessions)
+            checks = run.all(rate=asked.rate, sessions=asked.sessions, once=asked.once)
     finally:
         if checks and all(check.ok for check in checks):
             shutil.rmtree(folder, ignore_errors=True)
@@ -76,6 +84,7 @@ class Run:
         self.cluster = Cluster(kafka)
         self.topics = Topics("chaos.")
         self.table = folder / "audit"
+        self.database = folder / "console.db"
         self.changelog = f"{_GROUP}-sessions-changelog"
         self.seed = seed
         self.seconds = seconds
@@ -87,14 +96,14 @@ class Run:
         self._broker_at_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
 
-    def all(self, *, rate: int, sessions: int) -> list[verify.Check]:
+    def all(self, *, rate: int, sessions: int, once: bool) -> list[verify.Check]:
         """The whole run; returns what was compared."""
         self.cluster.make_topics(self.topics, self.changelog)
         self.start_all()
         load = Load(
-            events=int(rate * self.seconds),
+            events=int(rate * (_AT_MOST_S if once else self.seconds)),
             sessions=sessions,
-            start_ms=time.time_ns() // 1_000_000 - 3_600_000,
+            start_ms=time.time_ns() // 1_000_000 - 24 * 3_600_000,
             seed=self.seed,
             destructive_share=0.03,
             runaway_share=0.3,
@@ -102,14 +111,19 @@ class Run:
         )
         traffic = Traffic(self.kafka.bootstrap, self.topics, load, rate)
         try:
-            self.conduct(traffic, make_plan(self.seed, self.seconds, self.workers))
+            if once:
+                self.conduct_waves(traffic, make_waves(self.workers))
+            else:
+                self.conduct(traffic, make_plan(self.seed, self.seconds, self.workers))
             committed, end, not_ready = self.settle()
         finally:
+            traffic.stop()
             self._pool.shutdown()  # waits for the broker
             self.fleet.thaw_all()
         codes = {name: self.fleet.end(name) for name in self.workers}
-        self.wait_for_audit()
-        codes[AUDIT] = self.fleet.end(AUDIT)
+        codes[AGENT] = self.fleet.end(AGENT)
+        self.wait_for_readers()
+        codes |= {name: self.fleet.end(name) for name in (AUDIT, CONSOLE)}
         return [
             verify.check_lag(committed, end),
             verify.check_ready(len(codes), not_ready),
@@ -125,6 +139,21 @@ class Run:
             self.fleet.add(name, [*base, "--session-timeout", f"{self.session_timeout_s:g}", *static])
         audit = ["audit", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix]
         self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1"])
+        console = ["console", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--group", _GROUP]
+        self.fleet.add(CONSOLE, [*console, "--database", url_of(self.database)], port_option="--port")
+        self.wait_for(lambda: not self.fleet.not_ready(), "everybody ready")
+        # Stands before the agent begins, and has to stand in the end.
+        operator = Operator(self.kafka.bootstrap, topics=self.topics, group=_GROUP, answer_within_s=_SETTLE_WITHIN_S)
+        if not operator.kill(ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before everything").answered:
+            raise RuntimeError(
+                f"kill of {guarded.SESSION}: wanted it to stand within {_SETTLE_WITHIN_S:g} s, came none"
+            )
+        self.fleet.add_module(
+            AGENT,
+            "benchmarks.chaos.guarded",
+            [self.kafka.bootstrap, self.topics.prefix],
+            is_ready=lambda child: guarded.is_refused(child.log_file),
+        )
 
     def conduct(self, traffic: Traffic, plan: Sequence[Step]) -> None:
         """Follow the plan while the load runs, and go on until both have ended."""
@@ -133,15 +162,47 @@ class Run:
             self.at(self.fleet.began + step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds step
         traffic.start()
         while traffic.running or self._due or self.broker_is_down():
-            self.fleet.supervise()
-            while self._due and self._due[0][0] <= time.monotonic():
-                heapq.heappop(self._due)[2]()
+            self.go_on()
             time.sleep(_TICK_S)
+        self.finish(traffic)
+
+    def finish(self, traffic: Traffic) -> None:
+        """Waits for the last of the load, and says how much it was."""
         traffic.finish()
         print(
             f"Load has ended: {traffic.events_by_session.total():,} events in {traffic.produced:,} records, "
             f"with {traffic.bad:,} bad ones and {traffic.commands:,} commands."
         )
+
+    def conduct_waves(self, traffic: Traffic, waves: Sequence[Wave]) -> None:
+        """Each wave once the one before is over: everybody is back, and has got on since."""
+        self.fleet.began = time.monotonic()
+        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
+        traffic.start()
+        for wave in (*waves, ()):
+            self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
+            beyond = watched.end() + _BETWEEN_RECORDS
+            self.wait_for(lambda beyond=beyond: watched.committed() >= beyond, f"{beyond} records committed")  # type: ignore[misc]  # binds it
+            for whom, deed in wave:
+                self.do(Step(at_s=0.0, whom=whom, deed=deed))
+        watched.close()
+        traffic.stop()
+        self.finish(traffic)
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        """Goes on with what is due meanwhile. Raises RuntimeError when it takes too long."""
+        deadline = time.monotonic() + _SETTLE_WITHIN_S
+        while not condition():
+            self.go_on()
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"wanted {what} within {_SETTLE_WITHIN_S:g} s, it did not happen")
+            time.sleep(_TICK_S)
+
+    def go_on(self) -> None:
+        """Starts again who has ended, and does what is due."""
+        self.fleet.supervise()
+        while self._due and self._due[0][0] <= time.monotonic():
+            heapq.heappop(self._due)[2]()
 
     def at(self, when: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (when, next(self._order), act))
@@ -190,14 +251,18 @@ class Run:
                 return committed, end, not_ready
             time.sleep(0.2)
 
-    def wait_for_audit(self) -> None:
-        """Until the table has as many rows as there are records; what is missing then is found by comparing."""
-        wanted = sum(1 for _ in self.read(self.topics.all))
+    def wait_for_readers(self) -> None:
+        """Until table and read model have as much as there is; what is missing then is found by comparing."""
+        ends: dict[tuple[str, int], int] = {}
+        records = 0
+        for record in self.read(self.topics.all):
+            records += 1
+            ends[record.topic, record.partition] = record.offset + 1
         deadline = time.monotonic() + _SETTLE_WITHIN_S
         while time.monotonic() < deadline:
             self.fleet.supervise()
             rows = open_query(self.table).rows('SELECT count(*) AS "rows" FROM audit')[0]["rows"]
-            if rows >= wanted:
+            if rows >= records and reached(self.database, self.topics) == ends:
                 return
             time.sleep(0.5)
 
@@ -209,17 +274,23 @@ class Run:
         def of(topic: str) -> list[LogRecord]:
             return [record for place, record in log.items() if place[0] == topic]
 
-        truth = work_out(of(topics.actions), of(topics.commands), of(topics.signals), topics)
+        def of_others(topic: str) -> list[LogRecord]:
+            return [record for record in of(topic) if guarded.is_of_others(record, topics.signals)]
+
+        truth = work_out(of_others(topics.actions), of_others(topics.commands), of(topics.signals), topics)
         states = verify.last_states(self.read([self.changelog]))
+        states.pop(guarded.SESSION)
         return [
             verify.check_counts(traffic.events_by_session, states),
             verify.check_states(truth, states),
-            verify.check_decisions(truth, of(topics.interventions)),
-            verify.check_detections(truth, of(topics.detections)),
-            verify.check_signals(truth, of(topics.signals)),
-            verify.check_control(truth, of(topics.control)),
+            verify.check_decisions(truth, of_others(topics.interventions)),
+            verify.check_detections(truth, of_others(topics.detections)),
+            verify.check_signals(truth, of_others(topics.signals)),
+            verify.check_control(truth, of_others(topics.control)),
             verify.check_dead_letters(truth, log, of(topics.dead_letter)),
             verify.check_audit(self.audit_rows(), {place: record.value for place, record in log.items()}),
+            check_read_model(self.database, self.kafka.bootstrap, topics),
+            guarded.check_refusals((self.table.parent / "logs").glob(f"{AGENT}.*.log")),
         ]
 
     def audit_rows(self) -> Iterator[tuple[Place, bytes | None]]:
@@ -271,6 +342,7 @@ def _options() -> argparse.ArgumentParser:
         epilog="example: python -m benchmarks.chaos --seconds 600 --seed 7",
     )
     parser.add_argument("--short", action="store_true", help=f"{_SHORT_S:g} s of load, every deed once")
+    parser.add_argument("--once", action="store_true", help="every deed once, each as soon as everybody is back")
     parser.add_argument("--seconds", type=float, default=300.0, help="how long the load runs (%(default)s)")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10_000), help="(by chance)")
     parser.add_argument("--workers", type=int, default=3)

@@ -32,8 +32,8 @@ class Member:
 
     name: str
     arguments: Sequence[str]
-    port: int
-    """Where it says that it is ready."""
+    module: str
+    is_ready: Callable[[Child], bool]
     child: Child
     lives: int = 1
     struck: str | None = None
@@ -54,11 +54,19 @@ class Fleet:
     story: list[Happened] = field(default_factory=list)
     tell: Callable[[str], None] = print
 
-    def add(self, name: str, arguments: Sequence[str]) -> None:
-        """Starts a process and keeps it running from now on."""
+    def add(self, name: str, arguments: Sequence[str], *, port_option: str = "--metrics-port") -> None:
+        """Starts a process that says on a port whether it is ready, and keeps it running from now on."""
         port = _free_port()
-        arguments = [*arguments, "--metrics-port", str(port)]
-        self.members[name] = Member(name, arguments, port, self._start(name, 1, arguments))
+        self._add(name, self.module, [*arguments, port_option, str(port)], lambda _: _is_ready(port))
+
+    def add_module(
+        self, name: str, module: str, arguments: Sequence[str], *, is_ready: Callable[[Child], bool]
+    ) -> None:
+        """As `add`, of another module, which says in another way that it is ready."""
+        self._add(name, module, arguments, is_ready)
+
+    def _add(self, name: str, module: str, arguments: Sequence[str], is_ready: Callable[[Child], bool]) -> None:
+        self.members[name] = Member(name, arguments, module, is_ready, self._start(name, 1, module, arguments))
 
     def note(self, whom: str, what: str) -> None:
         """Adds to the story."""
@@ -110,7 +118,7 @@ class Fleet:
                 member.restart_at = time.monotonic() + self.rng.uniform(*_RESTART_AFTER_S)
             elif time.monotonic() >= member.restart_at:
                 member.lives += 1
-                member.child = self._start(member.name, member.lives, member.arguments)
+                member.child = self._start(member.name, member.lives, member.module, member.arguments)
                 member.restart_at = member.struck = None
                 self.note(member.name, f"started again, life {member.lives}")
 
@@ -119,7 +127,7 @@ class Fleet:
         return [
             member.name
             for member in self.members.values()
-            if member.child.exit_code is not None or not _is_ready(member.port)
+            if member.child.exit_code is not None or not member.is_ready(member.child)
         ]
 
     def end(self, name: str) -> int:
@@ -138,8 +146,8 @@ class Fleet:
         """Those that nobody had struck."""
         return [happened for happened in self.story if " by itself" in happened.what]
 
-    def _start(self, name: str, life: int, arguments: Sequence[str]) -> Child:
-        return self.children.start_module(f"{name}.{life}", self.module, arguments, must_run=False)
+    def _start(self, name: str, life: int, module: str, arguments: Sequence[str]) -> Child:
+        return self.children.start_module(f"{name}.{life}", module, arguments, must_run=False)
 
 
 def _is_ready(port: int) -> bool:

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Final
 
 AUDIT: Final = "audit"
+CONSOLE: Final = "console"
+AGENT: Final = "agent"
 BROKER: Final = "broker"
 
 
@@ -29,18 +31,34 @@ class Step:
     deed: Deed
 
 
-_FOR_WORKERS: Final = (Deed.KILL, Deed.TERMINATE, Deed.FREEZE)
+Wave = tuple[tuple[str, Deed], ...]
+"""Deeds that are done at once, to different processes."""
+
 _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
     ("", Deed.KILL, 8),  # "": a worker
     ("", Deed.TERMINATE, 5),
     ("", Deed.FREEZE, 4),
     (AUDIT, Deed.KILL, 3),
     (AUDIT, Deed.TERMINATE, 1),
+    (CONSOLE, Deed.KILL, 2),
+    (AGENT, Deed.KILL, 2),
     (BROKER, Deed.RESTART, 1),
     (BROKER, Deed.CRASH, 1),
 )
 _CALM_AT_START_S = 5.0
 _PAUSE_S = (2.0, 7.0)
+
+
+def make_waves(workers: tuple[str, ...]) -> list[Wave]:
+    """Every deed once, to everything that runs, in as few waves as leave somebody who goes on meanwhile."""
+    first, second = workers[:2]
+    return [
+        ((first, Deed.KILL), (CONSOLE, Deed.KILL)),
+        ((second, Deed.TERMINATE), (AUDIT, Deed.KILL), (AGENT, Deed.KILL)),
+        ((BROKER, Deed.CRASH),),
+        ((first, Deed.FREEZE), (AUDIT, Deed.TERMINATE), (CONSOLE, Deed.TERMINATE)),
+        ((second, Deed.KILL), (BROKER, Deed.RESTART)),
+    ]
 
 
 def make_plan(seed: int, seconds: float, workers: tuple[str, ...]) -> list[Step]:

@@ -35,6 +35,7 @@ class Traffic:
         self._rate = rate
         self._rng = random.Random(load.seed)
         self._failures: list[str] = []
+        self._ended = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -51,6 +52,10 @@ class Traffic:
     def start(self) -> None:
         """Begins to produce."""
         self._thread.start()
+
+    def stop(self) -> None:
+        """Produces nothing new."""
+        self._ended.set()
 
     @property
     def running(self) -> bool:
@@ -75,6 +80,8 @@ class Traffic:
         later: deque[Sent] = deque()
         began = time.perf_counter()
         for number, sent in enumerate(generate(self._load)):
+            if self._ended.is_set():
+                return
             pause_s = began + number / self._rate - time.perf_counter()
             if pause_s > 0:
                 self._producer.poll(pause_s)

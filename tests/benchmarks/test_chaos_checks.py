@@ -3,14 +3,15 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from benchmarks.chaos import verify
+from benchmarks.chaos import guarded, verify
 from benchmarks.chaos.expected import LogRecord, Place, Truth, work_out
-from benchmarks.chaos.plan import AUDIT, BROKER, Deed, make_plan
+from benchmarks.chaos.plan import AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
 from haltline.schemas.control import Command, CommandKind
@@ -240,19 +241,45 @@ def test_lag_and_unclean_ends_are_found() -> None:
     assert verify.check_ends({"a": 0, "b": -9}).differences == ("b: wanted exit status 0, came -9",)
 
 
+DEEDS = {
+    ("worker", Deed.KILL),
+    ("worker", Deed.TERMINATE),
+    ("worker", Deed.FREEZE),
+    (AUDIT, Deed.KILL),
+    (AUDIT, Deed.TERMINATE),
+    (CONSOLE, Deed.KILL),
+    (AGENT, Deed.KILL),
+    (BROKER, Deed.RESTART),
+    (BROKER, Deed.CRASH),
+}
+
+
+def test_waves_have_every_deed_and_strike_nobody_twice_at_once() -> None:
+    waves = make_waves(("worker-1", "worker-2"))
+    struck = [(whom.partition("-")[0], deed) for wave in waves for whom, deed in wave]
+    assert set(struck) >= DEEDS
+    assert all(len({whom for whom, _ in wave}) == len(wave) for wave in waves)
+
+
+@pytest.mark.parametrize(
+    ("lives", "differences"),
+    [
+        pytest.param([f"{guarded.KILLED}\n", f"refused with no_verdict\n{guarded.KILLED}\n"], 0, id="refused in each"),
+        pytest.param(["", f"{guarded.KILLED}\n"], 0, id="a life that ended before it heard"),
+        pytest.param([f"EXECUTED\n{guarded.KILLED}\n", f"{guarded.KILLED}\n"], 1, id="a call went through"),
+        pytest.param([f"{guarded.KILLED}\n", "refused with no_verdict\n"], 1, id="the last one does not know why"),
+    ],
+)
+def test_what_an_agent_was_refused_in_its_lives(tmp_path: Path, lives: list[str], differences: int) -> None:
+    for number, said in enumerate(lives, start=1):
+        (tmp_path / f"agent.{number}.log").write_text(said)
+    assert len(guarded.check_refusals(tmp_path.glob("agent.*.log")).differences) == differences
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int) -> None:
     workers = ("worker-1", "worker-2")
     plan = make_plan(seed, 60.0, workers)
     assert plan == make_plan(seed, 60.0, workers)
-    done = {(AUDIT if step.whom == AUDIT else BROKER if step.whom == BROKER else "worker", step.deed) for step in plan}
-    assert done == {
-        ("worker", Deed.KILL),
-        ("worker", Deed.TERMINATE),
-        ("worker", Deed.FREEZE),
-        (AUDIT, Deed.KILL),
-        (AUDIT, Deed.TERMINATE),
-        (BROKER, Deed.RESTART),
-        (BROKER, Deed.CRASH),
-    }
+    assert {("worker" if step.whom in workers else step.whom, step.deed) for step in plan} == DEEDS
     assert all(before.at_s < after.at_s for before, after in itertools.pairwise(plan))

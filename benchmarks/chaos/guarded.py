@@ -1,0 +1,84 @@
+"""An agent with a guard, in a process of its own: it tries to destroy something again and again, until it is ended.
+
+`python -m benchmarks.chaos.guarded BOOTSTRAP PREFIX`
+
+Its session is killed before it begins, so whatever is restarted, nothing of it may ever be executed. It prints what
+its calls are refused with, when that changes.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from benchmarks.chaos.expected import LogRecord
+from benchmarks.chaos.verify import Check
+from haltline.interventions.agent import Guard, Refused
+from haltline.schemas.signals import Signal
+from haltline.schemas.wire import decode
+
+SESSION: Final = "guarded"
+"""Its own, and its agent's: what is said of it is no function of the load, and looked at apart."""
+
+KILLED: Final = "refused with session_killed_by_operator"
+_EXECUTED: Final = "EXECUTED"
+_PAUSE_S: Final = 0.1
+
+
+def main(bootstrap: str, prefix: str) -> None:
+    """Never returns; SIGTERM ends it with 0."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    said = ""
+    guard = Guard(
+        session_id=SESSION,
+        agent_id=SESSION,
+        bootstrap=bootstrap,
+        topic_prefix=prefix,
+        mode="blocking",
+        budget_s=5.0,
+        start_budget_s=30.0,
+    )
+    with guard:
+        while True:
+            came = _EXECUTED
+            try:
+                with guard.action("delete_asset", args={"asset_id": "ledger"}, targets=["asset_id=ledger"]):
+                    pass
+            except Refused as refused:
+                came = f"refused with {refused.code}"
+            if came != said:
+                print(came, flush=True)
+                said = came
+            time.sleep(_PAUSE_S)
+
+
+def is_refused(log_file: Path) -> bool:
+    """Whether this life has heard of its kill."""
+    return KILLED in log_file.read_text().splitlines()
+
+
+def check_refusals(logs: Iterable[Path]) -> Check:
+    """Nothing was executed in any of its lives, and the last one knows why."""
+    lives = sorted(logs, key=lambda file: int(file.suffixes[0][1:]))
+    differences = [f"{file.name}: wanted no call to be executed, came one" for file in lives if executed(file)]
+    if not is_refused(lives[-1]):
+        differences.append(f"{lives[-1].name}: wanted {KILLED!r}, came {lives[-1].read_text()!r:.200}")
+    return Check("a kill from before stands for an agent that is restarted", f"{len(lives)} lives", tuple(differences))
+
+
+def executed(log_file: Path) -> bool:
+    """Whether a call went through."""
+    return _EXECUTED in log_file.read_text().splitlines()
+
+
+def is_of_others(record: LogRecord, signals: str) -> bool:
+    """Whether a record is about another session than this agent's; `signals` is the name of their topic."""
+    if record.topic == signals:
+        return decode(Signal, record.value).session_id != SESSION
+    return record.key not in {SESSION.encode(), f"session:{SESSION}".encode()}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
