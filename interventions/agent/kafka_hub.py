@@ -6,19 +6,29 @@ when the first session of that partition joined.
 """
 
 import logging
-import re
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from haltline.interventions.agent.kafka_records import QUEUE_RECORDS, control_record, producer_of
+from haltline.interventions.agent.kafka_clients import (
+    METADATA_S,
+    QUEUE_RECORDS,
+    common_of,
+    complaint_of,
+    consumer_of,
+    ends_of,
+    is_embedded,
+    partitions_of,
+    producer_of,
+)
+from haltline.interventions.agent.kafka_records import control_record
 from haltline.interventions.agent.link import Receiver
 from haltline.interventions.agent.sealing import sealed_of
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.spool import Spool
+from haltline.interventions.agent.spool import Spool, spool_of
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision
 from haltline.schemas.partitioner import partition_of
@@ -27,13 +37,10 @@ from haltline.schemas.topics import Topics
 log: Final = logging.getLogger("haltline.agent")
 
 _POLL_S = 0.02
-_METADATA_S = 1.0
 _PROBE_S = 0.5
 _RETRY_S = 0.5
 _SERVE_S = 0.02
 _RESERVED_RECORDS = 2_000
-_MIB = 1024 * 1024
-_HOW_LONG = re.compile(r" \(after \d+ms in state \w+\)")  # differs each time; the same complaint is told once
 
 Report: TypeAlias = Callable[[KafkaError | None, Message | None], None]
 """What became of a record; without a message: it waits on disk."""
@@ -59,22 +66,11 @@ class Hub:
     def __init__(self, settings: GuardSettings) -> None:
         self._topics = Topics(settings.topic_prefix)
         self._fetch_wait_ms = settings.fetch_wait_ms
-        self._common: dict[str, Any] = {
-            "socket.timeout.ms": 10_000,  # a broker that hangs is noticed
-            "log_level": 2,  # a broker that is away is told once by us, not again and again by librdkafka
-            "log.connection.close": False,
-            **settings.kafka,
-            "bootstrap.servers": settings.bootstrap,
-        }
+        self._common = common_of(settings)
         self._producer = producer_of(settings, self._common, self._on_error)
         self._queue_records = int(str(self._common.get("queue.buffering.max.messages", QUEUE_RECORDS)))
         self._reserved = min(_RESERVED_RECORDS, self._queue_records // 10)
-        self._spool: Spool | None = None
-        if settings.spool_dir is not None:
-            try:
-                self._spool = Spool(settings.spool_dir, max_bytes=settings.spool_max_mb * _MIB)
-            except OSError as refused:
-                raise ValueError(f"spool_dir {settings.spool_dir!r}: wanted a folder: {refused}") from refused
+        self._spool = spool_of(settings)
         self._sealed = sealed_of(settings)
         self._lock = threading.RLock()
         self._members: dict[Member, Receiver] = {}
@@ -135,7 +131,7 @@ class Hub:
                 return
             self._stopping.set()
         if self._thread is not None:
-            self._thread.join(timeout=2 * _METADATA_S + 2 * _POLL_S)
+            self._thread.join(timeout=2 * METADATA_S + 2 * _POLL_S)
         if self._thread is None or not self._thread.is_alive():
             # A record that waits holds the producer, and the producer us: it would look for its broker for ever.
             self._producer.purge()
@@ -242,22 +238,10 @@ class Hub:
 
     def _assigned(self) -> tuple[Consumer, set[int]]:
         """A consumer at its places, and the partitions of the control topic that are to be read first."""
-        control = self._partitions(self._topics.control)
-        count = self._partitions(self._topics.interventions)
-        consumer = Consumer(
-            {
-                "fetch.wait.max.ms": self._fetch_wait_ms or (10 if self._is_embedded() else 500),
-                "queued.max.messages.kbytes": 16 * 1024,
-                **self._common,
-                "group.id": "haltline-agent",  # must be set; assigned consumers that commit nothing do not use it
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-                "error_cb": self._on_error,
-            },
-            logger=log,
-        )
+        control = partitions_of(self._producer, self._topics.control)
+        count = partitions_of(self._producer, self._topics.interventions)
+        wait_ms = self._fetch_wait_ms or (10 if is_embedded(self._producer, self._topics.control) else 500)
+        consumer = consumer_of(self._common, wait_ms, self._on_error)
         try:
             with self._lock:
                 self._count = count
@@ -269,7 +253,7 @@ class Hub:
             unread = set()
             # By number, not by OFFSET_BEGINNING: librdkafka takes a second to look that up.
             for partition in range(control):
-                first, end = self._ends(consumer, self._topics.control, partition)
+                first, end = ends_of(consumer, self._topics.control, partition)
                 places.append(TopicPartition(self._topics.control, partition, first))
                 self._control_next[partition] = first
                 if end > first:
@@ -300,8 +284,7 @@ class Hub:
         with self._lock:
             joined, self._joined = self._joined, []
         if joined:
-            topic = self._topics.control
-            waiting.append((joined, {p: self._ends(consumer, topic, p)[1] for p in self._control_next}))
+            waiting.append((joined, {p: ends_of(consumer, self._topics.control, p)[1] for p in self._control_next}))
         while waiting and self._loaded:
             members, ends = waiting[0]
             if any(self._control_next[partition] < end for partition, end in ends.items()):
@@ -317,7 +300,7 @@ class Hub:
 
     def _end_of(self, consumer: Consumer, partition: int) -> TopicPartition:
         topic = self._topics.interventions
-        return TopicPartition(topic, partition, self._ends(consumer, topic, partition)[1])
+        return TopicPartition(topic, partition, ends_of(consumer, topic, partition)[1])
 
     def _partition(self, member: Member) -> int:
         return partition_of(member.session_id, self._count)
@@ -337,24 +320,6 @@ class Hub:
             if receiver.concerns(key):
                 receiver.control(key, control_record(key, value))
         receiver.loaded()
-
-    def _ends(self, consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset of a partition, and the one after its last."""
-        ends = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_METADATA_S)
-        if ends is None:
-            raise RuntimeError(f"topic {topic}, partition {partition}: wanted its first and last offset, came none")
-        return ends
-
-    def _partitions(self, topic: str) -> int:
-        found = self._producer.list_topics(topic, timeout=_METADATA_S).topics[topic]
-        if found.error is not None or not found.partitions:
-            raise RuntimeError(f"topic {topic}: wanted a topic that is there, came {found.error or 'no partitions'}")
-        return len(found.partitions)
-
-    def _is_embedded(self) -> bool:
-        """Librdkafka's mock cluster has no controller, and does not wake a fetch when a record arrives."""
-        metadata = self._producer.list_topics(self._topics.control, timeout=_METADATA_S)
-        return metadata.controller_id not in metadata.brokers
 
     def _deliver(self, message: Message) -> None:
         key = (message.key() or b"").decode(errors="replace")
@@ -398,7 +363,7 @@ class Hub:
 
     def _on_error(self, error: KafkaError) -> None:
         """Something of the library's own; served by `poll`."""
-        self._complaint = _HOW_LONG.sub("", error.str())
+        self._complaint = complaint_of(error)
         if error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}:
             self._suspect = True
 

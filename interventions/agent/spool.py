@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias
 
+from haltline.interventions.agent.settings import GuardSettings
+
 try:
     import fcntl
 except ImportError:  # no POSIX: files that others left behind are not taken over
@@ -29,6 +31,7 @@ log: Final = logging.getLogger("haltline.agent")
 
 _HEAD = struct.Struct(">HHII")  # bytes of topic, key and value; checksum
 _FILE_BYTES = 4 * 1024 * 1024
+_MIB = 1024 * 1024
 _SUFFIX = ".spool"
 _SET_ASIDE = ".unreadable"
 
@@ -255,3 +258,13 @@ def _hold(file: BinaryIO) -> bool:
     except OSError:
         return False
     return True
+
+
+def spool_of(settings: GuardSettings) -> Spool | None:
+    """The one that a guard is told to keep. Raises ValueError when the disk refuses its folder."""
+    if settings.spool_dir is None:
+        return None
+    try:
+        return Spool(settings.spool_dir, max_bytes=settings.spool_max_mb * _MIB)
+    except OSError as refused:
+        raise ValueError(f"spool_dir {settings.spool_dir!r}: wanted a folder: {refused}") from refused
