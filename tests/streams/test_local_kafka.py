@@ -37,7 +37,7 @@ def test_takes_a_record_as_large_as_the_dead_letter_topic_allows(kafka: LocalKaf
 
 
 @pytest.mark.kafka
-def test_a_record_survives_an_orderly_stop_a_crash_and_a_new_process_on_another_port(tmp_path: Path) -> None:
+def test_a_record_survives_an_orderly_stop_a_crash_that_is_told_and_a_new_process_on_another_port(tmp_path: Path) -> None:
     require_kafka()
     with LocalKafka(tmp_path) as node:
         reports = create_topics(
@@ -49,6 +49,9 @@ def test_a_record_survives_an_orderly_stop_a_crash_and_a_new_process_on_another_
         node.restart()
         assert node.pid != first_pid
         assert _read_first(node.bootstrap, Topics().actions) == b"kept"
+        os.kill(node.pid, signal.SIGKILL)
+        with pytest.raises(LocalKafkaError, match=r"ended with status -9(.|\n)*kafka\.log"):
+            node.wait()
         node.restart(hard=True)
         assert node.bootstrap == address
         assert _read_first(node.bootstrap, Topics().actions) == b"kept"
@@ -76,16 +79,6 @@ def test_what_kafka_logged_is_in_the_error_when_it_dies_at_its_start(tmp_path: P
     (tmp_path / "log" / "meta.properties").write_text("version=99\n")
     with pytest.raises(LocalKafkaError, match=r"came its end with status 1\.(.|\n)*kafka\.log(.|\n)*version"):
         LocalKafka(tmp_path).start()
-
-
-@pytest.mark.kafka
-def test_a_death_while_it_runs_is_an_error_with_the_log(tmp_path: Path) -> None:
-    require_kafka()
-    node = LocalKafka(tmp_path).start()
-    os.kill(node.pid, signal.SIGKILL)
-    with pytest.raises(LocalKafkaError, match=r"ended with status -9(.|\n)*kafka\.log"):
-        node.wait()
-    node.stop()
 
 
 def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
