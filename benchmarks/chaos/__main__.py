@@ -278,6 +278,8 @@ class Run:
             return [record for record in of(topic) if guarded.is_of_others(record, topics.signals)]
 
         truth = work_out(of_others(topics.actions), of_others(topics.commands), of(topics.signals), topics)
+        # What follows from the signals of the agent's session is told of it, too.
+        truth.signals = {i: signal for i, signal in truth.signals.items() if signal["session_id"] != guarded.SESSION}
         states = verify.last_states(self.read([self.changelog]))
         states.pop(guarded.SESSION)
         return [

@@ -24,7 +24,7 @@ SESSION: Final = "guarded"
 
 KILLED: Final = "refused with session_killed_by_operator"
 _EXECUTED: Final = "EXECUTED"
-_PAUSE_S: Final = 0.1
+_PAUSE_S: Final = 0.25
 
 
 def main(bootstrap: str, prefix: str) -> None:

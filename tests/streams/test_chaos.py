@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import require_kafka
 
 REPOSITORY = Path(__file__).parents[2]
-EVERY_DEED_ONCE = ("--once", "--seed", "1", "--workers", "2", "--rate", "60", "--sessions", "60")
+EVERY_DEED_ONCE = ("--once", "--seed", "1", "--workers", "2", "--rate", "40", "--sessions", "60")
 WITHIN_S = 600.0
 
 
