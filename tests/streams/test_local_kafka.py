@@ -37,7 +37,7 @@ def test_takes_a_record_as_large_as_the_dead_letter_topic_allows(kafka: LocalKaf
 
 
 @pytest.mark.kafka
-def test_a_record_survives_an_orderly_stop_a_crash_that_is_told_and_a_new_process_on_another_port(tmp_path: Path) -> None:
+def test_a_record_survives_a_stop_a_crash_that_is_told_and_a_new_process_on_another_port(tmp_path: Path) -> None:
     require_kafka()
     with LocalKafka(tmp_path) as node:
         reports = create_topics(
