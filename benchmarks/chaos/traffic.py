@@ -82,8 +82,8 @@ class Traffic:
         for number, sent in enumerate(generate(self._load)):
             if self._ended.is_set():
                 return
-            pause_s = began + number / self._rate - time.perf_counter()
-            if pause_s > 0:
+            # A poll is over with the first report that comes.
+            while (pause_s := began + number / self._rate - time.perf_counter()) > 0:
                 self._producer.poll(pause_s)
             self._send(sent.session_id, sent.value)
             self.events_by_session[sent.session_id] += 1
