@@ -33,7 +33,7 @@ from haltline.console.tallies import put_interventions
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 
-_KEY = "hl_measured"
+KEY = "hl_measured"
 _CHUNK = 10_000
 _STEP_MS = 2_000
 _PER_SESSION = 10
@@ -232,7 +232,7 @@ async def measured(app: Application, asked: Sequence[Asked], repeats: int, withi
 
 async def _ask(app: Application, one: Asked) -> tuple[int, bytes]:
     body = b"" if one.body is None else orjson.dumps(one.body())
-    headers = [(b"authorization", f"Bearer {_KEY}".encode()), (b"content-type", b"application/json"), (b"host", b"x")]
+    headers = [(b"authorization", f"Bearer {KEY}".encode()), (b"content-type", b"application/json"), (b"host", b"x")]
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": "",
         "method": "GET" if one.body is None else "POST", "path": one.path, "raw_path": one.path.encode(),
@@ -262,18 +262,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fill(f"sqlite:///{database}", asked.rows, now_ms)
         settings = ConsoleSettings(
             bootstrap=broker.bootstrap,
-            keys=Keys.of([(_KEY, Who("measured", Role.ADMIN))]),
+            keys=Keys.of([(KEY, Who("measured", Role.ADMIN))]),
             database=f"sqlite:///{database}",
             requests_per_s=1e9,
             burst=10**9,
         )
         every = [one for one in requests(asked.rows, now_ms) if not asked.only or asked.only in one.name]
-        costs = uvloop.run(_served(settings, every, asked.repeats, asked.within_s))
+        costs = uvloop.run(served(settings, every, asked.repeats, asked.within_s))
     _show(costs, asked.rows)
     return 0 if all(cost.status < 400 for cost in costs) else 1
 
 
-async def _served(settings: ConsoleSettings, asked: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
+async def served(settings: ConsoleSettings, asked: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
+    """What each request costs of a console with these settings."""
     app = create_app(settings)
     async with app.router.lifespan_context(app):
         while not app.state.context.feeder.caught_up.is_set():

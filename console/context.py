@@ -73,12 +73,7 @@ async def context_of(request: Request) -> Context:
 Here = Annotated[Context, Depends(context_of)]
 
 
-async def _who(
-    request: Request,
-    here: Here,
-    authorization: Annotated[str | None, Header()] = None,
-    x_api_key: Annotated[str | None, Header()] = None,
-) -> Who:
+def _who(request: Request, here: Context, authorization: str | None, x_api_key: str | None) -> Who:
     scheme, _, key = (authorization or "").partition(" ")
     if authorization is None and x_api_key is not None:  # as ACGP's SDK sends it
         scheme, key = "apikey", x_api_key
@@ -101,8 +96,15 @@ async def _who(
     return who
 
 
-def _allowed(act: May) -> Callable[[Who], Awaitable[Who]]:
-    async def check(who: Annotated[Who, Depends(_who)]) -> Who:
+def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
+    # One dependency for both, as each costs every request some.
+    async def check(
+        request: Request,
+        here: Here,
+        authorization: Annotated[str | None, Header()] = None,
+        x_api_key: Annotated[str | None, Header()] = None,
+    ) -> Who:
+        who = _who(request, here, authorization, x_api_key)
         if not who.may(act):
             raise HTTPException(403, f"{act}: wanted a role that may, came {who.role} of {who.name}")
         return who

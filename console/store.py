@@ -11,6 +11,8 @@ from sqlalchemy.engine import make_url
 from haltline.console import model
 
 _BUSY_S: Final = 30
+_KEPT_OPEN: Final = 20
+"""Connections to SQLite: half of the threads that answer at most; one that is opened anew reads the schema first."""
 
 
 def open_store(url: str) -> Engine:
@@ -72,7 +74,7 @@ def _engine(url: str) -> Engine:
         return engine
     if parsed.database in (None, "", ":memory:"):
         raise ValueError(f"database: wanted a file, as several threads use it, came {url}")
-    engine = create_engine(parsed, connect_args={"timeout": _BUSY_S})
+    engine = create_engine(parsed, connect_args={"timeout": _BUSY_S}, pool_size=_KEPT_OPEN, max_overflow=_KEPT_OPEN)
 
     @event.listens_for(engine, "connect")
     def _set(connection: Any, _record: Any) -> None:
