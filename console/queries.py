@@ -1,5 +1,6 @@
 """What is asked of the read model about interventions: pages, one of them, and statistics."""
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -104,56 +105,45 @@ def one(engine: Engine, record_id: str) -> str | None:
 def statistics(engine: Engine, wanted: Wanted) -> dict[str, Any]:
     """Counts and sums, in the fields of Agent Sentinel's `/interventions/stats`."""
     with engine.connect() as connection:
-        counts = _counts(connection, wanted, ("day", *model.TALLIED))
-    total, saved, high = 0, [], 0
-    types, outcomes, days, actions, policies = (dict[Any, Sum]() for _ in range(5))
-    for day, kind, outcome, risk, action, rule, name, count, usd in counts:
-        total += count
-        saved.append(usd)
-        for sums, key in ((types, kind), (outcomes, outcome), (days, day), (policies, (rule, name))):
-            sums.setdefault(key, Sum()).add(count, usd)
+        days = _counts(connection, wanted, ("day",))
+        alike = _counts(connection, wanted, model.TALLIED)
+    by_day, by_type, by_outcome, by_action, by_rule = (Counter[Any]() for _ in range(5))
+    usd_of_day, usd_of_action = defaultdict[int, float](float), defaultdict[str, float](float)
+    high = 0
+    for day, count, usd in days:
+        by_day[day] += count
+        usd_of_day[day] += usd
+    for kind, outcome, risk, action, rule, name, count, usd in alike:
+        by_type[kind] += count
+        by_outcome[outcome] += count
+        by_rule[rule, name] += count
         if outcome == RecordOutcome.BLOCKED.value:
-            high += count * (risk in _HIGH)
+            high += count if risk in _HIGH else 0
             if action:
-                actions.setdefault(action, Sum()).add(count, usd)
+                by_action[action] += count
+                usd_of_action[action] += usd
     return {
-        "total_interventions": total,
-        "by_type": {one.value: types[one.value].count for one in RecordType if one.value in types},
-        "by_outcome": {one.value: outcomes[one.value].count for one in RecordOutcome if one.value in outcomes},
-        "cost_prevented_usd": round(fsum(saved), 6),
+        "total_interventions": by_day.total(),
+        "by_type": {one.value: by_type[one.value] for one in RecordType if one.value in by_type},
+        "by_outcome": {one.value: by_outcome[one.value] for one in RecordOutcome if one.value in by_outcome},
+        "cost_prevented_usd": round(fsum(usd_of_day.values()), 6),
         "high_risk_blocks": high,
         "time_series": [
-            {"date": _date(day), "interventions": of.count, "cost_prevented_usd": of.rounded()}
-            for day, of in sorted(days.items())
+            {"date": _date(day), "interventions": count, "cost_prevented_usd": round(usd_of_day[day], 6)}
+            for day, count in sorted(by_day.items())
         ],
         "top_blocked_actions": [
-            {"action_name": name, "count": of.count, "cost_prevented_usd": of.rounded()} for name, of in _top(actions)
+            {"action_name": name, "count": count, "cost_prevented_usd": round(usd_of_action[name], 6)}
+            for name, count in _top(by_action)
         ],
         "top_triggering_policies": [
-            {"policy_id": rule, "policy_name": name, "count": of.count} for (rule, name), of in _top(policies)
+            {"policy_id": rule, "policy_name": name, "count": count} for (rule, name), count in _top(by_rule)
         ],
     }
 
 
-@dataclass
-class Sum:
-    """How many, and what they prevented."""
-
-    count: int = 0
-    usd: float = 0.0
-
-    def add(self, count: int, usd: float) -> None:
-        """More of it."""
-        self.count += count
-        self.usd += usd
-
-    def rounded(self) -> float:
-        """In US dollars."""
-        return round(self.usd, 6)
-
-
-def _top(sums: dict[Any, Sum]) -> list[tuple[Any, Sum]]:
-    return sorted(sums.items(), key=lambda item: (-item[1].count, item[0]))[:_TOP]
+def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
 
 
 def _counts(connection: Connection, wanted: Wanted, by: Sequence[str]) -> list[Any]:
