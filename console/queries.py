@@ -90,8 +90,11 @@ def page(engine: Engine, wanted: Wanted, skip: int, limit: int) -> tuple[list[st
     # Chosen first and read then: bodies of what is not shown are most of the table.
     chosen = select(_I.id).where(wanted.condition()).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
     with engine.connect() as connection:
-        total = sum(count for *_, count, _usd in _counts(connection, wanted, ()))
         ids = connection.execute(chosen).scalars().all()
+        if len(ids) < limit and (ids or not skip):
+            total = skip + len(ids)  # it is the last page: no need to look for all of them once more
+        else:
+            total = sum(count for *_, count, _usd in _counts(connection, wanted, ()))
         bodies: dict[str, str] = dict(connection.execute(select(_I.id, _I.body).where(_I.id.in_(ids))).all())
         return [bodies[name] for name in ids if name in bodies], total
 

@@ -108,7 +108,7 @@ def detections(
     limit: Limit = 50,
 ) -> DetectionList:
     """Every finding that each filter holds for, also those that led to nothing."""
-    held = [model.of_topic("detections"), *_between(start_date, end_date)]
+    held = [_of("detections", session_id), *_between(start_date, end_date)]
     wanted = {_R.detector: detector, _R.session_id: session_id, _R.agent_id: agent_id}
     held += [column == value for column, value in wanted.items() if value is not None]
     if severity is not None:
@@ -129,7 +129,7 @@ def incidents(
     limit: Limit = 50,
 ) -> IncidentList:
     """The reports of all stops that each filter holds for."""
-    held = [_R.incident_id.is_not(None), *_between(start_date, end_date)]
+    held = [_of("interventions", session_id), _R.incident_id.is_not(None), *_between(start_date, end_date)]
     wanted = {_R.session_id: session_id, _R.agent_id: agent_id}
     held += [column == value for column, value in wanted.items() if value is not None]
     bodies, total = _page(here.engine, held, skip, limit)
@@ -143,6 +143,11 @@ def incident(here: Here, _: Looker, incident_id: str) -> Incident:
     if not bodies:
         raise HTTPException(404, f"incident {incident_id}: wanted one that is there, came none of this id")
     return _incident(bodies[0])
+
+
+def _of(topic: str, session_id: str | None) -> ColumnElement[bool]:
+    """A topic's records: of one session by the index of sessions, else by that of what is found."""
+    return model.of_topic(topic) if session_id is None else _R.topic == topic
 
 
 def _between(start: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
