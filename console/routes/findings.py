@@ -146,8 +146,8 @@ def incident(here: Here, _: Looker, incident_id: str) -> Incident:
 
 
 def _of(topic: str, session_id: str | None) -> ColumnElement[bool]:
-    """A topic's records: of one session by the index of sessions, else by that of what is found."""
-    return model.of_topic(topic) if session_id is None else _R.topic == topic
+    """A topic's records; those of one session are few, and the topic is said so that only its index can be used."""
+    return model.of_topic(topic) if session_id is None else _R.topic.concat("") == topic
 
 
 def _between(start: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
