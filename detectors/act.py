@@ -81,18 +81,18 @@ class Act:
     partition: int = 0
     offset: int = 0
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - made for every event: given by name, they take twice as long
         self,
         event: ActionEvent,
-        *,
         classifier: Classifier,
         phase: Phase,
-        call: Call | None = None,
         calls: Calls,
+        call: Call | None = None,
+        recalled: bool = True,
+        *,
         topic: str = "",
         partition: int = 0,
         offset: int = 0,
-        recalled: bool = True,
     ) -> None:
         self.event = event
         said = vars(event)  # an attribute of a pydantic model takes ten times as long as one of this object

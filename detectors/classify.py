@@ -154,10 +154,8 @@ class Classifier:
             if parts:
                 return (",".join(parts),)
         ranks = self._target_ranks
-        names = [name for name in args if name in ranks]
-        if len(names) > 1:
-            names.sort(key=ranks.__getitem__)
-        for name in names:
+        names = ranks.keys() & args.keys()
+        for name in sorted(names, key=ranks.__getitem__) if len(names) > 1 else names:
             value = args[name]
             kind = "path" if name in _PATH_ARGS else name
             if _is_id(value):

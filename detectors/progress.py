@@ -116,6 +116,8 @@ _short_changes = lru_cache(maxsize=4096)(_changes)
 
 def changes_by_code(text: str) -> bool:
     """Whether a program, or one inside of a command line, writes."""
+    if not text:
+        return False
     return any(hint in text for hint in _CODE_HINTS) and _CODE_CHANGES.search(text, 0, _READ_CHARS) is not None
 
 

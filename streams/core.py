@@ -293,7 +293,7 @@ class Core:
         """The event as detectors see it."""
         calls = state.calls
         phase, call = calls.phase(event)
-        act = Act(event, classifier=self._classifier, phase=phase, call=call, calls=calls, recalled=watch.recalled)
+        act = Act(event, self._classifier, phase, calls, call, watch.recalled)
         if at is not None:
             act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
         return act

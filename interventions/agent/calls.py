@@ -172,11 +172,14 @@ class Signature:
         """As Python has it."""
         return self._signature
 
-    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so."""
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so.
+
+        May be `kwargs` itself, which nobody else is to change then.
+        """
         if self._names is not None and len(args) + len(kwargs) == len(self._names):
             if not args and kwargs.keys() == self._name_set:
-                return {name: kwargs[name] for name in self._names}
+                return kwargs
             named = dict(zip(self._names, args, strict=False))
             named.update(kwargs)
             if named.keys() == self._name_set:
