@@ -40,6 +40,8 @@ from haltline.streams.operator import Operator
 _SHORT_S = 60.0
 _SETTLE_WITHIN_S = 180.0
 _TICK_S = 0.05
+_LOOK_EVERY_S = 0.25
+"""To ask everybody whether they are ready is work for all of them."""
 _GROUP = "chaos"
 _SHOWN = 10
 _BETWEEN_RECORDS = 100
@@ -196,7 +198,7 @@ class Run:
             self.go_on()
             if time.monotonic() > deadline:
                 raise RuntimeError(f"wanted {what} within {_SETTLE_WITHIN_S:g} s, it did not happen")
-            time.sleep(_TICK_S)
+            time.sleep(_LOOK_EVERY_S)
 
     def go_on(self) -> None:
         """Starts again who has ended, and does what is due."""
