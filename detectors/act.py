@@ -147,6 +147,8 @@ class Act:
             self.losses = ()
             if self.is_attempt:  # `Calls` remembers it in any case
                 self.targets = self._classifier.targets(self.event)
+        if self.recalled and self.is_attempt:
+            self.fingerprint = fingerprint(self.event, action, tool)
 
     def _of_result(self, action: str, call: Call) -> None:
         """Reads a result by what is remembered of its attempt."""

@@ -147,7 +147,7 @@ class ResourceGrowth(Detector[State]):
             return None
         _step(state, act)
         rows, totals, floors = state.rows, state.totals, self._floor_at
-        row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(state)
+        row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(rows, state.step)
         row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
         worst: Finding | None = None
         growth, before_row = self.growth, rows[-2] if len(rows) > 1 else None
@@ -181,12 +181,11 @@ class ResourceGrowth(Detector[State]):
         """The floors by the place in a row."""
         return {at: self.floors[name] for at, name in enumerate(RESOURCES, _FIRST)}
 
-    def _next_row(self, state: State) -> Row:
-        row: Row = [0, state.step, "", 0, *_NOTHING]
-        rows = state.rows
+    def _next_row(self, rows: list[Row], step: int) -> Row:
+        row: Row = [0, step, "", 0, *_NOTHING]
         rows.append(row)
-        if len(rows) > self.window + _MORE_STEPS:
-            del rows[: -(self.window + _MORE_STEPS)]
+        while len(rows) > self.window + _MORE_STEPS:
+            del rows[0]
         return row
 
     def _points(self, state: State, at: int, most: int) -> list[Point]:

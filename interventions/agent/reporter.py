@@ -22,6 +22,9 @@ _DEFAULTS: Final = {
     if not field.is_required()
 }
 
+_FIELDS: Final = set(ActionEvent.model_fields)
+"""Nothing asks which fields of an event were said: what was not is as it would be."""
+
 _new, _set = object.__new__, object.__setattr__
 
 log: Final = logging.getLogger("haltline.agent")
@@ -46,6 +49,7 @@ class Reporter:
         self._of_session = (
             {"v": 1} | self._who | {name: session for name, session in family.items() if session is not None}
         )
+        self._whole = _DEFAULTS | self._of_session
         self._run = uuid.uuid4().hex[:12]  # tells the ids of this process from those of an earlier one
         self._seq = itertools.count()
         self._answers = itertools.count()
@@ -60,13 +64,13 @@ class Reporter:
 
     def event(self, kind: Kind, **fields: Any) -> ActionEvent:
         """A new event of the session, now."""
-        return ActionEvent(**self._said(kind, {}, fields))
+        return ActionEvent(**self._said(self._of_session, kind, {}, fields))
 
     def call_event(self, kind: Kind, call: Call, **fields: Any) -> "CallEvent":
         """A new event of a call: what it holds was made here, and is not checked again."""
-        said = self._said(kind, call.describe(self._settings), fields)
         if not self._link.carries:
-            return CallEvent(said, b"")
+            return CallEvent(self._said(self._whole, kind, call.describe(self._settings), fields), b"")
+        said = self._said(self._of_session, kind, call.describe(self._settings), fields)
         encoded = call.described.encoded if call.described is not None else None
         write = said
         if encoded is not None and said["args"] is not None:
@@ -75,10 +79,10 @@ class Reporter:
             write = write | {"usage": orjson.Fragment(said["usage"].to_json())}
         return CallEvent(said, orjson.dumps(write))
 
-    def _said(self, kind: Kind, call: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    def _said(self, begun: dict[str, Any], kind: Kind, call: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         seq = next(self._seq)
         said = {
-            **self._of_session,
+            **begun,
             "event_id": f"{self._run}-{seq}",
             "kind": kind,
             "seq": seq,
@@ -138,7 +142,10 @@ def now_ms() -> int:
 
 
 class CallEvent:
-    """An event of a call as it is written; the event itself is made when somebody asks for it."""
+    """An event of a call as it is written; the event itself is made when somebody asks for it.
+
+    What is never written has every field in `said`.
+    """
 
     __slots__ = ("_said", "_written")
 
@@ -159,7 +166,7 @@ class CallEvent:
     @property
     def event(self) -> ActionEvent:
         """A new one each time."""
-        return made(self._said)
+        return made(self._said) if self._written else _of(self._said)
 
     def to_json(self) -> bytes:
         """One line of JSON."""
@@ -171,12 +178,16 @@ def made(said: dict[str, Any]) -> ActionEvent:
 
     A test holds that such events are equal to those that were checked.
     """
-    event = _new(ActionEvent)
     values = {**_DEFAULTS, **said}
     if "targets" not in said:
         values["targets"] = []  # one of its own
+    return _of(values)
+
+
+def _of(values: dict[str, Any]) -> ActionEvent:
+    event = _new(ActionEvent)
     _set(event, "__dict__", values)
-    _set(event, "__pydantic_fields_set__", set(said))
+    _set(event, "__pydantic_fields_set__", _FIELDS)
     _set(event, "__pydantic_extra__", {})
     _set(event, "__pydantic_private__", None)
     return event
