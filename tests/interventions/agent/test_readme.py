@@ -11,8 +11,12 @@ import pytest
 from haltline.interventions.agent import ClientRules, Level, Refused
 from haltline.interventions.agent.rules.objection import BUDGET_WARNING, TEXTS
 from haltline.interventions.agent.testing import ScriptedGuard, killed
+from haltline.interventions.holding import record
+from haltline.interventions.said import Who
+from haltline.interventions.standing import Held
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
+from tests.builders import T0_MS
 
 README = Path(__file__).parents[3] / "README.md"
 
@@ -35,9 +39,10 @@ def refused(guard: ScriptedGuard) -> Refused:
     return refusal.value
 
 
-def contained() -> ScriptedGuard:
-    record = killed(ScopeKind.SESSION, "scripted", code="session_contained")
-    return ScriptedGuard(standing=(record.model_copy(update={"state": ControlState.CONTAINED}),))
+def held(state: ControlState) -> ScriptedGuard:
+    """As an operator's freeze or containment writes it."""
+    asked = Held(state.value, by="ada", reason="to look at it", since_ms=T0_MS, decision_id="d1")
+    return ScriptedGuard(standing=(record(asked, Who("scripted", "cleaner", listens=True)),))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,8 @@ def contained() -> ScriptedGuard:
             id="an operator's kill",
         ),
         pytest.param("session_killed_loop_guard", lambda: ScriptedGuard(Level.KILL), id="a kill by a rule"),
-        pytest.param("session_contained", contained, id="contained"),
+        pytest.param("session_frozen_by_operator", lambda: held(ControlState.FROZEN), id="frozen"),
+        pytest.param("session_contained_by_operator", lambda: held(ControlState.CONTAINED), id="contained"),
     ],
 )
 def test_what_stands_and_what_nobody_says(code: str, guard: Callable[[], ScriptedGuard]) -> None:
