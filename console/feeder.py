@@ -62,9 +62,7 @@ class Feeder(Closing):
         self._group = group
         self._client = client or {}
         self._told = told
-        # As the audit does it: what comes without a guard may bring secrets. Personal data stays, which an operator
-        # who approves a mail has to see.
-        self._reader = Reader(topics, _NAME, Redaction((SECRETS,)))
+        self._reader = reader_of(topics)
         self._behind: set[Place] = set()
         self._next: dict[Place, int] = {}
         self._last_ms: dict[Place, int | None] = {}
@@ -207,6 +205,14 @@ class Feeder(Closing):
 
     def _short(self, topic: str, partition: int) -> Place:
         return topic.removeprefix(self._topics.prefix), partition
+
+
+def reader_of(topics: Topics) -> Reader:
+    """What makes rows of records, without secrets, as the audit does it: what comes without a guard may bring some.
+
+    Personal data stays, which an operator who approves a mail has to see.
+    """
+    return Reader(topics, _NAME, Redaction((SECRETS,)))
 
 
 @cache

@@ -1,16 +1,23 @@
 """Serves the application until SIGTERM or Ctrl-C."""
 
+import logging
 import signal
 import socket
 import sys
+from typing import Final
 
 import uvicorn
+from sqlalchemy import Engine
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from haltline.console.app import create_app
 from haltline.console.live import Live
+from haltline.console.rebuilding import of_audit, take_from
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import empty, open_store
+from haltline.streams.audit.engine import QueryFailed
+
+log: Final = logging.getLogger("haltline.console")
 
 
 def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> int:
@@ -18,10 +25,10 @@ def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> in
     try:
         engine = open_store(settings.database)
         if rebuild:
-            empty(engine)
+            _make_anew(engine, settings)
         engine.dispose()
         listening = socket.create_server((host, port))
-    except (ArgumentError, OperationalError, ValueError, OSError) as error:
+    except (ArgumentError, OperationalError, QueryFailed, ValueError, OSError) as error:
         print(f"haltline: {error}", file=sys.stderr)
         return 2
     print(f"http://{listening.getsockname()[0]}:{listening.getsockname()[1]}", flush=True)
@@ -33,6 +40,15 @@ def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> in
         [listening]
     )
     return 0
+
+
+def _make_anew(engine: Engine, settings: ConsoleSettings) -> None:
+    """Raises QueryFailed, before anything is emptied: there is no such audit table, or nothing in it."""
+    found = None if settings.audit_table is None else of_audit(settings)
+    empty(engine)
+    if found is not None:
+        taken = take_from(found, engine, told=lambda count: log.info("%d records of the audit table", count))
+        print(f"{taken} records of {found.name} are taken in; the topics come next", flush=True)
 
 
 class _Server(uvicorn.Server):

@@ -13,8 +13,12 @@ from haltline.console.store import insert_of, put
 
 MS_PER_DAY: Final = 86_400_000
 _I: Final = model.interventions.c
-_SHOWN: Final = select(_I.time_ms, _I.cost_prevented_usd, *(_I[name] for name in model.TALLIED)).where(
-    _I.id.in_(bindparam("ids", expanding=True)), _I.hidden.is_(False)
+# Another console on the same database may write the same rows: who comes second counts what the first one left.
+_SHOWN: Final = (
+    select(_I.time_ms, _I.cost_prevented_usd, *(_I[name] for name in model.TALLIED))
+    .where(_I.id.in_(bindparam("ids", expanding=True)), _I.hidden.is_(False))
+    .order_by(_I.id)
+    .with_for_update()
 )
 _MAX_IDS: Final = 400
 """Of one question: SQLite bounds the number of its parameters."""
@@ -54,7 +58,10 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
     if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
         connection.execute(_added(connection.dialect.name), sorted(changed, key=lambda one: one["key"]))
     if before:
-        connection.execute(delete(model.tallies).where(model.tallies.c["count"] == 0))
+        keys = sorted(changes)
+        for first in range(0, len(keys), _MAX_IDS):
+            gone = model.tallies.c["key"].in_(keys[first : first + _MAX_IDS])
+            connection.execute(delete(model.tallies).where(gone, model.tallies.c["count"] == 0))
 
 
 @cache

@@ -69,7 +69,12 @@ def serve(  # the options are the settings
             metavar="FILE",
         ),
     ] = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Make the read model anew from the topics.")] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", help="Make the read model anew: from --audit-table, where there is one, then from the topics."
+        ),
+    ] = False,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at; 0: any.", min=0, max=65535)] = 8460,
     audit_table: Annotated[
