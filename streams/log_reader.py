@@ -90,16 +90,18 @@ def open_consumer(
     began = time.monotonic()
     # One of several brokers may have another certificate than the rest.
     refused_after_s = 0.0 if "," not in bootstrap else min(_OTHERS_MAY_TAKE_S, within_s)
+    waited_s = 0.0
     while True:
         try:
-            consumer.list_topics(timeout=min(_ASK_FOR_S, within_s))
+            # Each question is a new one, so a broker that is far away has to be given more time by and by.
+            consumer.list_topics(timeout=min(max(_ASK_FOR_S, waited_s), within_s - waited_s))
         except KafkaException as failed:
             consumer.poll(0)  # brings what librdkafka has to complain of
             waited_s = time.monotonic() - began
             if waited_s < within_s and not (complaints.get(True) and waited_s >= refused_after_s):
                 continue
             consumer.close()
-            why = f" ({complaints[False]})" if complaints else ""
+            why = f" ({complaints[False]})" if False in complaints else ""
             came = complaints.get(True) or f"{_said(failed)}{why}"
             raise Unreachable(f"broker {bootstrap}: wanted an answer within {within_s:g} s, came {came}") from None
         return consumer

@@ -173,13 +173,10 @@ class Signature:
         return self._signature
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so.
-
-        May be `kwargs` itself, which nobody else is to change then.
-        """
+        """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so."""
         if self._names is not None and len(args) + len(kwargs) == len(self._names):
             if not args and kwargs.keys() == self._name_set:
-                return kwargs
+                return kwargs.copy()  # the author's own functions may change what they are given
             named = dict(zip(self._names, args, strict=False))
             named.update(kwargs)
             if named.keys() == self._name_set:

@@ -1,5 +1,8 @@
+import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,8 +14,9 @@ from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.commands import NotAllowed
-from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable
+from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable, open_consumer
 from haltline.streams.operator import NotFound, Operator
+from tests.mock_cluster import MockCluster
 from tests.streams.running import running_system, running_worker
 from tests.waiting import wait_until
 
@@ -209,6 +213,30 @@ def test_no_broker_is_unreachable_within_seconds() -> None:
     with pytest.raises(Unreachable, match=r"broker 127\.0\.0\.1:1: wanted an answer within 5 s, came"):
         Operator("127.0.0.1:1").kill(SESSION, "s", by="ada", reason="loops")
     assert time.monotonic() - before < 20
+
+
+def test_a_broker_that_is_far_away_is_reached(mock_cluster: Callable[..., MockCluster]) -> None:
+    cluster = mock_cluster()
+    cluster.set_round_trip(700)
+    open_consumer(cluster.bootstrap, "far", within_s=30.0).close()
+
+
+def test_a_refusal_by_one_of_several_brokers_is_the_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as other:
+        # The one refuses TLS, the other one says nothing.
+        refusing = threading.Thread(target=lambda: _hang_up(other), daemon=True)
+        refusing.start()
+        addresses = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, other))
+        with pytest.raises(Unreachable, match=f"broker {addresses}: wanted an answer within 3 s, came"):
+            open_consumer(addresses, "nobody", within_s=3.0, client={"security.protocol": "SSL"})
+
+
+def _hang_up(server: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            connection.sendall(b"this is no TLS")
+            connection.close()
 
 
 def test_topics_that_are_missing_are_named(embedded: EmbeddedBroker) -> None:

@@ -495,3 +495,16 @@ def test_what_came_late_is_not_lost_on_a_call_that_waits_for_approval(level: Lev
     assert Stage.APPLIED in [f.stage for f in guard.feedback if f.decision_id == "late"]
     get_asset("c")
     assert executed == ["delete a", *(["get b"] if level is Level.THROTTLE else []), "get c"]
+
+
+def test_what_a_function_of_the_author_does_to_what_it_is_given_changes_no_call() -> None:
+    def named(args: Any) -> list[str]:
+        return [f"path={args.pop('path')}"]
+
+    with ScriptedGuard() as guard:
+
+        @guard.tool(targets=named)
+        def remove(path: str) -> str:
+            return f"removed {path}"
+
+        assert remove(path="/srv/a") == "removed /srv/a"
