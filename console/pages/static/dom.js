@@ -1,7 +1,7 @@
 // Elements from values. Every text becomes a text node: what an agent wrote is never markup.
 
 // Signs that nobody sees: such as turn a text round, break a line or are no sign at all.
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u2028-\u202e\u2060-\u2069\ufeff]/gu;
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
 
 // What somebody else wrote, with these by their number: what is read is what is there.
 export const seen = (text) => text.replace(UNSEEN, (sign) => `\u2039U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u203a`);

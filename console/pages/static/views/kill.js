@@ -82,8 +82,9 @@ function form(query, after, kept) {
     }
     preview.disabled = true;
     try {
-      const found = await get("/api/v1/kill/preview", { ...asked, lookback_s: back.value });
-      if (asked.scope !== of().scope || asked.id !== of().id) return; // changed meanwhile: it takes another look
+      const lookback = back.value;
+      const found = await get("/api/v1/kill/preview", { ...asked, lookback_s: lookback });
+      if (asked.scope !== of().scope || asked.id !== of().id || lookback !== back.value) return; // changed meanwhile: it takes another look
       seen = found;
       shown();
     } catch (error) {

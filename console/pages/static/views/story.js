@@ -232,7 +232,10 @@ export async function story(main, id, query) {
   const wanted = query.get("decision");
   const placeOf = () => (wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1);
   const isFurther = () => (wanted ? placeOf() < 0 : query.has("step") ? Number(query.get("step")) > steps.length : told.session.interventions > 0 && !tripsOf().length);
-  while (isFurther() && steps.length < Math.min(told.total, MOST)) await load();
+  for (let known = -1; isFurther() && steps.length > known && steps.length < Math.min(told.total, MOST); ) {
+    known = steps.length; // an answer without steps ends it: the read model is being made anew
+    await load();
+  }
   drawHead();
   drawList();
   const start = placeOf();
