@@ -133,7 +133,8 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
     """
     try:
         ask = partial(consumer.get_watermark_offsets, partition, timeout=ANSWER_WITHIN_S, cached=False)
-        found = answered(ask, within_s=ANSWER_WITHIN_S)
+        # A client that has just begun may not know every partition of a topic yet.
+        found = answered(ask, within_s=ANSWER_WITHIN_S, also=frozenset({KafkaError._UNKNOWN_PARTITION}))
     except KafkaException as failed:
         raise Unreachable(
             f"topic {partition.topic}, partition {partition.partition}: wanted its ends, came {_said(failed)}"
