@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from haltline.console import model
-from haltline.console.store import put
+from haltline.console.store import parts, put
 from haltline.console.tallies import hide, put_interventions
 from haltline.interventions import asked
 from haltline.interventions.said import Who
@@ -22,8 +22,6 @@ from haltline.streams.audit.columns import Row
 from haltline.streams.audit.records import records_of
 
 _LOST: Final = "records.lost"
-_MAX_IDS: Final = 400
-"""Of one question: SQLite bounds the number of its parameters."""
 _ANSWERS: Final = "approval"
 _POLICY: Final = Policy()
 _APPROVALS: Final = _POLICY.operated.approvals
@@ -134,7 +132,7 @@ def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: 
         one["last_ms"] = max(one["last_ms"], decision.time)
         one["hardest"] = max(one["hardest"], decision.level.rank)
     table = model.sessions
-    for ids in _parts(sorted(said)):
+    for ids in parts(sorted(said)):
         for row in connection.execute(_SESSIONS, {"ids": ids}).mappings():
             _add(said[row["session_id"]], dict(row))
     put(connection, table, [said[name] for name in sorted(said)])
@@ -177,7 +175,7 @@ def _interventions(connection: Connection, events: Sequence[ActionEvent], decisi
         (_BY_SESSION, {event.session_id for event in events if event.task is not None}),
         (_BY_REQUEST, answers),
     ):
-        for ids in _parts(sorted(of)):
+        for ids in parts(sorted(of)):
             touched |= set(connection.execute(those, {"ids": ids}).scalars())
     new = {d.decision_id: d for d in decisions if d.detector != _ANSWERS}
     again = _bodies(connection, "interventions", "decision_id", [i.removeprefix("int_") for i in touched])
@@ -192,7 +190,7 @@ def _interventions(connection: Connection, events: Sequence[ActionEvent], decisi
         if event.kind is Kind.PROPOSED
     }
     goals: dict[str, str] = {}
-    for ids in _parts(sorted({d.session_id for d in whole.values()})):
+    for ids in parts(sorted({d.session_id for d in whole.values()})):
         goals |= dict(connection.execute(_GOALS, {"ids": ids}).all())
     rows = []
     for decision in whole.values():
@@ -232,7 +230,7 @@ def _last_answers(
     said = [d for d in new if d.detector == _ANSWERS]
     table = model.approvals.c
     last: dict[str | None, list[Decision]] = {}
-    for ids in _parts(sorted(filter(None, wanted))):
+    for ids in parts(sorted(filter(None, wanted))):
         found = connection.execute(select(table.body).where(table.request_id.in_(ids))).scalars()
         said = [d for d in (wire.decode(Decision, body.encode()) for body in found) if d.detector == _ANSWERS] + said
     for decision in said:
@@ -306,18 +304,14 @@ def _commands(connection: Connection, commands: Iterable[Command]) -> None:
 
 
 def _count(connection: Connection, session_ids: Iterable[str]) -> None:
-    for ids in _parts(sorted(session_ids)):
+    for ids in parts(sorted(session_ids)):
         connection.execute(_COUNT, {"ids": ids})
 
 
 def _bodies(connection: Connection, topic: str, column: str, ids: Sequence[str]) -> list[bytes]:
     table = model.records.c
     found: list[bytes] = []
-    for part in _parts(sorted(set(ids))):
+    for part in parts(sorted(set(ids))):
         asked = select(table.body).where(table.topic == topic, table[column].in_(part))
         found += [body.encode() for body in connection.execute(asked).scalars()]
     return found
-
-
-def _parts(ids: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (ids[first : first + _MAX_IDS] for first in range(0, len(ids), _MAX_IDS))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from haltline.console import model
 from haltline.console.feeder import reader_of
@@ -13,7 +13,7 @@ from haltline.console.projection import take_in
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import put
 from haltline.streams.audit.reading import KafkaRecord
-from haltline.streams.replay.records import LogRecord, Span
+from haltline.streams.replay.records import LogRecord
 from haltline.streams.replay.table_range import TableRange
 
 _BATCH: Final = 2_000
@@ -38,17 +38,12 @@ def take_from(found: TableRange, engine: Engine, *, told: Callable[[int], object
             rows = [reader.row(_as_read(record), now_ms) for record in part]
             with engine.begin() as connection:
                 take_in(connection, rows, found.topics.prefix)
-                _move(connection, span, part[-1].offset + 1, found.topics.prefix)
             taken += len(part)
             told(taken)
+        place = {"topic": span.topic.removeprefix(found.topics.prefix), "partition": span.partition}
         with engine.begin() as connection:
-            _move(connection, span, span.end, found.topics.prefix)
+            put(connection, model.offsets, [{**place, "next": span.end}])
     return taken
-
-
-def _move(connection: Connection, span: Span, after: int, prefix: str) -> None:
-    place = {"topic": span.topic.removeprefix(prefix), "partition": span.partition}
-    put(connection, model.offsets, [{**place, "next": after}])
 
 
 def _as_read(record: LogRecord) -> KafkaRecord:

@@ -1,8 +1,8 @@
 """The read model's database: SQLite beside the process, or PostgreSQL by URL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -10,7 +10,10 @@ from sqlalchemy.engine import make_url
 
 from haltline.console import model
 
+_T = TypeVar("_T")
+
 _BUSY_S: Final = 30
+_MAX_NAMED: Final = 400
 _KEPT_OPEN: Final = 20
 """Connections to SQLite: half of the threads that answer at most; one that is opened anew reads the schema first."""
 
@@ -57,6 +60,11 @@ def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> A
     if others:
         return said.on_conflict_do_update(index_elements=key, set_=others)
     return said.on_conflict_do_nothing(index_elements=key)
+
+
+def parts(some: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """As many at a time as one statement may name: SQLite bounds the number of its parameters."""
+    return (some[first : first + _MAX_NAMED] for first in range(0, len(some), _MAX_NAMED))
 
 
 def insert_of(dialect: str, table: Table) -> Any:

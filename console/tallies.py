@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, select, update
 
 from haltline.console import model
-from haltline.console.store import insert_of, put
+from haltline.console.store import insert_of, parts, put
 
 MS_PER_DAY: Final = 86_400_000
 _I: Final = model.interventions.c
@@ -20,15 +20,12 @@ _SHOWN: Final = (
     .order_by(_I.id)
     .with_for_update()
 )
-_MAX_IDS: Final = 400
-"""Of one question: SQLite bounds the number of its parameters."""
 
 
 def put_interventions(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Writes rows of interventions, one that is there anew. What is hidden stays so."""
     rows = list({row["id"]: row for row in rows}.values())
-    for first in range(0, len(rows), _MAX_IDS):
-        part = rows[first : first + _MAX_IDS]
+    for part in parts(rows):
         ids = [row["id"] for row in part]
         before = _shown(connection, ids)
         put(connection, model.interventions, part)
@@ -58,10 +55,9 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
     if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
         connection.execute(_added(connection.dialect.name), sorted(changed, key=lambda one: one["key"]))
     if before:
-        keys = sorted(changes)
-        for first in range(0, len(keys), _MAX_IDS):
-            gone = model.tallies.c["key"].in_(keys[first : first + _MAX_IDS])
-            connection.execute(delete(model.tallies).where(gone, model.tallies.c["count"] == 0))
+        for keys in parts(sorted(changes)):
+            of_these = model.tallies.c["key"].in_(keys)
+            connection.execute(delete(model.tallies).where(of_these, model.tallies.c["count"] == 0))
 
 
 @cache
