@@ -129,13 +129,9 @@ class Calls:
             if act.losses:
                 for loss in act.losses:
                     self.belongings.lost(loss)
-        recall = self.recall
         if act.recalled:
-            if act.is_result or not recall.resulted:
-                recall.note(act, self.actions)
-            else:
-                recall.proposes = True
-        elif recall.trail or recall.once:
+            self.recall.note(act, self.actions)
+        elif self.recall.trail or self.recall.once:
             self.recall = Recall()  # what it misses from now on would make an old call look repeated
         if act.is_result:
             self._note_result(act)

@@ -182,13 +182,12 @@ class Recall:
         return [] if once is None else [[*once[2:6], FULL]]
 
     def note(self, act: "Act", actions: int) -> None:
-        """Takes in a call after the detectors saw it: its result, or its attempt where no results are told.
-
-        `actions`: attempts of the session so far.
-        """
+        """Takes in a call after the detectors saw it; `actions`: attempts of the session so far."""
         again = None
         if not act.is_result:
             self.proposes = True
+            if self.resulted:
+                return
             again = act.again
         elif self.resulted:
             again = act.again

@@ -147,20 +147,17 @@ class ResourceGrowth(Detector[State]):
             return None
         _step(state, act)
         rows, totals, floors = state.rows, state.totals, self._floor_at
-        row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(rows, state.step)
+        row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(state)
         row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
         worst: Finding | None = None
-        growth, before_row = self.growth, rows[-2] if len(rows) > 1 else None
         for at, amount in _amounts(act):
             now, before = amount, row[at]
             if before is not None:
                 now = max(before, amount) if at in _LARGEST_OF_STEP else min(before + amount, _MOST)
             row[at] = now
             totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
-            if now < floors[at]:
+            if now < floors[at] or (len(rows) > 1 and (last := rows[-2][at]) is not None and now <= self.growth * last):
                 continue  # nearly always: the rest is worked out only where it can matter
-            if before_row is not None and (last := before_row[at]) is not None and now <= growth * last:
-                continue
             finding = self._look(state, act, at)
             if finding is not None and (worst is None or finding.severity > worst.severity):
                 worst = finding
@@ -181,11 +178,12 @@ class ResourceGrowth(Detector[State]):
         """The floors by the place in a row."""
         return {at: self.floors[name] for at, name in enumerate(RESOURCES, _FIRST)}
 
-    def _next_row(self, rows: list[Row], step: int) -> Row:
-        row: Row = [0, step, "", 0, *_NOTHING]
+    def _next_row(self, state: State) -> Row:
+        row: Row = [0, state.step, "", 0, *_NOTHING]
+        rows = state.rows
         rows.append(row)
-        while len(rows) > self.window + _MORE_STEPS:
-            del rows[0]
+        if len(rows) > self.window + _MORE_STEPS:
+            del rows[: -(self.window + _MORE_STEPS)]
         return row
 
     def _points(self, state: State, at: int, most: int) -> list[Point]:
