@@ -15,6 +15,7 @@ _MOVING: Final = frozenset(
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,  # also of a broker that has not heard of a new topic yet
+        KafkaError._UNKNOWN_PARTITION,  # and of a client that has just begun
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,

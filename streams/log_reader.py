@@ -67,12 +67,16 @@ def open_consumer(
         Unreachable: no broker answers in time.
 
     """
-    complaints: dict[bool, str] = {}
+    refusal = complaint = ""
 
     def complain(error: KafkaError) -> None:
+        nonlocal refusal, complaint
+        said = f"{error.name()}: {error.str()}"
         # What the broker says against our certificate comes as the end of a connection.
-        refused = error.code() in _REFUSALS or "SSL routines" in error.str()
-        complaints[refused] = f"{error.name()}: {error.str()}"
+        if error.code() in _REFUSALS or "SSL routines" in error.str():
+            refusal = said
+        else:
+            complaint = said
 
     consumer = Consumer(
         {
@@ -98,11 +102,10 @@ def open_consumer(
         except KafkaException as failed:
             consumer.poll(0)  # brings what librdkafka has to complain of
             waited_s = time.monotonic() - began
-            if waited_s < within_s and not (complaints.get(True) and waited_s >= refused_after_s):
+            if waited_s < within_s and not (refusal and waited_s >= refused_after_s):
                 continue
             consumer.close()
-            why = f" ({complaints[False]})" if False in complaints else ""
-            came = complaints.get(True) or f"{_said(failed)}{why}"
+            came = refusal or _said(failed) + (f" ({complaint})" if complaint else "")
             raise Unreachable(f"broker {bootstrap}: wanted an answer within {within_s:g} s, came {came}") from None
         return consumer
 
@@ -133,8 +136,7 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
     """
     try:
         ask = partial(consumer.get_watermark_offsets, partition, timeout=ANSWER_WITHIN_S, cached=False)
-        # A client that has just begun may not know every partition of a topic yet.
-        found = answered(ask, within_s=ANSWER_WITHIN_S, also=frozenset({KafkaError._UNKNOWN_PARTITION}))
+        found = answered(ask, within_s=ANSWER_WITHIN_S)
     except KafkaException as failed:
         raise Unreachable(
             f"topic {partition.topic}, partition {partition.partition}: wanted its ends, came {_said(failed)}"
