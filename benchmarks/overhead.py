@@ -1,16 +1,13 @@
 """`python -m benchmarks.overhead`: what a guarded call costs an agent, beside a bare call and a peer's guarded call.
 
 The same three tools (read, edit, test, as a coding agent calls them) in turns: bare, with agentsentinel-sdk's
-`guarded_action`
-under a policy that allows them, with a guard in mode `async` over a broker, and in mode `local` with every default
-detector. Each
-piece of work goes through all of them before the next one, and the best pieces count, since others' work only adds.
-Time is the
-clock's; processor time is the calling thread's, so what the peer waits for its disk is in the one and not in the other.
+`guarded_action` under a policy that allows them, with a guard in mode `async` over a broker, and in mode `local` with
+every default detector that is not in shadow. Each piece of work goes through all of them before the next one, and the
+best pieces count, since others' work only adds. Time is the clock's; processor time is the calling thread's, so what
+the peer waits for its disk is in the one and not in the other.
 
 With `--kafka` also: how long a call in mode `blocking` waits for its verdict, on a real Kafka with a worker of every
-default
-detector; and `--agents` guards in one process, then in as many processes.
+default detector; and `--agents` guards in one process, then in as many processes.
 """
 
 import argparse

@@ -57,15 +57,12 @@ class Fleet:
     def add(self, name: str, arguments: Sequence[str], *, port_option: str = "--metrics-port") -> None:
         """Starts a process that says on a port whether it is ready, and keeps it running from now on."""
         port = _free_port()
-        self._add(name, self.module, [*arguments, port_option, str(port)], lambda _: _is_ready(port))
+        self.add_module(name, self.module, [*arguments, port_option, str(port)], is_ready=lambda _: _is_ready(port))
 
     def add_module(
         self, name: str, module: str, arguments: Sequence[str], *, is_ready: Callable[[Child], bool]
     ) -> None:
         """As `add`, of another module, which says in another way that it is ready."""
-        self._add(name, module, arguments, is_ready)
-
-    def _add(self, name: str, module: str, arguments: Sequence[str], is_ready: Callable[[Child], bool]) -> None:
         self.members[name] = Member(name, arguments, module, is_ready, self._start(name, 1, module, arguments))
 
     def note(self, whom: str, what: str) -> None:
