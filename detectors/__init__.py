@@ -5,6 +5,8 @@ from typing import Any
 
 from haltline.detectors.across import ACROSS_BY_ID
 from haltline.detectors.across.base import Across
+from haltline.detectors.after_refusal import AfterRefusal
+from haltline.detectors.agreement import Agreement
 from haltline.detectors.base import Detector, Pattern
 from haltline.detectors.behavioral_drift import BehavioralDrift
 from haltline.detectors.budget import Budget
@@ -19,9 +21,13 @@ from haltline.detectors.error_repetition import ErrorRepetition
 from haltline.detectors.evasion import Evasion
 from haltline.detectors.exploration_wandering import ExplorationWandering
 from haltline.detectors.fruitless_search import FruitlessSearch
+from haltline.detectors.fruitless_waits import FruitlessWaits
 from haltline.detectors.goal_drift import GoalDrift
 from haltline.detectors.hallucination import Hallucination
+from haltline.detectors.invented_data import InventedData
 from haltline.detectors.monologue import Monologue
+from haltline.detectors.opaque_execution import OpaqueExecution
+from haltline.detectors.own_release import OwnRelease
 from haltline.detectors.plugins import GROUP, NO_PLUGINS, Plugins
 from haltline.detectors.polling import Polling
 from haltline.detectors.repetition import Repetition
@@ -31,11 +37,15 @@ from haltline.detectors.scope_creep import ScopeCreep
 from haltline.detectors.settings import construct
 from haltline.detectors.severe_destruction import SevereDestruction
 from haltline.detectors.spend_velocity import SpendVelocity
+from haltline.detectors.stagnation import Stagnation
+from haltline.detectors.stagnation_candidate import StagnationCandidate
 from haltline.detectors.step_review import StepReview
+from haltline.detectors.unread_execution import UnreadExecution
 from haltline.detectors.verify_mismatch import VerifyMismatch
 from haltline.schemas.policy import Policy, Rule
 
 ALL: tuple[type[Detector[Any]], ...] = (
+    AfterRefusal,
     BehavioralDrift,
     Budget,
     ContextThrash,
@@ -47,9 +57,13 @@ ALL: tuple[type[Detector[Any]], ...] = (
     Evasion,
     ExplorationWandering,
     FruitlessSearch,
+    FruitlessWaits,
     GoalDrift,
     Hallucination,
+    InventedData,
     Monologue,
+    OpaqueExecution,
+    OwnRelease,
     Polling,
     Repetition,
     ResourceGrowth,
@@ -57,9 +71,13 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ScopeCreep,
     SevereDestruction,
     SpendVelocity,
+    Stagnation,
     StepReview,
+    UnreadExecution,
     VerifyMismatch,
     Combination,  # of what those before it found
+    Agreement,
+    StagnationCandidate,  # what is only tried adds to no combination
 )
 """Every detector, in the order in which they look at an event. One that is not listed does not run."""
 
@@ -101,7 +119,7 @@ def build(
     known: Mapping[str, type[Pattern[Any]]] = PATTERNS,
     plugins: Plugins = NO_PLUGINS,
 ) -> tuple[Detector[Any], ...]:
-    """The enabled detectors, set as the rules say; those that are not named have their defaults.
+    """The enabled detectors that are not idle, set as the rules say; those that are not named have their defaults.
 
     Raises:
         ValueError: a rule is of no known detector, or a setting is unknown or out of its bounds.
@@ -110,10 +128,13 @@ def build(
     require_known(rules, known)
     detectors = []
     for detector_id, detector in known.items():
-        rule = rules.get(detector_id, Rule())
+        rule = rules.get(detector_id) or unnamed(detector)
         if rule.enabled and issubclass(detector, Detector):
             made = construct(detector, rule.settings)
-            detectors.append(plugins.contain(made) if detector_id in plugins.ids else made)
+            if detector_id in plugins.ids:
+                detectors.append(plugins.contain(made))
+            elif not made.idle:  # of another package's detector it may be a setting
+                detectors.append(made)
     return tuple(detectors)
 
 
@@ -127,12 +148,17 @@ def build_across(
 
     """
     require_known(rules, known)
-    enabled = {name: rules.get(name, Rule()) for name in known if rules.get(name, Rule()).enabled}
+    of = {name: rules.get(name) or unnamed(pattern) for name, pattern in known.items()}
     return tuple(
-        construct(pattern, enabled[name].settings)
+        construct(pattern, of[name].settings)
         for name, pattern in known.items()
-        if name in enabled and issubclass(pattern, Across)
+        if of[name].enabled and issubclass(pattern, Across)
     )
+
+
+def unnamed(pattern: type[Pattern[Any]]) -> Rule:
+    """The rule of a detector that the policy does not name: its defaults, and off where it is optional."""
+    return Rule(enabled=not pattern.optional)
 
 
 def require_known(rules: Iterable[str], known: Iterable[str] = PATTERNS) -> None:

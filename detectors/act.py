@@ -7,11 +7,12 @@ from haltline.detectors import classify, file_access, progress
 from haltline.detectors.calls import Call, Calls, Phase
 from haltline.detectors.classify import Classifier
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.errors import Normalization, error_key, is_unread
+from haltline.detectors.errors import Normalization, error_key, is_cancelled, is_timeout, is_unread
 from haltline.detectors.file_access import Access
-from haltline.detectors.fingerprint import fingerprint
+from haltline.detectors.fingerprint import clean_result, digest, fingerprint
 from haltline.detectors.lazy import lazy
-from haltline.detectors.recall import Again
+from haltline.detectors.outage import is_infrastructure
+from haltline.detectors.recall import TALK, Again
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 from haltline.schemas.findings import Evidence, Finding
@@ -21,6 +22,8 @@ __all__ = ["Act", "Call", "Calls", "Phase", "Sight"]
 
 _HEAD_CHARS = 240
 """Of a command line or program, what is remembered until its result comes."""
+_SIZE_BYTES = 4
+"""So much may the sizes of two answers differ that begin alike: addresses and timings vary."""
 _SHORT_NAME = 3
 """Names of tools no longer than this are words of their own in a message."""
 
@@ -31,7 +34,7 @@ class Sight(IntFlag):
     ATTEMPT = 1
     RESULT = 2
     FAILURE = 4
-    """The call failed or was refused."""
+    """The call failed."""
     AGAIN = 8
     """The call was made before."""
     LOSS = 16
@@ -52,16 +55,18 @@ class Sight(IntFlag):
     """A turn of the model."""
     MORE = 4096
     """It has fields that the schema does not know."""
-    ANYTHING = 8191
+    REFUSED = 8192
+    """A call that was not carried out, since somebody refused it: none of the others but `USAGE` holds then."""
+    ANYTHING = 16383
 
 
-_ATTEMPT, _RESULT, _FAILURE, _AGAIN, _LOSS, _OTHER, _BEGUN, _DONE, _USAGE, _START, _TASK, _TURN, _MORE = (
+_ATTEMPT, _RESULT, _FAILURE, _AGAIN, _LOSS, _OTHER, _BEGUN, _DONE, _USAGE, _START, _TASK, _TURN, _MORE, _REFUSAL = (
     int(s) for s in Sight if s is not Sight.ANYTHING
 )
 # Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
-_READ, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.EXEC, Effect.DESTRUCTIVE
+_READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
 _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
 
 
@@ -74,6 +79,8 @@ class Act:
 
     found: Sequence[Finding] = ()
     """What the detectors that looked before found on this event; set by the engine."""
+    heeded: Sequence[Finding] = ()
+    """Those of them whose rules are not in shadow."""
     batch: Batch | None = None
     """The declared batch that covers this act, if any; set by the engine before detectors look."""
     topic: str = ""
@@ -137,11 +144,11 @@ class Act:
         self.action = action
         self.index = self.calls.actions + self.is_attempt
         """Which action of the session it is, from 1; of a result, that of its attempt."""
-        self.tool = tool = self._classifier.tool_of(self.event, action)
+        self.tool = tool = self._classifier.tool_of(action, self.args)
         """What is known of the tool."""
         self.runs = tool.effect is _EXEC
         """Whether the tool runs a program, a command line or a statement."""
-        self.text = classify.text_of(self.event, tool) if self.runs else ""
+        self.text = classify.text_of(self.args, tool) if self.runs else ""
         """The command line, statement or program that it runs, empty if it runs none; of a result its beginning."""
         if not self.text and not classify.may_destroy(tool, self.hint, self.args):
             self.losses = ()
@@ -155,7 +162,7 @@ class Act:
         self.action = action
         self.index = call.index
         self.runs = call.reading != ""
-        self.tool = classify.RUNS[call.reading] if self.runs else self._classifier.tool_of(self.event, action)
+        self.tool = classify.RUNS[call.reading] if self.runs else self._classifier.tool_of(action, self.args)
         self.text = call.head if self.runs else ""
         if not call.losses:
             self.losses = ()
@@ -170,22 +177,41 @@ class Act:
         return _IS_RESULT if self.is_result else Phase.NONE
 
     @property
+    def began_ms(self) -> int:
+        """When the call began, epoch milliseconds: as far as the result tells, where it was never proposed."""
+        if self.call is not None:
+            return self.call.time_ms
+        return self.time_ms - int(self.event.duration_ms or 0) if self.is_result else self.time_ms
+
+    @lazy
+    def step(self) -> int:
+        """Index of the first action of its step: the calls of one model turn are one step.
+
+        What counts steps takes two calls for one when the step of the later is not later than the index of the other.
+        """
+        if self.call is not None:
+            return self.call.step or self.call.index
+        return self.calls.step.of(self) if self.is_attempt else self.index
+
+    @property
     def sights(self) -> int:
         """All of `Sight` that hold."""
         sights = _USAGE if self.usage is not None else 0
+        if self.refused and (self.is_attempt or self.is_result):
+            return sights | _REFUSAL  # neither the agent's failure nor a step of its work
         if self.event.__pydantic_extra__:
             sights |= _MORE
         if self.is_attempt:
-            sights |= _ATTEMPT if self.refused else _ATTEMPT | _BEGUN
+            sights |= _ATTEMPT | _BEGUN
         if self.is_result:
-            sights |= _RESULT if self.refused else _RESULT | _DONE
+            sights |= _RESULT | _DONE
         elif not self.is_attempt:
             if self.kind is _STARTED:
                 sights |= _START if self.event.task is None else _START | _TASK
             elif self.kind is _MODEL_TURN:
                 sights |= _TURN
-            return sights | _OTHER | (_FAILURE if self.failed or self.refused else 0)
-        if self.failed or self.refused:
+            return sights | _OTHER | (_FAILURE if self.failed else 0)
+        if self.failed:
             sights |= _FAILURE
         if self.losses:
             sights |= _LOSS
@@ -211,7 +237,16 @@ class Act:
     @lazy
     def destroys(self) -> tuple[Destruction, ...]:
         """What the action would take away, scratch and the session's own things too; of a result, `losses` only."""
-        return self.losses if self.call is not None else classify.destroys(self)
+        if self.call is not None:
+            return self.losses
+        found = classify.destroys(self, self._classifier)
+        if self.calls.written and self.runs:
+            found += classify.destroyed_by_files(self)
+        renamed = self.calls.belongings.renamed
+        if not (found and renamed):
+            return found
+        moved_in = [other for one in found for other in classify.held(one, renamed)]
+        return (*(classify.known_as(one, renamed) for one in found), *moved_in)
 
     @lazy
     def losses(self) -> tuple[Destruction, ...]:
@@ -226,6 +261,11 @@ class Act:
     def creates(self) -> Sequence[str]:
         """What the action makes, as targets."""
         return self.call.creates if self.call is not None else classify.creates(self)
+
+    @property
+    def renames(self) -> Sequence[tuple[str, str]]:
+        """What is called otherwise afterwards: each new target with the one that it was; of an attempt only."""
+        return classify.renames(self)
 
     @property
     def head(self) -> str:
@@ -244,10 +284,48 @@ class Act:
         """Whether it changes anything that a later call could see."""
         return classify.changes(self._hint, self.tool, self.text)
 
+    @lazy
+    def changed(self) -> bool:
+        """Whether a result is of a call that changed something, or may have: a failure or its answer can say no.
+
+        What failed changed nothing, but for a program that may have written before; an edit that gets the same answer
+        as before changed nothing either.
+        """
+        if self.refused or not self.changes:
+            return False
+        if self.failed:
+            return self.runs and classify.may_have_changed(self.tool, self.text)
+        head = self.event.output_head
+        if not head:
+            return True
+        if self.runs:  # what a program prints can be about anything, unless it is all that it prints
+            return len(head) > _HEAD_CHARS or not progress.says_unchanged(head)
+        if progress.says_unchanged(head):
+            return False
+        return not (self.recalled and self.is_result and (again := self.again) is not None and again.is_known)
+
+    @property
+    def files(self) -> Sequence[tuple[str, list[list[str]]]]:
+        """The files that an attempt writes, with what each takes away when it is run; only those that may."""
+        return classify.files_of(self)
+
+    @property
+    def does_more_than_look(self) -> bool:
+        """Whether it may change anything, or reaches something outside."""
+        effect = self.tool.effect
+        if effect is _READ or effect is _POLL:
+            return bool(self.losses)
+        return effect is not _EXEC or self.changes or bool(self.losses)
+
     @property
     def produces(self) -> bool:
         """Whether it runs a program or writes: it may leave files that nobody named."""
         return classify.produces(self.tool, self.text)
+
+    @property
+    def places(self) -> Sequence[str]:
+        """Where it runs programs after everything that it takes away, or writes; empty text: it does not say."""
+        return classify.places(self)
 
     @property
     def waits(self) -> bool:
@@ -279,12 +357,74 @@ class Act:
             raise RuntimeError(f"{what}: wanted a detector that says `recalls = True`, came one that does not")
 
     @lazy
+    def novelty(self) -> tuple[float, ...] | None:
+        """The session's progress with this result in it, as `novelty.VALUES`; None: it is no step.
+
+        Only the result of a call of which anything is told is one; what was refused, waits or only talks is none.
+        """
+        if not self.is_result or self.refused or not self.recalled or self.action in TALK or self.waits:
+            return None
+        if self.failed and self.unread:  # what the model wrote was no call
+            return None
+        event = self.event
+        if self.call is None and event.args is None and not event.targets:  # its beginning is late, or lost
+            return None
+        if event.output_head is None and event.output_bytes is None and event.output_digest is None and not event.error:
+            return None
+        return self.calls.novelty.take(self)
+
+    @lazy
     def unread(self) -> bool:
         """Whether the harness could not read what the model wrote: no tool was called, and nothing was done."""
         if not self.failed:
             return False
         text = self.event.error or self.event.output_head or ""
         return is_unread(self.action, text, known=self.tool.effect is not None)
+
+    @lazy
+    def cancelled(self) -> bool:
+        """Whether the harness did not carry the call out, or broke it off, because another call of its turn failed."""
+        if not self.failed:
+            return False
+        return is_cancelled(self.event.error or self.event.output_head or "")
+
+    @lazy
+    def infrastructure(self) -> bool:
+        """Whether it failed because of the service that it asked, such as a rate limit."""
+        if not self.failed:
+            return False
+        return is_infrastructure(self.event.error or self.event.output_head or "")
+
+    @property
+    def backs_off(self) -> bool:
+        """Whether such a failure came after the session had waited for the service as it should."""
+        return self.infrastructure and self.calls.outage.is_waited_for(self.began_ms)
+
+    @lazy
+    def timed_out(self) -> str:
+        """What a call had told when it was broken off for taking too long, as a digest; empty for anything else."""
+        event = self.event
+        if not self.failed or event.output_bytes == 0:
+            return ""
+        head, size = event.output_head, event.output_bytes
+        if event.outcome is not _TIMEOUT and not is_timeout(event.error or head or ""):
+            return ""
+        if head:
+            return f"{digest(clean_result(head).encode())}:{len(head.encode()) if size is None else size}"
+        return event.output_digest or ""
+
+    @property
+    def got_on(self) -> bool:
+        """Whether it timed out with other output than the last call that did."""
+        if not self.timed_out or not self.calls.timed_out:
+            return False
+        (head, _, size), (last_head, _, last_size) = self.timed_out.partition(":"), self.calls.timed_out.partition(":")
+        return head != last_head or abs(int(size or 0) - int(last_size or 0)) > _SIZE_BYTES
+
+    @lazy
+    def steps_through(self) -> bool:
+        """Whether it goes through something step by step, so that numbers are all that need differ in its answers."""
+        return not self.failed and classify.steps_through(self.action, self.text)
 
     @lazy
     def accesses(self) -> tuple[Access, ...]:
@@ -294,7 +434,7 @@ class Act:
     def error_key(self, level: Normalization) -> str:
         """The error in its normal form; empty when the call did not fail, or said nothing of why."""
         event = self.event
-        if not (self.failed or self.refused):
+        if not self.failed or self.cancelled or self.got_on:
             return ""
         text = event.error or event.output_head or ""
         if len(self.action) > _SHORT_NAME and self.action in text:

@@ -28,6 +28,8 @@ class Pattern(ABC, Generic[State]):
 
     id: ClassVar[str]
     version: ClassVar[int] = 1
+    optional: ClassVar[bool] = False
+    """Runs only where a policy names it: it found nothing that others did not in the sessions that were judged."""
 
     @abstractmethod
     def start(self) -> State:
@@ -71,7 +73,7 @@ class Detector(Pattern[State]):
     recalls: ClassVar[bool] = False
     """It asks for `Act.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
     combines: ClassVar[bool] = False
-    """It reads what others found, `Act.found`."""
+    """It reads what others found, rules in shadow included: `Act.found`."""
     sees: ClassVar[Sight] = Sight.ANYTHING
     """It is called with events of which one of these holds."""
     wakes_at: ClassVar[Sight] = Sight.ANYTHING
@@ -84,6 +86,11 @@ class Detector(Pattern[State]):
         Changes `state` in place, never `act`. Events may come late, repeated calls may be
         missing: never raises for one that is older than the last. Reads no clock, does no I/O.
         """
+
+    @property
+    def idle(self) -> bool:
+        """Whether it can find nothing with these settings: then it is not run."""
+        return False
 
     def concerns(self, act: Act) -> bool:
         """False: this event cannot matter, no state is made for it. Must be cheap. By itself what `sees` says."""

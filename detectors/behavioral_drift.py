@@ -128,6 +128,7 @@ class BehavioralDrift(Detector[State]):
     """A deviation from the session's own rate, mix of tools or capabilities, added up to its threshold."""
 
     id: ClassVar[str] = "behavioral_drift"
+    optional: ClassVar[bool] = True
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Sight] = Sight.BEGUN
 

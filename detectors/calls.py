@@ -1,21 +1,32 @@
 """What a session remembers of its calls: which are open, which are done, and whose things they touched."""
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from haltline.detectors import classify
 from haltline.detectors.belongings import Belongings
+from haltline.detectors.compaction import Compaction
+from haltline.detectors.novelty import Novelty
+from haltline.detectors.outage import Outage
 from haltline.detectors.recall import Recall
+from haltline.detectors.steps import Step
 from haltline.schemas.events import ActionEvent, Effect, Kind
 
 if TYPE_CHECKING:
     from haltline.detectors.act import Act
 
+UNKNOWN = "unknown"
+_READ_CHARS = 2048
+_EXISTS = re.compile(r"file exists|already exist|\bexists\b|\bexisted\b", re.IGNORECASE)
+
 MAX_OPEN_CALLS = 64
 """Calls that are remembered until their result comes; the oldest are forgotten first."""
 MAX_THINGS = 64
 """Of what one call takes away, and of what it makes, that are remembered until its result comes."""
+MAX_FILES = 32
+"""Files that would take something away when they are run, and that the session wrote."""
 MAX_DONE_CALLS = 16
 """Results that are remembered, so that an attempt that comes after its result does not count again."""
 
@@ -35,7 +46,7 @@ class Phase(StrEnum):
 
 # Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
 _ATTEMPT, _RESULT, _BOTH, _NONE = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH, Phase.NONE
-_PROPOSED, _COMPLETED = Kind.PROPOSED, Kind.COMPLETED
+_PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
 
 
 @dataclass
@@ -57,6 +68,14 @@ class Call:
     reading: str = ""
     """How that is read, where the call runs something."""
     fingerprint: str = ""
+    step: int = 0
+    """Index of the first call of its step; 0: not known."""
+    novelty: list[int] | None = None
+    """What the measure of progress remembers of it; see `Novelty.call_of`."""
+    places: list[str] | None = None
+    """Where it runs programs after everything that it removes; None: it runs none, or nothing was removed yet."""
+    renames: list[list[str]] = field(default_factory=list)
+    """`[new target, old target]` of what it calls otherwise."""
 
 
 @dataclass
@@ -65,6 +84,8 @@ class Calls:
 
     actions: int = 0
     """Attempts so far: the clock of every window that counts actions."""
+    deeds: int = 0
+    """Those of them that did more than look, since something was made or taken away for the first time."""
     open: dict[str, Call] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     """Call id to event time of the result, epoch milliseconds."""
@@ -72,8 +93,17 @@ class Calls:
     """The session proposes its calls: a result that says nothing of what was done is no attempt of its own."""
     failed: int = 0
     """Index of the last action that failed or was refused."""
+    written: dict[str, list[list[str]]] = field(default_factory=dict)
+    """By path of a file that the session wrote: `[verb, target, badness]` of what it takes away when it is run; one of
+    the verb `unread`: it was not seen whole."""
     belongings: Belongings = field(default_factory=Belongings)
     recall: Recall = field(default_factory=Recall)
+    novelty: Novelty = field(default_factory=Novelty)
+    step: Step = field(default_factory=Step)
+    compaction: Compaction = field(default_factory=Compaction)
+    outage: Outage = field(default_factory=Outage)
+    timed_out: str = ""
+    """What the last call had told that was broken off for taking too long."""
 
     def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
         """Where the event stands, and the attempt that it is the result of.
@@ -122,21 +152,48 @@ class Calls:
 
     def note(self, act: "Act") -> None:
         """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
+        if act.usage is not None:
+            self.compaction.note(act.usage, act.step - 1 if act.is_result else self.actions)
         if not (act.is_attempt or act.is_result):
+            if act.kind is _MODEL_TURN:
+                self.step.note_turn()
             return
         if act.is_attempt:
             self.actions += 1
+            self.step.note_attempt(act)
             if act.losses:
                 for loss in act.losses:
                     self.belongings.lost(loss)
-        if act.recalled:
+            if not act.refused:
+                self._note_deed(act)
+        if act.recalled and act.refused:
+            self.recall.note_refused()
+        elif act.recalled:
+            act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
             self.recall.note(act, self.actions)
         elif self.recall.trail or self.recall.once:
             self.recall = Recall()  # what it misses from now on would make an old call look repeated
         if act.is_result:
+            self.step.note_result(act)
             self._note_result(act)
         else:
             self._note_attempt(act)
+
+    def _note_deed(self, act: "Act") -> None:
+        """Notes what an attempt does that nobody has refused yet."""
+        if self.belongings.own and act.does_more_than_look:
+            self.deeds += 1
+        if act.files:
+            self._note_files(act)
+
+    def _note_files(self, act: "Act") -> None:
+        """Notes what the files take away, when they are run, that the session writes."""
+        for path, losses in act.files:
+            self.written.pop(path, None)
+            if losses:
+                self.written[path] = losses
+                if len(self.written) > MAX_FILES:
+                    del self.written[next(iter(self.written))]
 
     def _note_attempt(self, act: "Act") -> None:
         self.proposes = True
@@ -159,11 +216,15 @@ class Calls:
             act.head,
             act.tool.reading if act.runs else "",
             act.fingerprint if act.recalled else "",
+            act.step,
+            self.novelty.call_of(act) if act.recalled else None,
+            self._places(act),
+            [list(pair) for pair in act.renames[:MAX_THINGS]],
         )
         if len(self.open) > MAX_OPEN_CALLS:
             del self.open[next(iter(self.open))]
 
-    def _note_result(self, act: "Act") -> None:
+    def _note_result(self, act: "Act") -> None:  # noqa: PLR0912 - one case after another
         call, said = act.call, vars(act.event)
         call_id = said["call_id"]
         if call is not None:
@@ -173,13 +234,23 @@ class Calls:
             self.done[call_id] = act.time_ms
             if len(self.done) > MAX_DONE_CALLS:
                 del self.done[next(iter(self.done))]
+        if act.failed and act.step > self.outage.index and act.infrastructure:
+            self.outage.note(act.began_ms, act.time_ms, act.index)
+        if act.failed and act.timed_out:
+            self.timed_out = act.timed_out
         # A program that failed in the end may have done something before.
         if act.refused or (act.failed and not act.runs):
             self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
-        for target in act.creates:
-            belongings.made(target)
+        creates, renames = act.creates, act.renames if call is None else call.renames
+        if creates and not _was_there(act):
+            for target in creates:
+                belongings.made(target)
+        elif not act.runs and not act.failed and act.head != UNKNOWN and act.effect is not Effect.DESTRUCTIVE:
+            belongings.was_there(act.head)
+        for new, old in renames:
+            belongings.calls_it(new, old)
         if act.failed:
             self.failed = max(self.failed, act.index)
         elif act.losses:
@@ -188,8 +259,23 @@ class Calls:
         # Only asked where it can matter: each look at a command line costs some microseconds.
         if belongings.changed <= self.failed and act.changes:
             belongings.changed = max(belongings.changed, act.index)
-        if belongings.removed and act.produces:
-            belongings.produced = max(belongings.produced, act.index)
+        if belongings.removed:
+            places = self._places(act) if call is None else call.places
+            if places:
+                belongings.ran_in(places, act.index)
+
+    def _places(self, act: "Act") -> list[str] | None:
+        """Where it runs programs after what it removes; worked out only where something was, or is being, removed."""
+        if not (self.belongings.removed or act.losses) or not act.produces:
+            return None
+        return list(act.places[:MAX_THINGS])
+
+
+def _was_there(act: "Act") -> bool:
+    """Whether what came of an act says that what it was to make was there already."""
+    event = act.event
+    text = f"{event.error or ''}\n{event.output_head or ''}"
+    return "exist" in text and _EXISTS.search(text[:_READ_CHARS]) is not None
 
 
 def _may_change(call: Call) -> bool:

@@ -50,6 +50,7 @@ class Combination(Detector[State]):
     """Two rules of a combination found something close together."""
 
     id: ClassVar[str] = "combination"
+    optional: ClassVar[bool] = True
     reads: ClassVar[frozenset[Kind]] = frozenset(Kind)
     combines: ClassVar[bool] = True
 

@@ -1,11 +1,17 @@
-"""The model's context is condensed again and again, and fills up again at once.
+"""The model's context is condensed again and again, and fills up again at once; or one step cannot fit into it.
 
 Fires: `context_thrash` when the context fell `medium`, `high` or `critical` times within the last `last_turns` turns.
     It falls when a turn reads at most `falls_to` of what the turn before it read, after it had only grown, for two
     turns or more, to at least `min_tokens` and to about what it was at the fall before.
-Quiet: a session that is condensed now and then; a small call in between, after which the context is what it was;
-    contexts of parts of the work that have nothing to do with each other; turns that read more or less each time.
-Misses: sessions whose turns tell no usage; a context that is full again one turn after it was condensed.
+    `oversized_step` when the output of one call is larger than `max_output_bytes`, more than a context holds; or when a
+    turn of the model wrote more than `max_turn_tokens` and the next one follows without a call. The first is a hint
+    to narrow the call or to cap its output (medium); another one within `last_turns` actions is high. It is never
+    critical: such a step does no harm that a stop would prevent.
+Quiet: a session that is condensed now and then; large outputs that a context still holds, such as a file of 100 KB; a
+    small call in between, after which the context is what it was; contexts of parts of the work that have nothing
+    to do with each other; turns that read more or less each time.
+Misses: sessions whose turns tell no usage; outputs whose size nobody tells, and those that the harness cut before; a
+    context that is full again one turn after it was condensed.
 """
 
 from dataclasses import dataclass, field
@@ -17,14 +23,18 @@ from pydantic import Field, model_validator
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.strictness import Stricter
-from haltline.detectors.window import Entry, entry, evidence, seconds
+from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
 _TURN, _FROM, _TO = range(4, 7)
 """Where an entry has the number of the turn, and the tokens before and after the fall."""
 
+# Looked up at every event: from its class, a member takes ten times as long.
+_MODEL_TURN = Kind.MODEL_TURN
+
 _MAX_FALLS = 64
+_MAX_OVERSIZED = 8
 _MIN_RISES = 2
 _AS_BEFORE = 0.9
 """A context that is so close to what it was before a fall, one turn later, did not fall."""
@@ -47,15 +57,21 @@ class State:
     falling: Entry | None = None
     """A fall of which it is not known yet whether the context is what it was in the next turn."""
     falls: list[Entry] = field(default_factory=list)
+    oversized: list[Entry] = field(default_factory=list)
+    """The last steps that no context holds."""
+    wrote: int = 0
+    """Tokens that the last turn of the model wrote, when these were too many."""
+    acts: int = 0
+    """Attempts before it."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
 class ContextThrash(Detector[State]):
-    """So many falls of the context within so many turns."""
+    """So many falls of the context within so many turns, or a step that is too large for it."""
 
     id: ClassVar[str] = "context_thrash"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.USAGE
+    sees: ClassVar[Sight] = Sight.USAGE | Sight.RESULT
 
     medium: _Count = 3
     """From how many on the finding is medium."""
@@ -69,6 +85,10 @@ class ContextThrash(Detector[State]):
     """Part of the tokens of the turn before; a turn that reads no more than it is a fall."""
     min_tokens: Annotated[int, Field(ge=1, le=2**53), Stricter.LOWER] = 20_000
     """Tokens. A context that was smaller than this before is not full."""
+    max_output_bytes: Annotated[int, Field(ge=1, le=2**53), Stricter.LOWER] = 1_000_000
+    """Bytes. A larger output of one call fits into no context."""
+    max_turn_tokens: Annotated[int, Field(ge=1, le=2**53), Stricter.LOWER] = 32_000
+    """Tokens. A turn of the model that writes more does not come to an end."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "ContextThrash":
@@ -81,14 +101,44 @@ class ContextThrash(Detector[State]):
         return State()
 
     def concerns(self, act: Act) -> bool:
-        """What tells how much the model read."""
+        """What tells how much the model read, and a step that is too large."""
         usage = act.usage
-        return usage is not None and usage.input_tokens + usage.cache_read_tokens > 0
+        if usage is not None and (act.kind is _MODEL_TURN or usage.input_tokens + usage.cache_read_tokens > 0):
+            return True
+        size = act.event.output_bytes if act.is_result else None
+        return size is not None and size > self.max_output_bytes
 
     def observe(self, state: State, act: Act) -> Finding | None:
-        """Compares what the model read with the turn before."""
+        """Compares what the model read with the turn before, and what a step brings with what a context holds."""
+        fallen = self._read(state, act)
+        return self._oversized(state, act) or fallen
+
+    def _oversized(self, state: State, act: Act) -> Finding | None:
+        what, size = "bytes of output of one call", 0
+        if act.kind is _MODEL_TURN and act.usage is not None:
+            if state.wrote and act.index == state.acts:
+                what, size = "tokens written in one turn without a call", state.wrote
+            wrote = act.usage.output_tokens
+            state.wrote, state.acts = (wrote if wrote > self.max_turn_tokens else 0), act.index
+        elif act.is_result and (act.event.output_bytes or 0) > self.max_output_bytes:
+            size = act.event.output_bytes or 0
+        if not size:
+            return None
+        near = [e for e in state.oversized if act.index - int(e[INDEX]) < self.last_turns]
+        state.oversized = [*near, entry(act)][-_MAX_OVERSIZED:]
+        return self.finding(
+            "oversized_step",
+            Severity.HIGH if near else Severity.MEDIUM,
+            f"{size} {what}: {act.subject:.120}" if act.is_result else f"{size} {what}",
+            evidence(act, state.oversized),
+            confidence=0.9,
+            values={"size": size, "steps": len(state.oversized)},
+            thresholds={"max_output_bytes": self.max_output_bytes, "max_turn_tokens": self.max_turn_tokens},
+        )
+
+    def _read(self, state: State, act: Act) -> Finding | None:
         usage = act.event.usage
-        if usage is None:
+        if usage is None or usage.input_tokens + usage.cache_read_tokens <= 0:
             return None
         tokens, last = usage.input_tokens + usage.cache_read_tokens, state.tokens
         state.turns += 1

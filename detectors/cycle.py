@@ -6,9 +6,13 @@ Fires: `cycle` when the last calls are `medium`, `high` or `critical` rounds of 
     takes twice as many. `going_in_circles` when calls that tell nothing new outweigh the rest, for cycles with
     something else in between: each adds a point, a third the first time; one that tells something new takes
     two thirds, one that changes something takes two; from `circles` points on.
+    `replay` when the last `replay` calls repeat, in the same order, what was done 6 to 15 calls before, each with
+    the result that it had then; those that may have changed something, or whose results differ only in what looks
+    random, count half. It is critical only from one and a half rounds on: once, what was forgotten is looked up again.
 Quiet: another result of any call in a round; one call alone (see `repetition`); waiting (see `polling`); looking
     up once more what was seen before.
-Misses: rounds of more than `max_period` calls with much in between; rounds whose calls are worded anew each time.
+Misses: rounds of more than 15 calls, and of more than `max_period` with something else in between; rounds whose calls
+    are worded anew each time.
 """
 
 from dataclasses import dataclass
@@ -19,15 +23,16 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.recall import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, Recall
+from haltline.detectors.recall import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, VARIES, Recall
 from haltline.detectors.repetition import Counts
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
-_OLD = (STALE, ONCE, RECEIPT, BLIND)
-_WEAK = (RECEIPT, BLIND)
+_OLD = (STALE, ONCE, RECEIPT, BLIND, VARIES)
+_WEAK = (RECEIPT, BLIND, VARIES)
+_MAX_REPLAY_PERIOD = 15
 
 
 @dataclass
@@ -52,6 +57,8 @@ class Cycle(Detector[State]):
     """Calls in a round, at the most."""
     circles: Counts = (4, 6, 8)
     """As `rounds`, for calls that come in any order; so many times as many are known as are new."""
+    replay: Counts = (8, 10, 12)
+    """Calls in a row that repeat a longer round in its order from which on it is medium, high, critical."""
 
     def start(self) -> State:
         """No rounds yet."""
@@ -60,16 +67,17 @@ class Cycle(Detector[State]):
     def concerns(self, act: Act) -> bool:
         """Calls that were made before, and had the same result then."""
         again = act.again
-        return again is not None and again.stale and not again.waits
+        return again is not None and (again.stale or again.varies) and not again.waits
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Looks for rounds that end with this call."""
         again, recall = act.again, act.calls.recall
         if again is None:
             return None
-        trail = [*recall.trail, act.fingerprint.partition(".")[0] + again.mark]
+        mark = VARIES if again.varies else again.mark
+        trail = [*recall.trail, act.fingerprint.partition(".")[0] + mark]
         period, rounds = self._rounds(trail)
-        points = max(0, recall.points + POINTS.get(again.mark, 0)) / 3
+        points = max(0, recall.points + POINTS.get(mark, 0)) / 3
         state.nearness = min(1.0, max(rounds / self.rounds[0] if rounds > 1 else 0.0, points / self.circles[0]))
         round_severity, circle_severity = _severity(rounds, self.rounds), _severity(points, self.circles)
         if round_severity is not None and (circle_severity is None or round_severity >= circle_severity):
@@ -83,6 +91,21 @@ class Cycle(Detector[State]):
                 confidence=min(1.0, rounds / self.rounds[2]),
                 values={"rounds": rounds, "period": period},
                 thresholds=_thresholds(self.rounds) | {"max_period": self.max_period},
+            )
+        replayed, calls, once = _replay(trail, self.max_period + 1)
+        replay_severity = _severity(calls, self.replay)
+        if replay_severity is Severity.CRITICAL and once:
+            replay_severity = Severity.HIGH
+        if replay_severity is not None and (circle_severity is None or replay_severity > circle_severity):
+            return self.finding(
+                "replay",
+                replay_severity,
+                f"the last {replayed} calls repeat earlier ones in the same order with the same results, the last"
+                f" {act.subject:.120}",
+                evidence(act, _rows(recall, act, trail[-replayed:])),
+                confidence=min(1.0, calls / self.replay[2]),
+                values={"calls": replayed, "counted": calls},
+                thresholds=_thresholds(self.replay),
             )
         if circle_severity is None:
             return None
@@ -121,6 +144,25 @@ class Cycle(Detector[State]):
             if rounds > 1 and rounds * period > best[0] * best[1]:
                 best = (period, rounds)
         return best
+
+
+def _replay(trail: list[str], shortest: int) -> tuple[int, float, bool]:
+    """How many calls in a row repeat those of a round before, in its order; as how many they count; if only once."""
+    best, counted, once = 0, 0.0, True
+    names = [name[:-1] for name in trail]
+    for period in range(shortest, min(_MAX_REPLAY_PERIOD, len(trail) - 1) + 1):
+        newest = names[-period:]
+        if any(newest == newest[:part] * (period // part) for part in range(1, period // 2 + 1)):
+            continue  # rounds of fewer calls
+        halves, calls = 0, 0
+        for at in range(len(trail) - 1, period - 1, -1):
+            if names[at] != names[at - period] or trail[at][-1] not in _OLD:
+                break
+            calls += 1
+            halves += 1 if trail[at][-1] in _WEAK else 2
+        if halves / 2 > counted:
+            best, counted, once = calls, halves / 2, calls < 1.5 * period
+    return best, counted, once
 
 
 def _severity(count: float, counts: Counts) -> Severity | None:

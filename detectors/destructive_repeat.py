@@ -7,6 +7,7 @@ Fires: `loop_suspected` (low) on a destructive attempt with one executed attempt
     A declared batch changes nothing here.
 Quiet: attempts that were refused; scratch, build output, and what is the session's own (see `belongings`), such
     as a file that its programs make anew after each removal; other targets; rows of one table under other conditions.
+    Case, quotes, qualification (`dw.public.t`, `t`) and the argument that names it make no other thing.
 Misses: one thing under two names that only its system knows to be one; calls that do not say what they are
     about; repeats that lie further apart than both windows.
 """
@@ -21,8 +22,9 @@ from haltline.detectors.act import Act, Phase, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.commands.model import Destruction
+from haltline.detectors.same_thing import same
 from haltline.detectors.strictness import Stricter
-from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
+from haltline.detectors.window import EVENT_ID, INDEX, Entry, deed, evidence, seconds, within
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -48,14 +50,15 @@ class DestructiveRepeat(Detector[State]):
 
     id: ClassVar[str] = "destructive_repeat"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.LOSS
+    sees: ClassVar[Sight] = Sight.LOSS | Sight.REFUSED
 
     same_target_prior: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 1
     """So many executed attempts on a target may lie before one more; a further one is a loop."""
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
     """Seconds. What happened within them counts together."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together."""
+    """Actions. What happened within so many of the session's last ones counts together; those that only look are not
+    among them."""
 
     def start(self) -> State:
         """Nothing destroyed yet."""
@@ -72,10 +75,14 @@ class DestructiveRepeat(Detector[State]):
             return None
         worst: list[Entry] = []
         target = ""
-        for name in dict.fromkeys(_name(act, loss) for loss in act.losses if loss.target != UNKNOWN):
+        for said in dict.fromkeys(_name(act, loss) for loss in act.losses if loss.target != UNKNOWN):
+            name = _known_as(state, said)
             entries = state.attempts.pop(name, [])
+            if entries and entries[-1][EVENT_ID] == act.event.event_id:
+                state.attempts[name] = entries  # twice in one act, under two names
+                continue
             state.attempts[name] = entries  # now the newest
-            entries.append(entry(act))
+            entries.append(deed(act))
             del entries[: -max(_MAX_ENTRIES, self.same_target_prior + 2)]
             close = self._close(entries)
             if len(close) > len(worst):
@@ -115,11 +122,23 @@ class DestructiveRepeat(Detector[State]):
         )
 
 
+def _known_as(state: State, name: str) -> str:
+    """The name under which the same thing was tried before; this one, if it was not."""
+    if name in state.attempts:
+        return name
+    target, _, rows = name.partition(_ROWS)
+    for known in reversed(state.attempts):
+        other, _, its_rows = known.partition(_ROWS)
+        if rows == its_rows and same(target, other):
+            return known
+    return name
+
+
 def _take_back(state: State, act: Act) -> None:
     if act.phase is not Phase.RESULT or act.call is None:
         return
     lost = {loss.target for loss in act.losses}
-    for name in [name for name in state.attempts if name.partition(_ROWS)[0] in lost]:
+    for name in [n for n in state.attempts if any(same(n.partition(_ROWS)[0], target) for target in lost)]:
         kept = [e for e in state.attempts[name] if e[EVENT_ID] != act.call.event_id]
         if kept:
             state.attempts[name] = kept

@@ -23,7 +23,7 @@ from haltline.detectors.act import Act, Phase, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.strictness import Stricter
-from haltline.detectors.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds, within
+from haltline.detectors.window import EVENT_ID, INDEX, Entry, deed, evidence, seconds, within
 from haltline.schemas.control import Batch
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -47,7 +47,7 @@ class DestructiveVolume(Detector[State]):
 
     id: ClassVar[str] = "destructive_volume"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.LOSS
+    sees: ClassVar[Sight] = Sight.LOSS | Sight.REFUSED
 
     max_deletes: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 3
     """As many as this within the window are a finding."""
@@ -56,7 +56,8 @@ class DestructiveVolume(Detector[State]):
     max_deletes_in_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.LOWER] = 5
     """As many as this within the last actions are a finding, however long these took."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
-    """Actions. What happened within so many of the session's last ones counts together."""
+    """Actions. What happened within so many of the session's last ones counts together; those that only look are not
+    among them."""
 
     def start(self) -> State:
         """Nothing destroyed yet."""
@@ -73,7 +74,7 @@ class DestructiveVolume(Detector[State]):
             return None
         if act.batch is not None:
             return self._under_batch(state, act, act.batch)
-        state.entries += [entry(act, loss.target) for loss in _counted(act)]
+        state.entries += [deed(act, loss.target) for loss in _counted(act)]
         kept = max(_MAX_ENTRIES, self.max_deletes, self.max_deletes_in_actions)
         del state.entries[:-kept]
         fast = within(state.entries, self.window_s * 1000)
@@ -101,7 +102,7 @@ class DestructiveVolume(Detector[State]):
         if state.batch_count <= batch.max_deletes:
             return None
         reason = f"{state.batch_count} destructive actions in a batch that was declared for {batch.max_deletes}"
-        return self._found(act, Severity.CRITICAL, reason, [entry(act, act.losses[0].target)])
+        return self._found(act, Severity.CRITICAL, reason, [deed(act, act.losses[0].target)])
 
     def _found(self, act: Act, severity: Severity, reason: str, entries: list[Entry]) -> Finding:
         return self.finding(

@@ -4,13 +4,16 @@ Fires: `repetitive_errors` on every error that makes the count of one normalised
     or `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts
     in full when nothing succeeded since the last time, and three quarters when something did. When something
     was changed since, the count starts anew, but it is never below half of all: an agent that edits and tries
-    again is working, but not for ever. Errors that alternate, two or three in turn, count half each together. The same
-    call with the same error counts together over `same_call_actions`: a test that fails alike after each edit.
+    again is working, but not for ever. The second program that is not installed counts half: looking for one that
+    is there takes some guesses. Errors that alternate, two or three in turn, count half each together.
+    The same call with the same error counts together over `same_call_actions`: a test that fails alike after each edit.
     `unread_turns` by how many turns of the model in a row could not be read, so that no tool was called at all: the
     harness tells the model so, and most find back on their own after a few.
 Quiet: errors that the same call has got over since (it succeeded); a test run in which fewer tests fail than
     ever before; failures that say nothing, such as a search that finds nothing; errors of calls that wait for
-    something, for the first `poll_wait_s`; turns that could not be read, with others between them.
+    something, for the first `poll_wait_s`; a service that is waited for with longer and longer pauses (see
+    `outage`); calls of one model turn that fail alike, which are one failure, or that were cancelled because
+    another one of it failed; turns that could not be read, with others between them.
 Misses: errors that are worded anew each time; loops in which every call succeeds; errors of different calls that
     are more than `last_actions` actions apart.
 """
@@ -36,6 +39,8 @@ _KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING = range(4, 9)
 counts after whatever error was before it, and how many tests failed."""
 
 _FULL, _AFTER_SUCCESS, _AFTER_CHANGE = 4, 3, 0
+_SECOND_GUESS = 2
+_NO_PROGRAM = "command not found"
 _MAX_IN_TURN = 3
 """More kinds of errors than this are not the same mistakes in turn."""
 _MAX_POLLS = 16
@@ -66,6 +71,7 @@ class ErrorRepetition(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
     sees: ClassVar[Sight] = Sight.RESULT
     wakes_at: ClassVar[Sight] = Sight.FAILURE
+    recalls: ClassVar[bool] = True
 
     medium: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 3
     """From how many on the finding is medium."""
@@ -104,14 +110,16 @@ class ErrorRepetition(Detector[State]):
             return self._unread(state, act)
         if state.unread_count:
             state.unread, state.unread_count = [], 0
-        key = act.error_key(self.normalization) if act.failed or act.refused else ""
+        key = act.error_key(self.normalization) if act.failed else ""
         if not key:
             if not act.failed:
                 self._succeeded(state, act)
             return None
-        changes = act.runs and act.changes  # the edit and the try in one command
-        if act.waits and self._may_wait(state, act):
+        changes = act.changed  # the edit and the try in one command
+        if act.backs_off or (act.waits and self._may_wait(state, act)):
             return None
+        if any(e[_KEY] == key and int(e[INDEX]) >= act.step for e in state.errors):
+            return None  # calls of one model turn that fail alike are one failure
         event = act.event
         failed = failing(event.error or "")
         if failed < 0 and event.output_head:
@@ -120,7 +128,10 @@ class ErrorRepetition(Detector[State]):
             state.errors = [e for e in state.errors if e[_KEY] != key]  # it gets better
         subject = act.subject
         near = self._near(state.errors, act)
-        quarters = _weight(state, self._same(state.errors, act, key, subject), changes=changes)
+        same = self._same(state.errors, act, key, subject)
+        quarters = _weight(state, same, changes=changes)
+        if len(same) == 1 and key.endswith(_NO_PROGRAM) and _program(str(same[0][_SUBJECT])) != _program(subject):
+            quarters = min(quarters, _SECOND_GUESS)
         of_any = _weight(state, near, changes=changes)
         if changes:
             state.changed = max(state.changed, act.index)
@@ -166,7 +177,7 @@ class ErrorRepetition(Detector[State]):
         if not errors and not state.polls:
             return
         state.succeeded = max(state.succeeded, index)
-        if (not errors or state.changed <= int(errors[-1][INDEX])) and act.changes:
+        if (not errors or state.changed <= int(errors[-1][INDEX])) and act.changed:
             state.changed = max(state.changed, index)
         if errors and index - int(errors[-1][INDEX]) >= max(self.last_actions, self.same_call_actions):
             errors.clear()  # all too old to count again
@@ -238,6 +249,11 @@ def _weight(state: State, before: list[Entry], *, changes: bool) -> int:
     if changes or state.changed > last:
         return _AFTER_CHANGE
     return _AFTER_SUCCESS if state.succeeded > last else _FULL
+
+
+def _program(subject: str) -> str:
+    """The tool and the program of what a call was about."""
+    return " ".join(subject.split(" ", 2)[:2])
 
 
 def _run(errors: list[Entry], weight: int) -> float:

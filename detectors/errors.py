@@ -37,6 +37,18 @@ _TELLING = re.compile(
 _KIND = re.compile(
     r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
 )
+_WARNING = re.compile(
+    r"\W*(?:timed[_ ]?out\W+)?(?:[\w./<>+-]+:\d+:(?:\d+:)?\s*|npm |\(node:\d+\) (?:\[\w+\] )?)?"
+    r"(?:[a-z_.]*warning|warn)\b",
+    re.IGNORECASE,
+)
+"""A line that programs print at every run; an exception of that name ends a traceback."""
+_TIMED_OUT = re.compile(
+    r"\A\W*(?:rc=\d+\W*)?timed[_ ]?out\b"
+    r"|\b(?:command|execution|process|program|cell|script|tool)\b[^\n]{0,40}\btimed[_ ]?out\b",
+    re.IGNORECASE,
+)
+_TIMED_OUT_CHARS = 240
 _CATEGORIES = (
     ("not_found", re.compile(r"not[ _]found|no such|does(?: not|n't) exist|cannot find|cannot access|404")),
     ("permission", re.compile(r"permission|denied|forbidden|unauthori[sz]ed|not allowed|read-only|40[13]")),
@@ -99,6 +111,18 @@ _UNREAD = re.compile(
 )
 """How a harness says that it could not read what the model wrote."""
 _UNREAD_CHARS = 400
+_CALL = r"(?:tool|call|command|task|action|step|operation|request)"
+_BESIDE = r"(?:sibling|parallel|concurrent|simultaneous)"
+_BROKEN_OFF = r"(?:cancell?ed|aborted|interrupted|skipped|stopped|not (?:executed|run|started|attempted))"
+_BAD_END = r"(?:error(?:ed|s)?|fail(?:ed|s|ure)?|cancell?ed|aborted|rejected|denied)"
+_CANCELLED = re.compile(
+    rf"\b{_BROKEN_OFF}\b[^\n]{{0,60}}\b(?:{_BESIDE}|(?:an)?other|one)\b[^\n]{{0,40}}\b{_CALL}s?\b[^\n]{{0,80}}\b{_BAD_END}\b"
+    rf"|\b{_BESIDE} {_CALL}[^\n]{{0,80}}\b{_BAD_END}\b",
+    re.IGNORECASE,
+)
+"""How a harness says that it broke a call off because another one of the same turn failed."""
+_CANCELLED_CHARS = 240
+_CANCELLED_CUES = ("ibling", "arallel", "oncurrent", "imultaneous", "ther", "one ")
 _SPACE = re.compile(r"\s+")
 
 
@@ -137,6 +161,15 @@ def is_unread(action: str, text: str, *, known: bool) -> bool:
     return not known and _UNREAD.search(text, 0, _UNREAD_CHARS) is not None
 
 
+def is_cancelled(text: str) -> bool:
+    """Whether a failure only says that another call of the same model turn failed: it is none of its own."""
+    text = text[:_CANCELLED_CHARS]
+    for cue in _CANCELLED_CUES:
+        if cue in text:
+            return _CANCELLED.search(text) is not None
+    return False
+
+
 def failing(text: str) -> int:
     """How many tests failed, where the message is of a test run; -1 elsewhere. Fewer than before is progress."""
     text = text[-MAX_READ_CHARS:]
@@ -146,19 +179,38 @@ def failing(text: str) -> int:
     return sum(counts) if counts else -1
 
 
+def is_timeout(text: str) -> bool:
+    """Whether a failure says that a program was broken off because it ran for too long."""
+    text = text[:_TIMED_OUT_CHARS]
+    return ("imed" in text or "IMED" in text) and _TIMED_OUT.search(text) is not None
+
+
 def _telling_line(text: str) -> str:
-    """The last line that names a problem, or the last one that says anything: traces end with what happened."""
+    """The last line that names a problem, or the last one that says anything: traces end with what happened.
+
+    A warning is none of these, nor is a line right behind it that names no problem: its source, or what to do about it.
+    """
     if len(text) > MAX_READ_CHARS:
         text = f"{text[: MAX_READ_CHARS // 2]}\n{text[-MAX_READ_CHARS // 2 :]}"
-    last = ""
+    plain: list[str] = []
+    behind = False  # whether the line behind this one names no problem
+    raised = "Traceback" in text
     for raw in reversed(_ANSI.sub("", text).splitlines()):
         line = _STATUS.sub("", raw).strip()
         if not any(c.isalpha() for c in line):
             continue
-        if _TELLING.search(line):
+        if not raised and "arn" in line.lower() and _WARNING.match(line) is not None:
+            if behind:
+                plain.pop()
+            if line.lower().startswith("timed"):
+                return "timed out"
+            behind = False
+        elif _TELLING.search(line):
             return line
-        last = last or line
-    return last
+        else:
+            plain.append(line)
+            behind = True
+    return plain[0] if plain else ""
 
 
 def _kind(line: str) -> str:

@@ -69,8 +69,8 @@ class Evasion(Detector[State]):
 
     id: ClassVar[str] = "evasion"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT
-    wakes_at: ClassVar[Sight] = Sight.FAILURE
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.REFUSED
+    wakes_at: ClassVar[Sight] = Sight.FAILURE | Sight.REFUSED
 
     high: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 2
     """From how many on it is high."""

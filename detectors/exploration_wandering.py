@@ -26,7 +26,7 @@ from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.counts import ManyCounts
 from haltline.detectors.strictness import Stricter
-from haltline.detectors.window import Entry, entry, evidence
+from haltline.detectors.window import EVENT_ID, Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
@@ -64,8 +64,9 @@ class ExplorationWandering(Detector[State]):
     """A score of more than `threshold` over the last `window` looks at files."""
 
     id: ClassVar[str] = "exploration_wandering"
+    optional: ClassVar[bool] = True
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.BEGUN
+    sees: ClassVar[Sight] = Sight.BEGUN | Sight.REFUSED
 
     threshold: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.7
     """Score from 0 to 1; more is wandering."""
@@ -83,8 +84,13 @@ class ExplorationWandering(Detector[State]):
         return State()
 
     def observe(self, state: State, act: Act) -> Finding | None:
-        """Notes where it looks, or that it does something else."""
+        """Notes where it looks, or that it does something else; takes a look back that was refused."""
         place = _place(act)
+        if act.refused:
+            if act.call is not None and place is not None:
+                state.count = max(0, state.count - 1)
+                state.looks = [look for look in state.looks if look[EVENT_ID] != act.call.event_id]
+            return None
         if place is None:
             if state.count:
                 state.looks, state.told, state.count = [], False, 0

@@ -3,21 +3,19 @@
 Of a call: thoughts, descriptions and comments; times, nonces, request ids and attempt numbers; and where it only
 looks, also temporary paths, ports, addresses and how long a command sleeps. What a call is about is never left
 out: of one that changes something every other value counts, and two texts that were cut are compared by the
-digest of the whole. Of a result: times, durations, addresses and ids; other numbers are progress.
+digest of the whole. What the tool or the policy declares as its loop key says alone which calls
+are the same. Of a result: times, durations, addresses and ids; other numbers are progress.
 """
 
-import json
 import re
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-import orjson
-
 from haltline.detectors.classify import Known
 from haltline.schemas.events import ActionEvent, Effect
-from haltline.schemas.record import JsonObject
+from haltline.schemas.record import JsonObject, canonical_json
 
 # Looked up at every event: from their class, members take ten times as long.
 _EXEC, _MUTATE = Effect.EXEC, Effect.MUTATE
@@ -78,6 +76,15 @@ _IN_RESULTS: tuple[tuple[re.Pattern[str], str], ...] = (
                 r"[\w.-]+"), r"\1"),
     (re.compile(r"/tmp/[\w./+-]+"), "<temp>"),
 )  # fmt: skip
+_IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b\d\d?:\d\d\b"), "<time>"),
+    (re.compile(r"\b(?:\d+[dhms])+\b"), "<duration>"),
+    (re.compile(r"(?i)(\b(?:attempts?|tr(?:y|ies)|retr(?:y|ies)|polls?|polled|checks?|checked|ticks?|heartbeats?|pings?"
+                r"|counter|seq(?:uence)?|requests?|waited|waiting|age|iteration|round|resource_?version)\"?"
+                r"[ #:=-]{0,4})\d+"), r"\1#"),
+    (re.compile(r"(?i)\b\d+(?= (?:attempts?|tries|retries|polls?|checks?|ticks?|heartbeats?|pings?|times?)\b)"), "#"),
+)  # fmt: skip
+"""What also varies by itself in the answers to one who waits."""
 
 
 def fingerprint(event: ActionEvent, action: str, tool: Known) -> str:
@@ -87,6 +94,11 @@ def fingerprint(event: ActionEvent, action: str, tool: Known) -> str:
     """
     said = vars(event)
     args, args_digest, hint = said["args"], said["args_digest"], said["effect"]
+    if said["loop_key"] is not None:
+        return digest(f"{action}\0loop\0{said['loop_key']}".encode())
+    if tool.loop_key is not None:
+        told = args or {}
+        return digest(action.encode() + canonical_json({name: told[name] for name in tool.loop_key if name in told}))
     if not args:
         return digest(f"{action}\0{args_digest or ','.join(event.targets)}".encode())
     runs = tool.effect is _EXEC
@@ -104,18 +116,11 @@ def fingerprint(event: ActionEvent, action: str, tool: Known) -> str:
         plain = value if closely or type(value) is not str else _plain(value, runs=runs, about=sort == "about")
         cleaned = cleaned or plain is not value
         kept[name] = plain
-    data = _json(kept or args)
+    data = canonical_json(kept or args)
     if args_digest and b"[" in data and (_CUT in data or _CUT_IN_TRACES in data):
         return digest(action.encode() + args_digest.encode())
     found = digest(action.encode() + data)
-    return f"{found}.{digest(_json(args))[:6]}" if cleaned and runs else found
-
-
-def _json(value: JsonObject) -> bytes:
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except TypeError:  # a whole number of more than 64 bits is good JSON, and orjson does not write it
-        return json.dumps(value, sort_keys=True).encode()
+    return f"{found}.{digest(canonical_json(args))[:6]}" if cleaned and runs else found
 
 
 def digest(data: bytes) -> str:
@@ -201,5 +206,13 @@ def clean_result(text: str) -> str:
     """The beginning of a result without what varies by itself."""
     text = text[:_RESULT_CHARS]
     for pattern, instead in _IN_RESULTS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def clean_waiting(text: str) -> str:
+    """The beginning of an answer to one who waits, without clocks and counters; how far something got is left in."""
+    text = clean_result(text)
+    for pattern, instead in _IN_WAITING:
         text = pattern.sub(instead, text)
     return text

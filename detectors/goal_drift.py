@@ -71,6 +71,7 @@ class GoalDrift(Detector[State]):
     """A mean alignment below `mean` that has fallen by more than -`change` over the window."""
 
     id: ClassVar[str] = "goal_drift"
+    optional: ClassVar[bool] = True
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Sight] = Sight.BEGUN | Sight.TASK
     wakes_at: ClassVar[Sight] = Sight.TASK

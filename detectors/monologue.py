@@ -3,11 +3,14 @@
 Fires: `monologue` when of the messages since the last action `same` are like the newest one. Messages are alike when
     at least `likeness` of their word pairs are the same; one counts in full when its numbers are the same too, three
     quarters when it was cut, and half when its numbers differ. `idle_talk` when there are `talk` messages in a row,
-    whatever they say, in a session that has acted before. `chanting` when one message repeats one passage
+    whatever they say, in a session that has acted before. `talk_by_command` when `commands` of them in a row, model
+    turns apart, are command lines that only say something: `echo` of fixed words to nobody, or comments alone; before
+    the session has acted, only from the third number on. `chanting` when one message repeats one passage
     `chants` times, on the first, second and third such message of the last ten.
-    A message is a model turn that tells its text, or a call that only says or thinks something.
+    A message is a model turn that tells its text, or a call or command line that only says or thinks something.
 Quiet: any action in between; a pause of `pause_s` between two messages, or a word of a person: somebody was asked.
-    Tables, code and lists, which repeat their words in passages that differ.
+    Tables, code and lists, which repeat their words in passages that differ. An `echo` beside other commands, into a
+    file or a pipe, or of a variable.
 Misses: model turns whose text is not told; the same said in other words fewer than `talk` times; passages that
     begin to repeat only after the beginning that is told of a message.
 """
@@ -31,10 +34,11 @@ from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.policy import Reading
 from haltline.schemas.record import Values
 
-# Looked up at every event: from its class, a member takes ten times as long.
-_MODEL_TURN = Kind.MODEL_TURN
+# Looked up at every event: from their class, members take ten times as long.
+_MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
 
 _TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH = range(4, 9)
 """Where an entry has its number among the messages, the digest of the whole text, whether it was cut, a checksum
@@ -71,6 +75,11 @@ _VARYING = re.compile(
 )
 _DIGITS = re.compile(r"\d+")
 _LAST_PART = re.compile(r"__|[./:]")
+_MAX_SPOKEN_CHARS = 4096
+_ECHO = (
+    r"""echo(?:[ \t]+(?:"(?:[^"$`\\]|\\.)*+"|'[^']*+'|[^\s"'$`\\|&;<>()#*?~{\[][^\s"'$`\\|&;<>()*?{\[]*+))*+[ \t]*+"""
+)
+_SPOKEN = re.compile(rf"\s*+(?:(?:{_ECHO}|#[^\n]*+)(?:\Z|(?:;|&&|\n)\s*+))++\Z")
 
 
 _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
@@ -88,6 +97,8 @@ class State:
     """Actions before the last message."""
     talked: int = 0
     """Calls that only said something: they are attempts, and no actions."""
+    spoken: list[Entry] = field(default_factory=list)
+    """The last command lines since the last action that only said something."""
     all_turns: int = 0
     last_ms: int = 0
     chants: list[Entry] = field(default_factory=list)
@@ -106,6 +117,8 @@ class Monologue(Detector[State]):
     """From how many messages that are alike on it is medium, high, critical."""
     talk: ManyCounts = (20, 30, 40)
     """From how many messages of any kind on."""
+    commands: ManyCounts = (2, 3, 4)
+    """From how many command lines that only say something on."""
     chants: Many = 10
     """So often is a passage repeated in one message."""
     likeness: Annotated[float, Field(ge=0.3, le=1), Stricter.LOWER] = 0.8
@@ -121,7 +134,9 @@ class Monologue(Detector[State]):
         """Model turns that say something, and calls that only talk."""
         if act.kind is _MODEL_TURN:
             return bool(act.event.output_head) or act.event.output_digest is not None
-        return act.is_attempt and _only_talks(act.action) and not _goes_out(act)
+        if not act.is_attempt:
+            return False
+        return _is_spoken(act) if act.runs else _only_talks(act.action) and not _goes_out(act)
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Compares the message with those before it."""
@@ -132,6 +147,7 @@ class Monologue(Detector[State]):
         if paused or acts != state.acts or _is_person(act):
             state.acts, state.turns = acts, 0
             state.messages.clear()
+            state.spoken.clear()
             if _is_person(act):
                 return None
         state.turns += 1
@@ -147,6 +163,9 @@ class Monologue(Detector[State]):
         found = [self._chanting(state, act, text, message), self._monologue(act, [*alike, message], counted)]
         if acts > 0:
             found.append(self._idle(state, act))
+        if act.runs:
+            state.spoken = [*state.spoken, message[: _TURN + 1]][-_MAX_MESSAGES:]
+            found.append(self._by_command(state, act))
         return max((f for f in found if f is not None), key=lambda f: f.severity, default=None)
 
     def near(self, state: State) -> float:
@@ -190,6 +209,21 @@ class Monologue(Detector[State]):
             confidence=min(1.0, state.turns / self.talk[2]),
             values={"messages": state.turns},
             thresholds=_thresholds(self.talk) | {"pause_s": self.pause_s},
+        )
+
+    def _by_command(self, state: State, act: Act) -> Finding | None:
+        spoken = len(state.spoken)
+        severity = _severity(spoken, self.commands)
+        if severity is None or (state.acts == 0 and severity is not Severity.CRITICAL):
+            return None
+        return self.finding(
+            "talk_by_command",
+            severity,
+            f"{spoken} command lines with no action in between that only say something, such as {act.head!r:.120}",
+            evidence(act, state.spoken),
+            confidence=min(1.0, spoken / self.commands[2]),
+            values={"commands": spoken},
+            thresholds=_thresholds(self.commands) | {"pause_s": self.pause_s},
         )
 
     def _chanting(self, state: State, act: Act, text: str, message: Entry) -> Finding | None:
@@ -243,6 +277,14 @@ def _only_talks(action: str) -> bool:
     return _LAST_PART.split(action.lower())[-1] in _TALKS
 
 
+def _is_spoken(act: Act) -> bool:
+    """Whether a command line only says something, to nobody."""
+    text = act.text
+    if act.tool.reading is not _SHELL or len(text) > _MAX_SPOKEN_CHARS or not text.lstrip().startswith(("echo", "#")):
+        return False
+    return _SPOKEN.match(text) is not None
+
+
 def _goes_out(act: Act) -> bool:
     args = act.event.args
     return bool(args) and any(name in args for name in _TO_SOMEBODY)  # type: ignore[operator]  # bool() saw that it is
@@ -256,6 +298,8 @@ def _text(act: Act) -> str:
     """What is said."""
     if act.event.kind is _MODEL_TURN:
         return act.event.output_head or ""
+    if act.runs:
+        return act.text
     args = act.event.args or {}
     return next((args[name] for name in _TEXTS if isinstance(args.get(name), str)), "")
 

@@ -1,7 +1,8 @@
 """The session asks again and again whether something is done, and it never is.
 
-Fires: `polling` when a call that waits for something was repeated `polls` times with nothing new, or for `wait_s`
-    seconds with at least `min_polls`. Waiting is what polls by its name or hint or sleeps before it looks, whose
+Fires: `polling` when a call that waits for something was repeated `polls` times with nothing new, `dense` times where
+    its repetitions are less than `dense_s` apart, or for `wait_s` seconds with at least `min_polls`. Clocks and
+    counters in an answer are nothing new. Waiting is what polls by its name or hint or sleeps before it looks, whose
     result says that something is not finished, what comes after a sleep, and what is asked again after a
     minute of doing nothing. Only waiting counts: repetitions with something learned or done in between do not.
 Quiet: a poll that reads something new, such as a log that grows or a percentage; then it counts from the start.
@@ -44,6 +45,10 @@ class Polling(Detector[State]):
 
     polls: tuple[_Polls, _Polls, _Polls] = (10, 25, 50)
     """From how many on it is medium, high, critical."""
+    dense: tuple[_Polls, _Polls, _Polls] = (8, 12, 20)
+    """The same for polls that follow each other closely, so that nothing can have changed in between."""
+    dense_s: Annotated[float, Field(ge=0, le=86_400), Stricter.HIGHER] = 10.0
+    """Polls that are less than so many seconds apart, on average, follow each other closely."""
     wait_s: tuple[_Seconds, _Seconds, _Seconds] = (600.0, 900.0, 1200.0)
     """From how long on it is medium, high, critical."""
     min_polls: Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER] = 12
@@ -51,7 +56,7 @@ class Polling(Detector[State]):
 
     @model_validator(mode="after")
     def _ordered(self) -> "Polling":
-        if list(self.polls) != sorted(self.polls) or list(self.wait_s) != sorted(self.wait_s):
+        if any(list(steps) != sorted(steps) for steps in (self.polls, self.dense, self.wait_s)):
             raise ValueError("medium <= high <= critical")
         return self
 
@@ -72,10 +77,11 @@ class Polling(Detector[State]):
         known = again.known
         polls = known.idle + 1
         waited_s = (known.idle_ms + max(0, act.time_ms - int(known.rows[-1][TIME_MS]))) / 1000
-        steps = sum(polls >= step for step in self.polls)
+        counts = self.dense if waited_s < self.dense_s * polls else self.polls
+        steps = sum(polls >= step for step in counts)
         if polls >= self.min_polls:
             steps = max(steps, sum(waited_s >= step for step in self.wait_s))
-        state.nearness = min(1.0, polls / self.polls[0])
+        state.nearness = min(1.0, polls / counts[0])
         if not steps:
             return None
         rows: list[Entry] = [*known.rows, entry(act)]
@@ -84,9 +90,9 @@ class Polling(Detector[State]):
             (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[steps - 1],
             f"{polls} polls in {waited_s:.0f}s with nothing new: {act.subject:.200}",
             evidence(act, rows),
-            confidence=min(1.0, max(polls / self.polls[2], waited_s / self.wait_s[2])),
+            confidence=min(1.0, max(polls / counts[2], waited_s / self.wait_s[2])),
             values={"polls": polls, "waited_s": round(waited_s, 1)},
-            thresholds={"polls": self.polls[steps - 1], "wait_s": self.wait_s[steps - 1], "min_polls": self.min_polls},
+            thresholds={"polls": counts[steps - 1], "wait_s": self.wait_s[steps - 1], "min_polls": self.min_polls},
         )
 
     def near(self, state: State) -> float:

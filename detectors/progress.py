@@ -67,12 +67,25 @@ _CREATE_HINTS = (
 )  # fmt: skip
 _HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
 
-_PRODUCING = frozenset((
+_UNCHANGED = re.compile(
+    r"\bno (?:changes?|replacements?|edits?|modifications?|occurrences?|match(?:es)?)\b(?: (?:of|for) [^\n]{0,80})?"
+    r" (?:(?:was|were|are|is|has been|have been) )?(?:made|performed|applied|needed|required|necessary|found|detected)"
+    r"|\balready (?:exists?|up[ -]to[ -]date|applied|contains)\b"
+    r"|\bnothing (?:(?:was|has been) )?(?:to )?(?:changed?|commit|do)\b"
+    r"|\b(?:not|un)(?: been)? ?(?:changed|modified)\b|\b0 (?:replacements?|changes?|occurrences?)\b"
+    r"|\b(?:did|does) not (?:match|appear|change)\b",
+    re.IGNORECASE,
+)
+_ANSWER_CHARS = 240
+
+PRODUCING = frozenset((
     "python", "python2", "python3", "pypy", "pypy3", "node", "deno", "ruby", "perl", "php", "bash", "sh", "zsh", "java",
     "make", "cmake", "ninja", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "mvn", "gradle", "dotnet", "docker",
     "pytest", "tox", "nox", "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql",
     "terraform",
 ))  # fmt: skip
+_ABSOLUTE = re.compile(r"(?<![\w.~/])/[\w.-]+(?:/[\w.-]+)+")
+_MAX_PATHS = 32
 _WAITS = re.compile(r"(?:^|[;&|(\n]\s*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(")
 _LEAD = re.compile(
     r"^\s*(?:(?:cd|pushd|source|\.|export|set)\s[^;&|\n]*(?:&&|;|\n)\s*|\w+=\S*\s+|(?:sudo|time|timeout\s+\S+|env|nohup)\s+)*"
@@ -121,6 +134,24 @@ def changes_by_code(text: str) -> bool:
     return any(hint in text for hint in _CODE_HINTS) and _CODE_CHANGES.search(text, 0, _READ_CHARS) is not None
 
 
+def changes_before_end(command: str) -> bool:
+    """Whether a part of the command line that is not its last changes something: that may be done when the line failed.
+
+    Of one that is longer than what is remembered of it nobody knows the last part.
+    """
+    if len(command) >= _SHORT_CHARS:
+        return changes(command)
+    if written_file(command):
+        return False
+    last = max(command.rstrip().rfind(sign) for sign in (";", "|", "&&", "\n"))
+    return last > 0 and changes(command[:last])
+
+
+def says_unchanged(text: str) -> bool:
+    """Whether an answer says that nothing was changed."""
+    return _UNCHANGED.search(text, 0, _ANSWER_CHARS) is not None
+
+
 def changes_sql(statement: str) -> bool:
     """Whether the statement changes data or schema."""
     return _SQL_CHANGES.search(statement, 0, _READ_CHARS) is not None
@@ -128,7 +159,12 @@ def changes_sql(statement: str) -> bool:
 
 def produces(command: str) -> bool:
     """Whether the command line runs a program, which may leave files that the line does not name."""
-    return "./" in command or not programs(command).isdisjoint(_PRODUCING)
+    return "./" in command or not programs(command).isdisjoint(PRODUCING)
+
+
+def folders(text: str) -> tuple[str, ...]:
+    """The folders of the absolute paths in a text."""
+    return tuple(dict.fromkeys(path.rpartition("/")[0] for path in _ABSOLUTE.findall(text)[:_MAX_PATHS]))
 
 
 def written_file(command: str) -> str:

@@ -2,17 +2,20 @@
 
 A call is stale when the same call had the same result before: it told nothing new. It counts in full when
 nothing new was learned since the last time, a quarter when something was, and not at all when something was
-changed: a test that is run again after an edit is work. Identical calls of one model turn are one.
+changed: a test that is run again after an edit is work. What is done once more straight after the model's context
+was condensed counts in full, whatever came in between: the same round begins again. Identical calls of one model turn
+are one.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from haltline.detectors.classify import CHANGING
-from haltline.detectors.errors import Normalization
-from haltline.detectors.fingerprint import clean_result, digest
+from haltline.detectors.errors import Normalization, failing
+from haltline.detectors.fingerprint import clean_result, clean_waiting, digest
 from haltline.schemas.events import Effect
 
 if TYPE_CHECKING:
@@ -23,11 +26,11 @@ _WRITE, _MUTATE, _NETWORK, _READ = Effect.WRITE, Effect.MUTATE, Effect.NETWORK, 
 
 MAX_ONCE = 16
 """Different calls made once that are remembered; the oldest are forgotten first."""
-MAX_CALLS = 12
+MAX_CALLS = 16
 """Different calls made again that are remembered; the one not made for the longest time is forgotten first."""
 MAX_ROWS = 16
 """Repetitions that are remembered of each."""
-MAX_TRAIL = 20
+MAX_TRAIL = 32
 """Calls that are remembered in their order."""
 MAX_POINTS = 96
 _MAX_RESULTS = 4
@@ -36,7 +39,7 @@ MIN_ANSWER_CHARS = 80
 _SPACING_MS = 60_000
 """Who does nothing for so long before it makes the same call again is waiting for something."""
 _AT_ONCE_MS = 100
-"""Attempts that come so close together are of one model turn, where no result comes between them."""
+"""Attempts that come so close together are of one model turn, in a session that tells no results."""
 _SIZE_BYTES = 4
 """So much may the sizes of two outputs of a program differ, when both begin alike: timings vary."""
 
@@ -45,13 +48,19 @@ FULL, AFTER_NEWS, AFTER_CHANGE = 4, 1, 0
 QUARTERS = 4
 """Where a row has it."""
 STALE, ONCE, RECEIPT, BLIND, NEWS, CHANGE, WAIT, NOTHING = "s", "o", "r", "b", "n", "c", "w", "e"
+VARIES = "v"
+"""Made again and again, and the results differ only in what looks random."""
 """What a call was, as the last letter of its entry in the trail: stale; stale for the first time, as when something is
 looked up again that was forgotten; stale with a result that says little, since it is only the answer of a call
 that changes something, or may; repeated, and nobody tells with what result."""
 POINTS = {STALE: 3, ONCE: 1, NEWS: -2, CHANGE: -6}
 """What each adds to the points of a session that goes in circles, in thirds; the others add nothing."""
 
-_TALK = frozenset(("think", "say", "note", "plan", "reflect", "sequentialthinking", "sequential_thinking", "thought"))
+_MIN_VARIED = 3
+"""So many random results of one call are no news any more."""
+_RANDOM = re.compile(r"(?=[\w+/=-]*\d)(?=[\w+/=-]*[A-Za-z])[\w+/=-]{16,}")
+
+TALK = frozenset(("think", "say", "note", "plan", "reflect", "sequentialthinking", "sequential_thinking", "thought"))
 _PENDING = re.compile(
     r"\b(?:pending|queued|in[ _-]progress|not (?:yet )?(?:ready|finished|completed?|started)|not yet available"
     r"|still (?:running|waiting|processing|building|starting)|connection refused|temporarily unavailable"
@@ -94,6 +103,10 @@ class Known:
     """How often it was repeated with nothing learned in between, since something new came of it or was changed."""
     idle_ms: int = 0
     """How long that took."""
+    shape: str = ""
+    """Of the newest result that was another one: its beginning without what looks random, and its size."""
+    varied: list[list[int | float | str]] = field(default_factory=list)
+    """`[time_ms, index, event_id, offset]` of each time since results have had that shape and all differed."""
 
 
 @dataclass
@@ -110,6 +123,13 @@ class Again:
     results: list[str]
     mark: str
     """What goes into the trail, if it is stale."""
+    varies: bool = False
+    """The result is another one again, and differs from the last only in what looks random."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether what came of it is what came of it before."""
+        return self.stale and not self.blind
 
 
 @dataclass
@@ -136,7 +156,7 @@ class Recall:
     def look(self, act: "Act") -> Again | None:
         """What is known of this call; None when it is new, or one of several that were made at once."""
         counted_already = not act.is_result and (self.resulted or not act.is_attempt)
-        if counted_already or (act.failed and act.unread):
+        if counted_already or _is_nothing(act):
             return None
         fingerprint, _, variant = act.fingerprint.partition(".")
         known = self.calls.get(fingerprint)
@@ -145,33 +165,40 @@ class Recall:
             if once is None or self._is_nameless(act):
                 return None
             known = Known([str(once[0])], [[*once[2:6], FULL]], int(once[1]), str(once[6]))
-        if act.index <= known.done or self._is_nameless(act):
-            return None
-        if not act.is_result and abs(act.time_ms - int(known.rows[-1][0])) < _AT_ONCE_MS:
+        if act.index <= known.done or self._is_nameless(act) or _is_of_one_turn(act, known):
             return None
         if variant != known.variant and act.changes:
             return Again(known, False, AFTER_CHANGE, False, False, [_result(act)], CHANGE)
         results = [_result(act)]
         stale = results[0] in known.results
-        if not stale:
-            results.append(_plain_result(act))
-            stale = results[1] != "" and any(_alike(results[1], other) for other in known.results)
         last = int(known.rows[-1][1])
+        if not stale and not act.steps_through:
+            waiting = act.waits or self.waited > last or _is_pending(act)
+            results.append(_plain_result(act, clean_waiting if waiting else clean_result, waiting=waiting))
+            stale = results[1] != "" and any(_alike(results[1], other) for other in known.results)
         quarters = FULL
         if self.news > last:
             quarters = AFTER_CHANGE if self.changed > last else AFTER_NEWS
         if quarters != AFTER_CHANGE and act.calls.may_have_changed(act, last):
             quarters = AFTER_CHANGE
-        waits = act.waits or self.waited > last or (stale and (_is_spaced(act, known) or _is_pending(act)))
+        begins_again = stale and act.calls.compaction.lies_between(last, act.index)
+        if begins_again:
+            quarters = FULL  # whatever was learned or done since is forgotten
+        waits = (
+            act.waits or self.waited > last or (stale and (_is_spaced(act, known) or _is_pending(act) or act.backs_off))
+        )
         blind = results[0] == "" or results[0][0] == "?"
-        mark = STALE if len(known.rows) > 1 else ONCE
+        mark = STALE if len(known.rows) > 1 or begins_again else ONCE
         if waits:
             mark = WAIT
         elif blind:
             mark = BLIND
         elif act.changes and not act.failed and sort_of(act) is not Sort.READ:
             mark = RECEIPT
-        return Again(known, stale, quarters, waits, blind, results, mark)
+        varies = not (stale or waits or blind) and quarters != AFTER_CHANGE and known.shape != ""
+        return Again(
+            known, stale, quarters, waits, blind, results, mark, varies and _same_shape(_shape(act), known.shape)
+        )
 
     def rows(self, fingerprint: str) -> list[list[int | float | str]]:
         """The times that a call was made since something new came of it, as far as they are remembered."""
@@ -191,11 +218,10 @@ class Recall:
             again = act.again
         elif self.resulted:
             again = act.again
-        else:  # attempts were counted for want of results: begin anew
-            self.resulted = True
-            self.once, self.calls, self.trail, self.points = {}, {}, [], 0
+        else:
+            self._begin_anew()
         fingerprint, _, variant = act.fingerprint.partition(".")
-        if not fingerprint or (act.failed and act.unread):
+        if not fingerprint or _is_nothing(act):
             return
         if self._is_nameless(act):
             self._note_nameless(act, actions)
@@ -221,6 +247,16 @@ class Recall:
             self.waited = max(self.waited, act.index)
         self._add_to_trail(fingerprint, mark)
 
+    def note_refused(self) -> None:
+        """Takes in that a call was refused: it tells that results are told, and nothing of the call."""
+        if not self.resulted:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Attempts were counted for want of results."""
+        self.resulted = True
+        self.once, self.calls, self.trail, self.points = {}, {}, [], 0
+
     def _add_to_trail(self, fingerprint: str, mark: str) -> None:
         if mark in POINTS:
             self.points = min(MAX_POINTS, max(0, self.points + POINTS[mark]))
@@ -231,7 +267,7 @@ class Recall:
 
     def _note_nameless(self, act: "Act", actions: int) -> None:
         """Notes a result of nobody knows what: its tool may tell that something was changed."""
-        if act.tool.effect in CHANGING and not (act.failed or act.refused):
+        if act.tool.effect in CHANGING and not act.failed:
             self.changed = self.news = max(self.news, actions + 1)  # after whatever was attempted
 
     def _again(self, act: "Act", again: Again, actions: int) -> str:
@@ -242,7 +278,11 @@ class Recall:
         if not again.stale:
             known.results += [result for result in again.results if result]
             del known.results[:-_MAX_RESULTS]
+            before = known.varied if again.varies else [known.rows[-1][:QUARTERS]]
+            known.shape, known.varied = _shape(act), [*before, row[:QUARTERS]][-MAX_ROWS:]
             known.rows, known.idle, known.idle_ms = [row], 0, 0
+            if len(known.varied) >= _MIN_VARIED:
+                return VARIES
             return self._learned(act, again.results[0])
         row[QUARTERS] = again.quarters
         if again.quarters == FULL:
@@ -274,8 +314,10 @@ class Recall:
         if act.changes and _is_change(act):
             self.changed = self.news = index if index > self.news else self.news
             return CHANGE
-        if result == "empty" or act.action in _TALK:
+        if result == "empty" or act.action in TALK:
             return WAIT if act.waits else NOTHING
+        if _did_nothing(act):
+            return NOTHING
         if index > self.news:  # noqa: PLR1730 - for nearly every result: max() takes five times as long
             self.news = index
         return NEWS
@@ -295,14 +337,34 @@ def sort_of(act: "Act") -> Sort:
     return Sort.UNKNOWN
 
 
+def _is_of_one_turn(act: "Act", known: Known) -> bool:
+    """Whether the call and the same call before it are of one model turn."""
+    if act.is_result:
+        return int(known.rows[-1][1]) >= act.step
+    return abs(act.time_ms - int(known.rows[-1][0])) < _AT_ONCE_MS
+
+
+def _is_nothing(act: "Act") -> bool:
+    """Whether nothing was done: it was no call, or it was broken off since another one of its turn failed."""
+    return act.failed and (act.unread or act.cancelled)
+
+
 def _is_change(act: "Act") -> bool:
     """Whether what changes something, or may, is known to do so and was carried out."""
-    if act.runs:
-        return not act.refused  # a program that failed in the end may have done something before
-    if act.failed or act.refused:
-        return False
+    if act.runs or not act.changed:
+        return act.changed
     hint = act.event.effect is not None or (act.call is not None and act.call.effect is not _READ)
     return hint or act.tool.effect is not None
+
+
+def _did_nothing(act: "Act") -> bool:
+    """Whether it was to do something and did not: what it told of that is nothing to go on with.
+
+    A program that failed can tell much, such as which tests do.
+    """
+    if act.runs:
+        return act.failed and not act.got_on and failing(act.event.error or act.event.output_head or "") < 0
+    return act.tool.effect in CHANGING and not act.changed
 
 
 def _result(act: "Act") -> str:
@@ -310,8 +372,8 @@ def _result(act: "Act") -> str:
     if not act.is_result:
         return ""
     said = vars(act.event)
-    failed = "!" if act.failed or act.refused else ""
-    if failed and said["error"]:
+    failed = "!" if act.failed else ""
+    if failed and said["error"] and not act.timed_out:
         return failed + digest(said["error"].encode())
     size, head, told = said["output_bytes"], said["output_head"], said["output_digest"]
     if size == 0 or head == "":
@@ -325,20 +387,20 @@ def _result(act: "Act") -> str:
     return failed or ("" if size is None else f"?{size}")
 
 
-def _plain_result(act: "Act") -> str:
+def _plain_result(act: "Act", clean: Callable[[str], str], *, waiting: bool) -> str:
     """The same without what varies by itself; empty when there is no such form."""
     event = act.event
-    if act.failed or act.refused:
+    if act.failed and not act.timed_out:
         key = act.error_key(Normalization.LOW)
         if key:
-            return f"!{digest(key.encode())}"
+            return f"!{digest((clean(key) if waiting else key).encode())}"
     head, size = event.output_head, event.output_bytes
     if not head:
         return ""
     whole = not head.endswith("[cut]") and (size is None or len(head.encode()) >= size)
     if whole:
-        return f"~{digest(clean_result(head).encode())}"
-    return f"~{digest(clean_result(head).encode())}:{size}" if act.runs else ""
+        return f"~{digest(clean(head).encode())}"
+    return f"~{digest(clean(head).encode())}:{size}" if act.runs or waiting else ""
 
 
 def _alike(one: str, other: str) -> bool:
@@ -347,6 +409,20 @@ def _alike(one: str, other: str) -> bool:
     text, colon, size = one.partition(":")
     other_text, other_colon, other_size = other.partition(":")
     return bool(colon and other_colon) and text == other_text and abs(int(size) - int(other_size)) <= _SIZE_BYTES
+
+
+def _shape(act: "Act") -> str:
+    """The beginning of a result without what looks random, and its size; empty when nothing of it looks so."""
+    event = act.event
+    head, size = event.output_head, event.output_bytes
+    if act.failed or not head or not size:
+        return ""
+    plain, random = _RANDOM.subn("<random>", clean_result(head))
+    return f"{digest(plain.encode())}:{size}" if random else ""
+
+
+def _same_shape(one: str, other: str) -> bool:
+    return one != "" and _alike(one, other)
 
 
 def _is_spaced(act: "Act", known: Known) -> bool:

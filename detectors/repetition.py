@@ -5,9 +5,12 @@ Fires: `identical_calls` when a call had the same result before, once it counts 
     learned since the last time, a quarter when something was, and anew when something was changed since. Calls
     are the same when they differ only in what varies by itself (see `fingerprint`). Calls whose results nobody
     tells count half. `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long
-    results begin alike: the click that leads nowhere.
-Quiet: another result, which is progress: a pager, a stepper; a test that is run again after an edit (errors that
-    edits do not help against: see `error_repetition`); what waits for something (see `polling`); identical
+    results begin alike: the click that leads nowhere. `varying_answers` by `varying` times the same call whose
+    results all differ, and only in what looks random (same size, and alike but for hex and base64).
+    `same_edit` by `edits` within `last_actions` of one tool and file whose arguments differ in numbers only, and by
+    `equal_edits` that do not differ at all, whatever was run in between: an edit that is needed again did not help.
+Quiet: another result, which is progress: a pager, a stepper, a counter; a test that is run again after an edit (errors
+    that edits do not help against: see `error_repetition`); what waits for something (see `polling`); identical
     calls of one model turn, which are one.
 Misses: calls that are worded anew each time; results that vary in what looks like progress; repetitions with more
     than `last_actions` other calls between them, or with a change between each and the next.
@@ -22,21 +25,40 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.classify import UNKNOWN
 from haltline.detectors.counts import ASCENDING, ManyCounts
 from haltline.detectors.fingerprint import clean_result, digest
-from haltline.detectors.recall import AFTER_CHANGE, FULL, MAX_ROWS, MIN_ANSWER_CHARS, QUARTERS, Again, Sort, sort_of
+from haltline.detectors.recall import (
+    AFTER_CHANGE,
+    FULL,
+    MAX_ROWS,
+    MIN_ANSWER_CHARS,
+    QUARTERS,
+    TALK,
+    Again,
+    Sort,
+    sort_of,
+)
 from haltline.detectors.strictness import Stricter
-from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
+from haltline.detectors.window import EVENT_ID, INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.record import canonical_json
 
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 """From how many on a repetition is medium, high, critical."""
 
 
+_KEY = 4
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called again and again to get on."""
+_STEP_WORDS = re.compile(
+    r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
+)
+"""What is sent to a debugger or a pager to get on."""
+_EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
+_NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
 @dataclass
@@ -48,6 +70,8 @@ class State:
     """How the result of the last call began that was made before."""
     unseen: list[Entry] = field(default_factory=list)
     """That call, and the ones just before it that are the same and whose results began in the same way."""
+    edits: list[Entry] = field(default_factory=list)
+    """The last edits, each with digests of what it is without its numbers, and of what it is with them."""
 
 
 @pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
@@ -56,7 +80,7 @@ class Repetition(Detector[State]):
 
     id: ClassVar[str] = "repetition"
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.AGAIN
+    sees: ClassVar[Sight] = Sight.AGAIN | Sight.BEGUN | Sight.REFUSED
     recalls: ClassVar[bool] = True
 
     read: Counts = (3, 4, 4)
@@ -75,6 +99,12 @@ class Repetition(Detector[State]):
     """Whatever it is, when it fails each time."""
     unseen: Counts = (4, 6, 10)
     """Calls in a row of which nothing is seen in the beginning of their results."""
+    varying: Counts = (6, 8, 12)
+    """Times that a call is made and comes back with something else that looks random."""
+    edits: Counts = (6, 8, 10)
+    """Edits of one file that differ in numbers only."""
+    equal_edits: Counts = (3, 4, 4)
+    """Edits of one file that do not differ."""
     window_s: Annotated[float, Field(ge=0, le=2_592_000), Stricter.HIGHER] = 60.0
     """Seconds. What happened within them counts together."""
     last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
@@ -85,17 +115,33 @@ class Repetition(Detector[State]):
         return State()
 
     def concerns(self, act: Act) -> bool:
-        """Calls that were made before, and had the same result then, or may have had."""
+        """Calls that were made before, and had the same result then, or may have had; and edits."""
+        if act.refused:
+            return act.call is not None
+        if act.is_attempt and _is_edit(act):
+            return True
+        if act.action in TALK:
+            return False  # see `monologue`
         again = act.again
-        return again is not None and not again.waits and (again.stale or not act.runs)
+        return again is not None and not again.waits and (again.stale or again.varies or not act.runs)
 
     def observe(self, state: State, act: Act) -> Finding | None:
-        """Counts the repetition."""
-        again = act.again
-        if again is None:
+        """Counts the repetition, or takes an edit back that was refused."""
+        if act.refused and act.call is not None:
+            state.edits = [edit for edit in state.edits if edit[EVENT_ID] != act.call.event_id]
             return None
+        finding = self._edited(state, act) if act.is_attempt and _is_edit(act) else None
+        again = act.again
+        if again is None or again.waits:
+            return finding
+        if again.varies:
+            return self._varied(act, again) or finding
         if not again.stale:
-            return self._unseen(state, act, again)
+            return (self._unseen(state, act, again) if not act.runs else None) or finding
+        identical = self._identical(state, act, again)
+        return identical if finding is None or (identical and identical.severity >= finding.severity) else finding
+
+    def _identical(self, state: State, act: Act, again: Again) -> Finding | None:
         newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
         rows = _since_change([*(r for r in again.known.rows if self._is_near(r, act)), newest])
         sort = self._sort(act)
@@ -127,7 +173,7 @@ class Repetition(Detector[State]):
 
     def _sort(self, act: Act) -> str:
         """Which counts hold."""
-        if act.failed or act.refused:
+        if act.failed:
             return "failing"
         sort = sort_of(act)
         return "stepping" if sort is Sort.UNKNOWN and _STEPS.search(act.action) else sort.value
@@ -142,7 +188,7 @@ class Repetition(Detector[State]):
             and size > len(head)
             and act.index == int(last[INDEX]) + 1
         )
-        if not alike or act.failed or act.refused or _STEPS.search(act.action):
+        if not alike or act.failed or _STEPS.search(act.action):
             state.unseen = []
             return None
         shown = f"{act.fingerprint} {digest(clean_result(head).encode())}"
@@ -163,6 +209,52 @@ class Repetition(Detector[State]):
             thresholds={"medium": self.unseen[0], "high": self.unseen[1], "critical": self.unseen[2]},
         )
 
+    def _varied(self, act: Act, again: Again) -> Finding | None:
+        """The same call once more, with another result that looks like the last one."""
+        rows = [*again.known.varied, entry(act)]
+        if len(rows) < self.varying[0] or _STEPS.search(act.action) or _STEP_WORDS.search(act.head):
+            return None
+        return self.finding(
+            "varying_answers",
+            _severity(len(rows), self.varying),
+            f"{len(rows)} times the same call in {seconds(rows)}s, and the results differ only in what looks random:"
+            f" {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, len(rows) / self.varying[2]),
+            values={"calls": len(rows), "fingerprint": act.fingerprint},
+            thresholds={"medium": self.varying[0], "high": self.varying[1], "critical": self.varying[2]},
+        )
+
+    def _edited(self, state: State, act: Act) -> Finding | None:
+        """An edit that may have been made before, as it is or with other numbers."""
+        tool, args = f"{act.action} {act.targets}".encode(), canonical_json(act.args or {})
+        newest = entry(act, digest(tool + _NUMBERS.sub(b"#", args)), digest(tool + args))
+        oldest = act.index - self.last_actions
+        state.edits = [*(e for e in state.edits if int(e[INDEX]) > oldest), newest][-MAX_ROWS:]
+        equal = [e for e in state.edits if e[_KEY:] == newest[_KEY:]]
+        alike = [e for e in state.edits if e[_KEY] == newest[_KEY]]
+        return self._same_edit(act, equal, self.equal_edits, "are the same") or self._same_edit(
+            act, alike, self.edits, "differ in numbers only"
+        )
+
+    def _same_edit(self, act: Act, rows: list[Entry], counts: Counts, how: str) -> Finding | None:
+        if len(rows) < counts[0]:
+            return None
+        return self.finding(
+            "same_edit",
+            _severity(len(rows), counts),
+            f"{len(rows)} edits in {seconds(rows)}s that {how}: {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, len(rows) / counts[2]),
+            values={"edits": len(rows)},
+            thresholds={
+                "medium": counts[0],
+                "high": counts[1],
+                "critical": counts[2],
+                "last_actions": self.last_actions,
+            },
+        )
+
     def near(self, state: State) -> float:
         """The last repetition, to the first count that is a finding."""
         return state.nearness
@@ -171,6 +263,13 @@ class Repetition(Detector[State]):
         if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
             return True
         return abs(act.index - int(row[INDEX])) < self.last_actions
+
+
+def _is_edit(act: Act) -> bool:
+    """Whether a tool changes the text of one file, by its name and target."""
+    if not act.args or _EDITS.search(act.action) is None or not act.changes:
+        return False
+    return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
 
 
 def _severity(count: float, counts: Counts) -> Severity:

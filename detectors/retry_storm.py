@@ -1,9 +1,11 @@
 """Hardly anything succeeds any more, whatever the reason.
 
-Fires: `retry_storm` when `medium`, `high` or `critical` of the last `last_actions` steps failed or were refused, or
+Fires: `retry_storm` when `medium`, `high` or `critical` of the last `last_actions` steps failed, or
     when `fast_medium`, `fast_high` or `fast_critical` steps failed within `window_s`. The errors may all differ.
-Quiet: calls that wait for something; programs that fail without a word, such as a search that finds nothing: that
-    is an answer; parallel calls of one model turn, which are one step, and failed only if all of them did.
+Quiet: calls that wait for something, or for a service with longer and longer pauses (see `outage`); programs that
+    fail without a word, such as a search that finds nothing: that is an answer; parallel calls of one model turn,
+    which are one step, and failed only if all of them did; calls that were cancelled because another one of their
+    turn failed.
 Misses: failures that are told as successes; an agent that does something harmless between two failures.
 """
 
@@ -80,11 +82,11 @@ class RetryStorm(Detector[State]):
 
     def observe(self, state: State, act: Act) -> Finding | None:
         """Notes how the call ended, and counts when it failed."""
-        failed = act.failed or act.refused
-        if failed and act.waits:
+        failed = act.failed
+        if failed and (act.waits or act.cancelled or act.backs_off):
             return None
         error = act.error_key(Normalization.MEDIUM) if failed else ""
-        if act.index <= state.step:
+        if act.step <= state.step:
             if not error and state.steps[-1:] == _FAILED:  # some of its parallel calls succeeded
                 state.steps = state.steps[:-1] + _OK
                 del state.failures[-1:]

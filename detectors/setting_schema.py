@@ -23,7 +23,8 @@ def schema_of(detector: type[Pattern[Any]]) -> JsonObject:
     (medium <= high <= critical) is more than JSON Schema can say.
     """
     schema: JsonObject = TypeAdapter(detector).json_schema(mode="validation")
-    described = descriptions(detector)
+    lineage = (one for one in reversed(detector.__mro__) if issubclass(one, Pattern))
+    described = {name: text for one in lineage for name, text in descriptions(one).items()}
     properties = schema.setdefault("properties", {})
     for name, annotation in annotations_of(detector).items():
         setting = properties[name]

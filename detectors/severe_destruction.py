@@ -1,18 +1,21 @@
 """One act that is a catastrophe: the production database, the backups, a home folder, the main branch.
 
-Fires: `severe_destruction`, on every attempt that would destroy something SEVERE, without any count.
+Fires: `severe_destruction`, on every attempt that would destroy something SEVERE: high, and from the attempt `critical`
+    of a session on critical.
 Quiet: attempts that were refused before; a declared batch that names such targets.
 Misses: things whose name does not say what they are; what the command line hides (see `commands`).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import pydantic
+from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.commands.model import Badness
+from haltline.detectors.strictness import Stricter
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -35,6 +38,9 @@ class SevereDestruction(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Sight] = Sight.LOSS
 
+    critical: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 2
+    """From which attempt of the session on it is critical: who was refused one and tries another is no accident."""
+
     def start(self) -> State:
         """Nothing yet."""
         return State()
@@ -53,10 +59,11 @@ class SevereDestruction(Detector[State]):
         more = f" and {len(severe) - _TOLD} more" if len(severe) > _TOLD else ""
         return self.finding(
             "severe_destruction",
-            Severity.CRITICAL,
+            Severity.CRITICAL if state.attempts >= self.critical else Severity.HIGH,
             f"a single act would be a catastrophe: {told}{more}",
             (act.evidence,),
             values={"severe": len(severe), "attempts": state.attempts},
+            thresholds={"critical": self.critical},
             target=severe[0].target[:512],
         )
 

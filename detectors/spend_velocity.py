@@ -1,8 +1,9 @@
 """The session spends faster than it may.
 
 Fires: `spend_velocity` when what was spent within the last `window_s` comes to more than `cost_usd_per_min` or
-    `tokens_per_min` (medium), or to twice that (high); told again only when it has become half as fast again, or
-    after it had come down. The values say where it went: the tool, model and agent that spent the most.
+    `tokens_per_min` (medium), to `high` times that, or to `critical` times; told again only when it is more severe,
+    has become half as fast again, or had come down. The values say where it went: the tool, model and agent that
+    spent the most.
 Quiet: a large total that was spent slowly; what stays below the limits, which are generous by default.
 Misses: what is spent but not told, or told long after; many sessions that are each slow enough; tools beyond the
     first sixteen of a window, which are counted together.
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import pydantic
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
@@ -29,7 +30,6 @@ _MODEL_NAMES = ("model", "gen_ai.response.model", "gen_ai.request.model")
 _COST, _TOKENS = 0, 1
 _MAX_NAME_CHARS = 120
 _KINDS = ("tool", "model", "agent")
-_HIGH = 2.0
 _AGAIN = 1.5
 
 
@@ -69,6 +69,16 @@ class SpendVelocity(Detector[State]):
     """With those read from a cache: an agent with a full context reads that much of it again at each call."""
     window_s: Annotated[float, Field(ge=1, le=86_400), Stricter.NEITHER] = 60.0
     """Seconds over which is averaged."""
+    high: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 3.0
+    """So many times a limit is high: the session is paused, in the default policy."""
+    critical: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 10.0
+    """So many times a limit is critical: the session is killed."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "SpendVelocity":
+        if self.high > self.critical:
+            raise ValueError("high <= critical")
+        return self
 
     def start(self) -> State:
         """Nothing spent."""
@@ -141,7 +151,8 @@ class SpendVelocity(Detector[State]):
         if rate <= limit:
             state.told.pop(unit, None)
             return None
-        if rate < _AGAIN * state.told.get(unit, 0.0):
+        told_rate, severity = state.told.get(unit, 0.0), self._severity(rate, limit)
+        if rate < _AGAIN * told_rate and severity <= self._severity(told_rate, limit):
             return None
         state.told[unit] = rate
         values: dict[str, float | int | str] = {f"{unit}_per_min": round(rate, 4)}
@@ -153,14 +164,25 @@ class SpendVelocity(Detector[State]):
                 told.append(f"{kind} {name} {spent:.4g}")
         return self.finding(
             "spend_velocity",
-            Severity.HIGH if rate >= _HIGH * limit else Severity.MEDIUM,
+            severity,
             f"{rate:.4g} {unit} a minute over the last {self.window_s:g}s"
             + (f"; the most by {', '.join(told)}" if told else ""),
             self._evidence(state, act),
-            confidence=min(1.0, rate / (_HIGH * limit)),
+            confidence=min(1.0, rate / (self.high * limit)),
             values=values,
-            thresholds={f"{unit}_per_min": limit, "window_s": self.window_s},
+            thresholds={
+                f"{unit}_per_min": limit,
+                "high": self.high,
+                "critical": self.critical,
+                "window_s": self.window_s,
+            },
         )
+
+    def _severity(self, rate: float, limit: float) -> Severity:
+        """Of a rate above the limit."""
+        if rate >= self.critical * limit:
+            return Severity.CRITICAL
+        return Severity.HIGH if rate >= self.high * limit else Severity.MEDIUM
 
     def _evidence(self, state: State, act: Act) -> tuple[Evidence, ...]:
         """The event of each part of the window that spent the most, and the one that came last."""

@@ -85,8 +85,9 @@ class StepReview(Detector[State]):
     """An attempt that is too risky for how rational it is, or that a rule is against."""
 
     id: ClassVar[str] = "step_review"
+    optional: ClassVar[bool] = True
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.TASK
+    sees: ClassVar[Sight] = Sight.ATTEMPT | Sight.RESULT | Sight.REFUSED | Sight.TASK
     recalls: ClassVar[bool] = True
 
     medium_risk: _Risk = 0.6
@@ -124,7 +125,7 @@ class StepReview(Detector[State]):
                 state.goal = sorted(set(_WORD.findall(act.event.task.goal.lower())))[:_MAX_WORDS]
             return None
         finding = None
-        if act.is_attempt:
+        if act.is_attempt and not act.refused:
             if self._needs_a_look(state, act):
                 finding = self._review(state, act, reading.category_of(act))
             _remember(state.seen, act.fingerprint[:_SHORT], act.index, _MAX_SEEN)

@@ -77,6 +77,7 @@ class VerifyMismatch(Detector[State]):
     """So many times the effect of an act on one target was not seen."""
 
     id: ClassVar[str] = "verify_mismatch"
+    optional: ClassVar[bool] = True
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
     sees: ClassVar[Sight] = Sight.DONE
 

@@ -62,6 +62,7 @@ class AgentBaseline(Across[State]):
     """A profile away from those of the agent before it."""
 
     id: ClassVar[str] = "agent_baseline"
+    optional: ClassVar[bool] = True
     scope: ClassVar[SignalScope] = SignalScope.AGENT
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.PROFILE})
 

@@ -6,6 +6,7 @@ Fires: with two sessions or more, `respawned_destruction` on the `same_target`-t
 Quiet: what one session does alone, which its own rules judge; what a batch declares; scratch, and what the session
     itself made; what is local to a session's machine or checkout, such as files and branches, which are other ones
     in each sandbox.
+    Agents that left their id at its default are one for each host that says so.
 Misses: an agent that gives itself another id in each session; one session that makes what another destroys is taken
     for two acts on somebody's thing.
 """
@@ -18,6 +19,7 @@ from pydantic import Field
 
 from haltline.detectors.across.base import EVENT_ID, WHAT, Across, evidence, heard, sessions, went_on
 from haltline.detectors.base import SETTINGS
+from haltline.detectors.same_thing import same as same_thing
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, seconds, within
 from haltline.schemas.findings import Finding, Severity
@@ -41,6 +43,9 @@ class AgentDestruction(Across[State]):
     id: ClassVar[str] = "agent_destruction"
     scope: ClassVar[SignalScope] = SignalScope.AGENT
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
+    repeated: ClassVar[str] = "respawned_destruction"
+    """The code of attempts at one target."""
+    whose: ClassVar[str] = "one agent"
 
     same_target: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 3
     """Attempts at one target, by two sessions or more."""
@@ -66,13 +71,16 @@ class AgentDestruction(Across[State]):
         return repeated or self._many(state, signal, new[-1])
 
     def _repeated(self, state: State, signal: Signal, last: Entry) -> Finding | None:
-        same = within([entry for entry in state.acts if entry[WHAT] == last[WHAT]], self.window_s * 1000)
+        same_one = [
+            entry for entry in state.acts if entry[WHAT] == last[WHAT] or same_thing(str(entry[WHAT]), str(last[WHAT]))
+        ]
+        same = within(same_one, self.window_s * 1000)
         if len(same) < self.same_target or sessions(same) < 2:
             return None
         return self.finding(
-            "respawned_destruction",
+            self.repeated,
             Severity.CRITICAL if len(same) >= 2 * self.same_target - 1 else Severity.HIGH,
-            f"{len(same)} attempts on {last[WHAT]} in {seconds(same)}s by {sessions(same)} sessions of one agent",
+            f"{len(same)} attempts on {last[WHAT]} in {seconds(same)}s by {sessions(same)} sessions of {self.whose}",
             evidence(same, last),
             values={"attempts": len(same), "sessions": sessions(same), "span_s": seconds(same)},
             thresholds={"same_target": self.same_target, "window_s": self.window_s},
@@ -86,9 +94,9 @@ class AgentDestruction(Across[State]):
         if acts < self.max_destructive or sessions(near) < 2:
             return None
         return self.finding(
-            "agent_destruction",
+            self.id,
             Severity.MEDIUM,
-            f"{acts} destructive acts in {seconds(near)}s by {sessions(near)} sessions of one agent",
+            f"{acts} destructive acts in {seconds(near)}s by {sessions(near)} sessions of {self.whose}",
             evidence(near, last),
             values={"acts": acts, "sessions": sessions(near), "span_s": seconds(near)},
             thresholds={"max_destructive": self.max_destructive, "volume_window_s": self.volume_window_s},

@@ -14,7 +14,29 @@ what it does it is no protection.
 
 from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.reading import destructions
+from haltline.detectors.commands.reading import (
+    code_destructions,
+    destructions,
+    file_destructions,
+    files_run,
+    files_written,
+    is_read_whole,
+    remakers,
+    renames,
+)
 from haltline.detectors.commands.sql import sql_destructions
 
-__all__ = ["Badness", "Destruction", "creations", "destructions", "sql_destructions"]
+__all__ = [
+    "Badness",
+    "Destruction",
+    "code_destructions",
+    "creations",
+    "destructions",
+    "file_destructions",
+    "files_run",
+    "files_written",
+    "is_read_whole",
+    "remakers",
+    "renames",
+    "sql_destructions",
+]

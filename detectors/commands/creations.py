@@ -1,8 +1,8 @@
 """What a command line makes: so that a session's own things can be told from somebody's assets.
 
 Targets are written as `destructions` writes them. What may have been there before still counts (`> file`, `cp a b`):
-a session that overwrites a file has made what is in it now. Appending (`>>`), emptying (`: > file`), `mkdir -p` of an
-absolute path and CREATE ... IF NOT EXISTS make nothing.
+a session that overwrites a file has made what is in it now. Appending (`>>`), emptying (`: > file`), `mkdir -p` and
+`touch` of an absolute path and CREATE ... IF NOT EXISTS make nothing.
 
 Misses: files that programs write on their own (`open("x", "w")`, `tar x`, `patch`, `sed -i`, `unzip`), what a build
 makes, names that the program chooses (`mktemp`), objects that are uploaded; commands whose name is in quotes or pieces.
@@ -75,6 +75,12 @@ def _mkdir(invocation: Invocation) -> Iterator[str]:
         # `mkdir -p /data` succeeds when it is there, and all that is below would count as the session's own.
         if not (options.has("-p", "--parents") and path.startswith(("/", "~"))):
             yield f"path={path}"
+
+
+def _touch(invocation: Invocation) -> Iterator[str]:
+    for operand in parse(invocation.argv[1:], frozenset(("-d", "-t", "-r"))).operands:
+        if not operand.startswith(("/", "~")):  # what is there already, elsewhere, is only touched
+            yield f"path={invocation.path(operand)}"
 
 
 def _tee(invocation: Invocation) -> Iterator[str]:
@@ -189,7 +195,7 @@ def _start(invocation: Invocation) -> Iterator[str]:
 
 _TOOLS: Mapping[str, Reader] = {
     "tee": _tee,
-    "touch": _operands("-d", "-t", "-r"),
+    "touch": _touch,
     "mkdir": _mkdir,
     "virtualenv": _operands("-p", "--python"),
     "cp": _copy,

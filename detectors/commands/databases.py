@@ -11,12 +11,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import orjson
+
+from haltline.detectors import shapes
+from haltline.detectors.commands.carriers import CARRIERS
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.options import Options, parse
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.detectors.commands.wrappers import PREFIXES, SHELLS
+from haltline.schemas.tool_names import destroying_verb
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
@@ -195,17 +201,94 @@ def _kafka_topics(invocation: Invocation) -> Iterator[Destruction]:
 
 _CURL_VALUE_OPTIONS = frozenset((
     "-X", "--request", "-H", "--header", "-d", "--data", "--data-raw", "-o", "--output", "-u", "--user", "-A", "-e",
-    "-b", "-c", "-m", "--max-time", "-w", "--write-out", "--cacert", "--cert", "--key", "-F", "-x", "--retry", "-T",
+    "-b", "-c", "-m", "--max-time", "--data-binary", "--data-urlencode", "--json", "--post-data", "--method", "-w",
+    "--write-out", "--cacert", "--cert", "--key", "-F", "-x", "--retry", "-T",
 ))  # fmt: skip
+_BODY_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--post-data")
+_DELETING_URL = re.compile(r"/(?:delete|remove|destroy|purge|drop|truncate|wipe)/?(?:[?#].*)?$", re.IGNORECASE)
 _WHOLE_INDEX = re.compile(r"[/,](?:_all|\*)(?:[/?]|$)")
 
 
 def _curl(invocation: Invocation) -> Iterator[Destruction]:
     options = parse(invocation.argv[1:], _CURL_VALUE_OPTIONS)
     method = options.value("-X", "--request", "--method") or ""
-    if method.upper() == "DELETE":
-        for url in (*options.operands, *options.values("--url")):
+    urls = (*options.operands, *options.values("--url"))
+    headers = " ".join(options.values("-H", "--header")).lower().replace(" ", "")
+    posts = options.has(*_BODY_OPTIONS, "-F") or method.upper() in ("POST", "PUT", "PATCH")
+    if method.upper() == "DELETE" or "x-http-method-override:delete" in headers:
+        for url in urls:
             yield _url(url)
+    elif posts:
+        for url in urls:
+            if _DELETING_URL.search(url) is not None:
+                yield _url(url)
+    for body in options.values(*_BODY_OPTIONS):
+        yield from _body(body)
+
+
+def _body(text: str) -> Iterator[Destruction]:
+    """What the body of a request destroys: a statement, or a GraphQL mutation."""
+    said: object = text
+    if text[:1] == "{":
+        try:
+            said = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return
+    if isinstance(said, dict):
+        for deed in shapes.graphql(said):
+            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
+        for name in ("statement", "query", "sql"):
+            if isinstance(said.get(name), str):
+                yield from sql_destructions(said[name])
+    else:
+        yield from sql_destructions(text)
+
+
+def _databricks(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("--json", "--profile", "-p")))
+    for body in options.values("--json"):
+        yield from _body(body)
+    yield from generic(invocation)
+
+
+def _dbt(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("--args", "--target", "-t", "--profiles-dir", "--project-dir")))
+    if options.operands[:1] == ("run-operation",) and destroying_verb("".join(options.operands[1:2])):
+        name = re.search(r"[\w.]+\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
+        yield Destruction(options.operands[1], f"table={name[1] if name else options.operands[1]}", Badness.PLAIN)
+
+
+_GENERIC_VERBS = frozenset(("delete", "destroy", "drop", "purge", "rm", "truncate"))
+_TALKS = frozenset((
+    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "man", "help", "which", "type", "less",
+    "cat", "head", "tail", "ls", "make", "npm", "yarn", "pnpm", "cargo", "poetry", "go", "pytest", "tox", "bundle",
+    "rake", "mvn", "gradle", "just", "task", "say", "logger", "wall", "jq", "yq", "sort", "diff", "cut", "tr", "ip",
+    "set", "alias", "export", "read", "expr", "cd", "for", "case", "tmux", "screen", "vim", "sed", "awk", "tar", "zip",
+    "ssh", "nmcli", "route", "brctl", "ovs-vsctl", "tc", "hg", "svn", "bd", "td", "todo", "op", "pass", "xclip",
+))  # fmt: skip
+_CARRY = frozenset((
+    *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
+    "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",
+    "railway", "heroku",
+))  # fmt: skip
+"""What runs other programs: these are read by themselves."""
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
+
+
+def generic(invocation: Invocation) -> Iterator[Destruction]:
+    """What a program that is not known destroys by `tool [words] delete NAME`."""
+    if invocation.name in _TALKS or invocation.name in _CARRY or not _SUBCOMMAND.fullmatch(invocation.name):
+        return
+    operands = parse(invocation.argv[1:]).operands
+    for at, word in enumerate(operands[:3]):
+        if word in _GENERIC_VERBS:
+            for name in operands[at + 1 : at + 17]:
+                kind = operands[at - 1] if at else invocation.name
+                bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
+                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad)
+            return
+        if not _SUBCOMMAND.fullmatch(word):
+            return
 
 
 def _httpie(invocation: Invocation) -> Iterator[Destruction]:
@@ -267,6 +350,8 @@ TOOLS: Mapping[str, Reader] = {
     "kafka-topics.sh": _kafka_topics,
     "kafka-topics": _kafka_topics,
     "rpk": _words("topic", "kafka_delete", ("topic", "delete"), values=("-X", "--brokers")),
+    "databricks": _databricks,
+    "dbt": _dbt,
     "curl": _curl,
     "wget": _curl,
     "http": _httpie,

@@ -71,7 +71,7 @@ class Expander:
             values = self._part(part, environment, resolve)
             if count * len(values) > self._extra + 1:
                 values = values[: max(1, (self._extra + 1) // count)]
-            count *= len(values)
+            count *= max(len(values), 1)
             choices.append(values)
         return ["".join(parts) for parts in product(*choices)]
 
@@ -91,7 +91,7 @@ class Expander:
         self._chars -= sum(map(len, values))
         if self._chars < 0:
             return ("$",)
-        return values if part.quoted else tuple(_SPLIT.join(value.split()) for value in values)
+        return values if part.quoted else tuple(map(_in_words, values))
 
     def _braces(self, text: str) -> list[str]:
         if "{" not in text:
@@ -109,6 +109,14 @@ class Expander:
                     for choice in reversed(found[1].split(",")[:_MAX_BRACE_ARGUMENTS])
                 ]
         return done
+
+
+def _in_words(value: str) -> str:
+    """A value that is not quoted: its blanks part words, those at its ends too."""
+    words = _SPLIT.join(value.split())
+    if value[:1].isspace():
+        words = _SPLIT + words
+    return words + _SPLIT if value[-1:].isspace() else words
 
 
 def _variable(part: Variable, environment: Environment) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ _DISK = re.compile(
     r"|(?:loop|ram|zram)\d+\w*|\$.*)"
 )
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
+_FILLERS = frozenset(("if=/dev/zero", "if=/dev/null", "if=/dev/urandom", "if=/dev/random"))
 _SILENT = frozenset((":", "true"))
 _TRUNCATING = frozenset((">", ">|", "&>"))
 
@@ -116,10 +117,78 @@ def _mirror(verb: str, delete_options: tuple[str, ...]) -> Callable[[Invocation]
     return read
 
 
+def _after_word(verb: str, *words: str) -> Callable[[Invocation], Iterator[Destruction]]:
+    """A reader of `gio trash PATH`: what follows one of the words, or all where there is none, is lost."""
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        operands = parse(invocation.argv[1:]).operands
+        if words and operands[:1] and operands[0] not in words:
+            return
+        for operand in operands[bool(words) :]:
+            yield lost_path(verb, invocation, operand, everything=True)
+
+    return read
+
+
+def _archive(verb: str, *, only_with: tuple[str, ...], skip: int) -> Callable[[Invocation], Iterator[Destruction]]:
+    """A reader of archivers that remove what they have packed."""
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        words = invocation.argv[1:]
+        short = {letter for word in words if word[:1] == "-" and word[:2] != "--" for letter in word[1:]}
+        if not any(option in words or (len(option) == 1 and option in short) for option in only_with):
+            return
+        operands = parse(words, frozenset(("-f", "--file", "-C"))).operands
+        for operand in operands[skip:]:
+            yield lost_path(verb, invocation, operand, everything=True)
+
+    return read
+
+
+def _sed(invocation: Invocation) -> Iterator[Destruction]:
+    words = invocation.argv[1:]
+    in_place = any(word.startswith(("-i", "--in-place")) or re.match(r"-[nErsz]*i", word) for word in words)
+    operands = parse([word for word in words if not word.startswith("-i")]).operands
+    if in_place and len(operands) > 1 and re.fullmatch(r"(?:1,\$)?\s*d|/\^?\.?\*?/d", operands[0]):
+        for operand in operands[1:]:
+            yield lost_path("truncate", invocation, operand)
+
+
+def _over(verb: str, *value_options: str) -> Callable[[Invocation], Iterator[Destruction]]:
+    """A reader of `install /dev/null PATH`, `ln -sf /dev/null PATH`."""
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        operands = parse(invocation.argv[1:], frozenset(value_options)).operands
+        if len(operands) == 2 and operands[0] == "/dev/null":
+            yield lost_path(verb, invocation, operands[1])
+
+    return read
+
+
+def _tee(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:])
+    if invocation.stdin is not None and not invocation.stdin.strip() and not options.has("-a", "--append"):
+        for operand in options.operands:
+            if not operand.startswith("/dev/"):
+                yield lost_path("truncate", invocation, operand)
+
+
 def _dd(invocation: Invocation) -> Iterator[Destruction]:
     for argument in invocation.argv[1:]:
         if argument.startswith("of=") and is_disk(invocation.path(argument[3:])):
             yield _device("dd", invocation.path(argument[3:]))
+        elif (
+            argument.startswith("of=")
+            and not argument.startswith("of=/dev/")
+            and not _FILLERS.isdisjoint(invocation.argv)
+        ):
+            yield from _overwritten(invocation, argument[3:])
+
+
+def _overwritten(invocation: Invocation, path: str) -> Iterator[Destruction]:
+    # A new file of zeros is made the same way: images, swap files and test data say so by their name.
+    if not re.search(r"\.(?:img|iso|bin|swap|dat|raw|qcow2|test|tmp)$|swapfile|zero|random|test|dummy", path):
+        yield lost_path("dd", invocation, path)
 
 
 def _disk_tool(
@@ -153,6 +222,17 @@ TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "wipe": _paths("wipe", recursive=("-r",)),
     "rimraf": _paths("rimraf", always=True),
     "del-cli": _paths("rm", dry=("--dry-run", "-d"), always=True),
+    "srm": _paths("srm", always=True),
+    "trash-put": _paths("trash", always=True),
+    "trash": _paths("trash", always=True),
+    "gio": _after_word("trash", "trash", "remove"),
+    "7z": _archive("archive_remove", only_with=("-sdel",), skip=2),
+    "zip": _archive("archive_remove", only_with=("m", "--move"), skip=1),
+    "tar": _archive("archive_remove", only_with=("--remove-files",), skip=0),
+    "sed": _sed,
+    "install": _over("truncate", "-m", "-o", "-g"),
+    "ln": _over("truncate"),
+    "tee": _tee,
     "shred": _paths("shred", "-n", "--iterations", "-s", "--size", "--random-source"),
     "truncate": _truncate,
     "mv": _mv,

@@ -18,6 +18,9 @@ class Invocation:
     stdin: str | None = None
     """What it reads, where that is written in the command line."""
 
+    reads: str = ""
+    """The file that its input comes from."""
+
     writes: tuple[tuple[str, str], ...] = ()
     """Operator and file of each output redirection."""
 
@@ -32,6 +35,9 @@ class Invocation:
 
     upstream: "Invocation | None" = None
     """The program whose output it reads."""
+
+    called: str = ""
+    """The program as it was written, with its folder."""
 
     @property
     def name(self) -> str:

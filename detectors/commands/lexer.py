@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from haltline.detectors.commands.work import Work
+
 MAX_NESTING = 6
 """Substitutions inside substitutions are commands down to here; deeper ones are text."""
 
@@ -41,6 +43,8 @@ class Substitution:
 
     items: "tuple[Item, ...]"
     quoted: bool
+    is_file: bool = False
+    """The output stands in a file, whose name the word is: `<(commands)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +88,21 @@ _REDIRECT = re.compile(r"(\d*)(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
 _NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _BRACED = re.compile(r"([A-Za-z_]\w*|\d+|[@*])(?:\[[^\]{}$`]{0,32}\])?(:?[-=?+])?", re.ASCII)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=\Z", re.ASCII)
+_TO_BACKTICK = re.compile(r"[^`\\]*+(?:\\.?[^`\\]*+)*+", re.DOTALL)
+_TO_QUOTE = re.compile(r"[^'\\]*+(?:\\.?[^'\\]*+)*+", re.DOTALL)
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|(.))", re.DOTALL)
 _ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 
 
-def lex(text: str, *, nesting: int = 0) -> tuple[Item, ...]:
+def lex(text: str, *, nesting: int = 0, work: Work | None = None) -> tuple[Item, ...]:
     """The commands of a shell text, in order. Never raises. `nesting` is how deep in others the text stands."""
-    return tuple(_Lexer(text, nesting).program())
+    return tuple(_Lexer(text, nesting, work or Work()).program())
 
 
 class _Lexer:
-    def __init__(self, text: str, nesting: int) -> None:
+    def __init__(self, text: str, nesting: int, work: Work) -> None:
         self.text = text
+        self.work = work
         self.at = 0
         self.nesting = nesting
         self.items: list[Item] = []
@@ -113,7 +120,7 @@ class _Lexer:
         outer, self.items = self.items, []
         interrupted, self.current = self.current, Simple()
         open_groups = 0
-        while self.at < len(self.text):
+        while self.at < len(self.text) and self.work.take():
             blank = _BLANK.match(self.text, self.at)
             if blank:
                 self.at = blank.end()
@@ -211,7 +218,7 @@ class _Lexer:
         waiting, self.heredocs = self.heredocs, []
         for simple, index, delimiter, quoted, tabs in waiting:
             lines: list[str] = []
-            while self.at < len(self.text):
+            while self.at < len(self.text) and self.work.take():
                 end = self.text.find("\n", self.at)
                 end = len(self.text) if end < 0 else end
                 line = self.text[self.at : end].removesuffix("\r")
@@ -225,7 +232,9 @@ class _Lexer:
             simple.redirects[index] = Redirect(
                 simple.redirects[index].descriptor,
                 "<<",
-                (Text(body, quoted=True),) if quoted else _Lexer(body, self.nesting).double_quoted(closing=""),
+                (Text(body, quoted=True),)
+                if quoted
+                else _Lexer(body, self.nesting, self.work).double_quoted(closing=""),
             )
 
     def _skip_blanks(self) -> None:
@@ -243,7 +252,7 @@ class _Lexer:
 
     def _word(self) -> Word:
         parts: list[Part] = []
-        while self.at < len(self.text):
+        while self.at < len(self.text) and self.work.take():
             run = _RUN.match(self.text, self.at)
             char = self.text[self.at]
             if run:
@@ -258,7 +267,7 @@ class _Lexer:
                     parts.append(part)
             elif char in "<>" and not parts and self.text.startswith("(", self.at + 1):
                 self.at += 1
-                parts.append(self._commands())
+                parts.append(self._commands(is_file=char == "<"))
             elif char == "(" and len(parts) == 1 and _is_assignment(parts[0]) and self.nesting < MAX_NESTING:
                 parts.append(self._array())
             else:
@@ -280,7 +289,7 @@ class _Lexer:
     def double_quoted(self, *, closing: str = '"') -> Word:
         """The parts up to the closing quote, which is consumed, or to the end; a heredoc has no closing one."""
         parts: list[Part] = []
-        while self.at < len(self.text):
+        while self.at < len(self.text) and self.work.take():
             run = _QUOTED_RUN.match(self.text, self.at)
             if run:
                 self.at = run.end()
@@ -325,26 +334,27 @@ class _Lexer:
         self.at = name.end()
         return Variable(text[start + 1 : self.at], quoted)
 
-    def _commands(self, *, quoted: bool = False) -> Part:
+    def _commands(self, *, quoted: bool = False, is_file: bool = False) -> Part:
         """The substitution whose `(` comes next."""
         if self.nesting >= MAX_NESTING:
             self.at += 1
+            self.work.cut = True
             return Text("$(", quoted=True)
         self.at += 1
         self.nesting += 1
         items = tuple(self.program(nested=True))
         self.nesting -= 1
-        return Substitution(items, quoted)
+        return Substitution(items, quoted, is_file)
 
     def _backticks(self, *, quoted: bool = False) -> Part:
-        end = self.at + 1
-        while end < len(self.text) and self.text[end] != "`":
-            end += 2 if self.text[end] == "\\" else 1
+        end = _to_end(_TO_BACKTICK, self.text, self.at + 1)
         inner = self.text[self.at + 1 : end]
         self.at = end + 1
         if self.nesting >= MAX_NESTING:
+            self.work.cut = True
             return Text(inner, quoted=True)
-        return Substitution(lex(re.sub(r"\\([`\\$])", r"\1", inner), nesting=self.nesting + 1), quoted)
+        plain = re.sub(r"\\([`\\$])", r"\1", inner)
+        return Substitution(lex(plain, nesting=self.nesting + 1, work=self.work), quoted)
 
     def _braced(self, quoted: bool) -> Part:
         """`${...}`: what is known of its value, and stepping over the rest."""
@@ -362,9 +372,7 @@ class _Lexer:
         return Variable(name, quoted, altered=bool(rest) and operator not in (":?", "?"))
 
     def _ansi(self) -> Part:
-        end = self.at + 1
-        while end < len(self.text) and self.text[end] != "'":
-            end += 2 if self.text[end] == "\\" else 1
+        end = _to_end(_TO_QUOTE, self.text, self.at + 1)
         value = _ANSI.sub(_ansi_char, self.text[self.at + 1 : end])
         self.at = end + 1
         return Text(value, quoted=True)
@@ -373,7 +381,7 @@ class _Lexer:
         self.at += 1
         self.nesting += 1
         words: list[Word] = []
-        while self.at < len(self.text) and self.text[self.at] != ")":
+        while self.at < len(self.text) and self.text[self.at] != ")" and self.work.take():
             word = self._word()
             if word:
                 words.append(word)
@@ -382,6 +390,11 @@ class _Lexer:
         self.at += 1
         self.nesting -= 1
         return Array(tuple(words))
+
+
+def _to_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found is not None else at
 
 
 def _is_assignment(part: Part) -> bool:

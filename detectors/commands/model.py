@@ -30,8 +30,8 @@ class Destruction:
     badness: Badness
 
 
-MAX_COMMAND_CHARS = 16 * 1024
-"""A command line is read up to here; what follows is not seen."""
+MAX_COMMAND_CHARS = 256 * 1024
+"""A command line, statement or program is read up to here; of what is longer, the rule `unread_execution` says so."""
 
 MAX_FOUND = 256
 """At most this many destructions of one command line are told, the worst first to stay."""

@@ -3,6 +3,7 @@
 Misses: filters between the source and its reader (`find | grep | xargs`): then what comes is not known.
 """
 
+from haltline.detectors.commands.decoding import filtered, printed, unescaped
 from haltline.detectors.commands.finder import find_results
 from haltline.detectors.commands.invocation import STDIN, Invocation
 from haltline.detectors.commands.options import parse
@@ -14,29 +15,39 @@ def output(invocation: Invocation) -> str | None:
     if any(operator in (">", ">>", ">|", "&>") for operator, _ in invocation.writes):
         return None
     if invocation.name == "echo":
+        escapes = False
         while arguments and arguments[0] in ("-n", "-e", "-E", "-ne", "-en"):
+            escapes = escapes or "e" in arguments[0]
             arguments = arguments[1:]
-        return " ".join(arguments)
+        return unescaped(" ".join(arguments)) if escapes else " ".join(arguments)
     if invocation.name == "printf":
         arguments = arguments[arguments[:1] == ("--",) :]
-        shown = arguments[1:] if len(arguments) > 1 and "%" in arguments[0] else arguments
-        return "\n".join(shown).replace("\\n", "\n")
+        return printed(arguments) if arguments else ""
     if invocation.name in ("cat", "tee", "envsubst") and invocation.stdin is not None:
         operands = [argument for argument in arguments if argument == "-" or not argument.startswith("-")]
         return invocation.stdin if invocation.name == "tee" or operands in ([], ["-"]) else None
+    if invocation.name in (":", "true"):
+        return ""
+    if invocation.name in ("which", "whereis") or (invocation.name in ("command", "type") and len(arguments) > 1):
+        return arguments[-1] if arguments else None  # where the program is: it runs as well by its name
     if invocation.name == "pwd":
         return invocation.cwd or "."
     if invocation.name == "mktemp":
         return "/tmp/tmp.XXXXXXXXXX"
-    return None
+    return filtered(invocation)
 
 
-def items(upstream: Invocation | None, stdin: str | None) -> tuple[str, ...]:
-    """The words that `xargs` or `read` would get; one stand-in when they are not known."""
+def items(upstream: Invocation | None, stdin: str | None, *, by_line: bool = False) -> tuple[str, ...]:
+    """The words, or lines, that `xargs` or `read` would get; one stand-in when they are not known."""
     if stdin is not None:
-        return tuple(stdin.split()) or (STDIN,)
+        return tuple(stdin.splitlines() if by_line else stdin.split()) or (STDIN,)
     if upstream is not None and upstream.name == "find":
         return find_results(upstream)
+    if upstream is not None and upstream.name == "kubectl" and "get" in upstream.argv:
+        words = parse(
+            upstream.argv[1:], frozenset(("-o", "--output", "-n", "--namespace", "-l", "--selector"))
+        ).operands
+        return words[1:] if len(words) < 3 else tuple(f"{words[1]}/{name}" for name in words[2:])
     if upstream is not None and upstream.name == "ls":
         folders = parse(upstream.argv[1:]).operands or (".",)
         return tuple(folder if "*" in folder else f"{folder}/*" for folder in folders)

@@ -35,15 +35,23 @@ _DESTROYS = _words(
     "diskutil",
     # files and secrets that are kept elsewhere
     "rmr", "expunge", "vault",
+    # Windows
+    "ri", "rd", "clc", "irm", "iwr", "invoke", "encodedcommand", "enc", "getline", "content", "erase", "trash",
+    "srm", "sdel", "absent",
 )  # fmt: skip
 # These destroy something in company only: see _has_word.
 _GIT = _words(
     "hard", "merge", "clean", "checkout", "restore", "switch", "push", "branch", "stash", "reflog", "filter", "gc",
     "tag", "worktree", "update",
 )  # fmt: skip
+_INTERPRETERS = _words(
+    "python", "python2", "python3", "pypy", "ipython", "node", "deno", "bun", "ruby", "perl", "php", "lua", "luajit",
+    "rscript", "julia", "groovy", "osascript", "expect", "elixir", "curl", "wget",
+)  # fmt: skip
+# Of these the text is looked through once more, see may_destroy_by_code.
 _UPDATE = _words("update", "set")
 _SCHEMA_LOAD = _words("schema", "load")
-_WATCHED = _DESTROYS | _GIT | _UPDATE | _SCHEMA_LOAD | _words("git", "replace")
+_WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _words("git", "replace")
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
@@ -71,21 +79,58 @@ _MAX_REDIRECTIONS = 64
 def may_destroy(text: str) -> bool:
     """False for a command line that destroys nothing; True for one that has to be read."""
     if text.startswith("cat "):
-        text = written_files(text)[1]
+        files, rest = written_files(text)
+        if files and any(file.rpartition("/")[2] in rest for file in files) and _BY_SCRIPT.search(text) is not None:
+            return True  # what it writes, it runs
+        text = rest
     if _has_word(text) or ("/dev" in text and _DEVICE.search(text) is not None):
         return True
     if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
         return True  # words may be put together from variables or escapes
+    if _may_decode(text):
+        return True
     if "{" in text and _SPLIT_BY_BRACES.search(text) is not None:
         return True
     if (">" in text or "<" in text) and _may_empty_a_file(text):
         return True
-    if "\\n" in text and "printf" in text and _has_word(text.replace("\\n", " ")):
+    if "\\n" in text and "printf" in text and _has_word(text.replace("\\n", " ").replace("\\t", " ")):
         return True
     if _INSIDE_WORD.search(text) is None:
         return False
     joined = _QUOTES.sub("", text.replace("\\\n", ""))
     return _has_word(joined) or "/dev" in joined
+
+
+_BY_CODE = re.compile(
+    r"delete|remov|unlink|rmtree|rmdir|\brm|drop|truncat|destroy|purge|wipe|exec|eval|system|popen|subprocess|spawn|"
+    r"shred|erase|shell|open\(|write_|rename|move|getattr|__import__|Command|%%|rimraf|\bdel\b|overwrit|replace|flush|"
+    r"writeFile|terminate|cell_magic|\.git\.|qw|^\s*(?:\w+ *= *)?[!%]|`",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+_FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
+_ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
+_IN_PIECES = re.compile(r"\$\((?:printf|echo)\b|\|\s{0,80}tee\b|sed +-\w*i\w* +['\"]?[1,$/^.*]*d\b")
+"""What is put together from pieces program, and what empties a file without a word that says so."""
+_BY_SCRIPT = re.compile(
+    r"delete|remov|unlink|rmtree|rmdir|\brm|drop|truncat|destroy|purge|wipe|exec|eval|system|popen|subprocess|spawn"
+    r"|write_|rename|move|getattr|__import__|open\(|rimraf|\bdel\b|overwrit|if_exists|flush|writeFile|terminate|cell_magic",
+    re.IGNORECASE,
+)
+
+
+def _may_decode(text: str) -> bool:
+    """Whether another program may come of a filter, or of escapes."""
+    if _FILTERS.search(text) is not None and ("|" in text or ")" in text or "<<" in text):
+        return True
+    escapes = "\\" in text and ("printf" in text or "echo -" in text)
+    return (escapes and _ESCAPED.search(text) is not None) or _IN_PIECES.search(text) is not None
+
+
+def may_destroy_by_code(text: str) -> bool:
+    """False for a program that destroys nothing; True for one that has to be read."""
+    return _BY_CODE.search(text) is not None
 
 
 def written_files(text: str) -> tuple[list[str], str]:
@@ -116,6 +161,7 @@ def _has_word(text: str) -> bool:
         or found >= _UPDATE
         or found >= _SCHEMA_LOAD
         or (b"replace" in found and _REPLACE.search(text) is not None)
+        or (not _INTERPRETERS.isdisjoint(found) and _BY_SCRIPT.search(text) is not None)
     )
 
 

@@ -1,16 +1,50 @@
 """From programs to what they destroy: one table of readers, one for each program."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
 
-from haltline.detectors.commands import cloud, containers, databases, files, git, machine, scripts, stores, system
+import orjson
+
+from haltline.detectors.commands import (
+    cloud,
+    code,
+    containers,
+    databases,
+    files,
+    git,
+    machine,
+    notebooks,
+    pipes,
+    scripts,
+    stores,
+    system,
+    windows,
+)
+from haltline.detectors.commands.carriers import recipes, schedule
+from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
-from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.prefilter import may_destroy
+from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.paths import badness, canonical
+from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
 from haltline.detectors.commands.shell import invocations
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.wrappers import SHELLS
 
 _MAX_DEPTH = 3
+_CACHED_TEXTS = 8
+"""Several rules ask about one text, one after another."""
+_MAX_OF_FILE = 16
+_MAX_PATH_CHARS = 4096
+_STEPS_OF_A_PROGRAM = 20
+_CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "r", "lua", "jl", "ipynb", "go"))
+_CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
+_INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
+"""Files of statements that a client's own commands read."""
+_RUN_HERE = re.compile(r"\./([\w.-]+)")
 
 _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **files.TOOLS,
@@ -21,7 +55,15 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **system.TOOLS,
     **machine.TOOLS,
     **stores.TOOLS,
+    **windows.TOOLS,
 }
+PRODUCING = frozenset((
+    "python", "python2", "python3", "pypy", "node", "deno", "bun", "ruby", "perl", "php", "java", "make", "cmake",
+    "ninja", "npm", "npx", "yarn", "pnpm", "cargo", "go", "mvn", "gradle", "dotnet", "docker", "pytest", "tox", "nox",
+    "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql", "terraform", "manage.py",
+    "rails", "flask", "alembic", "django-admin", "bash", "sh", "zsh",
+))  # fmt: skip
+"""Programs that may leave files which the command line does not name."""
 _HELP = frozenset(("--help", "--version"))
 
 
@@ -29,7 +71,7 @@ def destructions(command: str, *, cwd: str | None = None) -> tuple[Destruction, 
     """What a shell command line would destroy, in its order, each thing once.
 
     The line may have many lines, heredocs and programs inside. `cwd` is the directory where the session stands, if
-    that is known: then relative paths come out absolute. Reads the first 16 KiB. Never raises.
+    that is known: then relative paths come out absolute. Reads MAX_COMMAND_CHARS. Never raises.
     """
     text = command[:MAX_COMMAND_CHARS]
     # In a device directory even a bare name is a disk: the words alone do not show it.
@@ -40,7 +82,29 @@ def destructions(command: str, *, cwd: str | None = None) -> tuple[Destruction, 
 
 def parsed_destructions(command: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
     """As `destructions`, without the look that saves most command lines the parsing."""
-    found = tuple(dict.fromkeys(_of_command(command, cwd, 0)))
+    return _read_command(command, cwd)[0]
+
+
+def is_read_whole(text: str, *, cwd: str | None = None, by_code: bool = False) -> bool:
+    """Whether a command line, or a program, is within every limit of what is read of one."""
+    if len(text) > MAX_COMMAND_CHARS:
+        return False
+    if by_code:
+        return not may_destroy_by_code(text) or not _read_code(text, cwd)[1]
+    return not may_destroy(text) or not _read_command(text, cwd)[1]
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _read_command(command: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
+    """What it destroys, and whether something of it is unread."""
+    work = Work()
+    found = tuple(dict.fromkeys(_of_command(command, cwd, 0, work)))
+    if "]::" in command:  # methods of .NET, as PowerShell calls them
+        found += _of_code(command.replace("[", "").replace("]::", "."), cwd, work)
+    return _worst(found), work.cut
+
+
+def _worst(found: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
     if len(found) <= MAX_FOUND:
         return found
     severe = tuple(d for d in found if d.badness is Badness.SEVERE)[:MAX_FOUND]
@@ -48,29 +112,254 @@ def parsed_destructions(command: str, *, cwd: str | None = None) -> tuple[Destru
     return severe + others[: MAX_FOUND - len(severe)]
 
 
-def _of_command(command: str, cwd: str | None, depth: int) -> Iterator[Destruction]:
+def code_destructions(text: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
+    """What a program, or a notebook's cell, would destroy, whatever its language; as `destructions`."""
+    text = text[:MAX_COMMAND_CHARS]
+    return _read_code(text, cwd)[0] if may_destroy_by_code(text) else ()
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _read_code(text: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
+    work = Work()
+    return _worst(_of_code(text, cwd, work)), work.cut
+
+
+def _of_code(text: str, cwd: str | None, work: Work) -> tuple[Destruction, ...]:
+    shells, statements, program = notebooks.parted(text)
+    found: list[Destruction] = []
+    for command in shells:
+        if not work.take(_STEPS_OF_A_PROGRAM):
+            break
+        found += _of_command(command, cwd, 0, work)
+    for statement in statements:
+        found += sql_destructions(statement, work=work)
+    stands = Invocation(argv=("python",), cwd=canonical(cwd) if cwd else None, start=canonical(cwd) if cwd else None)
+    for call in code.calls(program, 0, work):
+        found += _of_call(call, stands, 0, work)
+    return tuple(dict.fromkeys(found))
+
+
+def remakers(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
+    """Where a command line runs programs after everything that it destroys: folders, an empty text for unknown."""
+    places: dict[str, None] = {}
+    scripts_run = frozenset(_RUN_HERE.findall(command))
+    work = Work()
+    for invocation in invocations(command, cwd=cwd, work=work):
+        if any(True for _ in _of_invocation(invocation, 0, work)):
+            places.clear()
+        elif invocation.name in PRODUCING or invocation.name in scripts_run:
+            places[invocation.cwd or ""] = None
+            for argument in invocation.argv:
+                if argument.startswith(("/", "~/")) and argument.count("/") > 1:
+                    places[argument.rpartition("/")[0]] = None
+    return tuple(places)
+
+
+def renames(command: str, *, cwd: str | None = None) -> tuple[tuple[str, str], ...]:
+    """New and old target of what a command line moves."""
+    found: list[tuple[str, str]] = []
     for invocation in invocations(command, cwd=cwd):
-        yield from files.redirections(invocation)
-        if not invocation.argv:
-            continue
-        if depth < _MAX_DEPTH:
-            for call in scripts.calls(invocation):
-                yield from _of_call(call, invocation, depth)
-        reader = _reader(invocation.name)
-        if reader is not None and _HELP.isdisjoint(invocation.before_dashes()):
-            yield from reader(invocation)
+        found += _moved(invocation)
+    return tuple(found)
+
+
+def _moved(invocation: Invocation) -> Iterator[tuple[str, str]]:
+    if invocation.name == "ln":
+        words = [word for word in invocation.argv[1:] if not word.startswith("-")]
+        if len(words) == 2:
+            yield f"path={invocation.path(words[1])}/", f"path={invocation.path(words[0])}"
+        return
+    if invocation.name != "mv":
+        return
+    operands = [word for word in invocation.argv[1:] if not word.startswith("-")]
+    if len(operands) < 2 or operands[-1] == "/dev/null":
+        return
+    destination = operands[-1]
+    for source in operands[:-1]:
+        old = f"path={invocation.path(source)}"
+        inside = f"{destination.rstrip('/')}/{source.rstrip('/').rpartition('/')[2]}"
+        if len(operands) == 2 and not destination.endswith("/"):
+            yield f"path={invocation.path(destination)}", old
+        yield f"path={invocation.path(inside)}", old
+
+
+def _of_command(command: str, cwd: str | None, depth: int, work: Work) -> Iterator[Destruction]:
+    moved: dict[str, str] = {}
+    written: dict[str, str] = {}
+    for invocation in invocations(command, cwd=cwd, work=work):
+        if not work.take(_STEPS_OF_A_PROGRAM):
+            return
+        for found in _of_invocation(invocation, depth, work):
+            if moved and len(found.target) <= _MAX_PATH_CHARS:
+                work.take(found.target.count("/"))
+                yield _known_as(found, moved)
+            else:
+                yield found
+        if invocation.name in ("mv", "ln"):
+            moved.update(_moved(invocation))
+        if invocation.name in ("mv", "cp") and written:
+            operands = [word for word in invocation.argv[1:] if not word.startswith("-")]
+            text = written.get(invocation.path(operands[0])) if len(operands) == 2 else None
+            if text is not None:
+                written[invocation.path(operands[1])] = text
+        if written and depth < _MAX_DEPTH:
+            for file in run_files(invocation):
+                text = written.get(file)
+                if text is not None:
+                    yield from _of_file(file, text, invocation.cwd, depth + 1, work)
+        written.update(_texts_written(invocation))
+
+
+def _of_file(file: str, text: str, cwd: str | None, depth: int, work: Work) -> Iterator[Destruction]:
+    """What a file destroys when it is run, by what is in it."""
+    name = file.rpartition("/")[2].lower()
+    suffix = name.rpartition(".")[2]
+    first = text[:80].partition("\n")[0]
+    if suffix == "sql":
+        yield from sql_destructions(text, work=work)
+    elif suffix == "ipynb":
+        yield from _of_code(_cells(text), cwd, work)
+    elif suffix in _CODE_SUFFIXES or (first.startswith("#!") and _CODE_LINE.search(first)):
+        yield from _of_code(text, cwd, work)
+    elif name == "package.json":
+        for command in _scripts_of_package(text):
+            yield from _of_command(command, cwd, depth + 1, work)
+    elif name in ("makefile", "gnumakefile", "justfile") or suffix == "mk":
+        for line in recipes(text):
+            yield from _of_command(line, cwd, depth + 1, work)
+    else:
+        for line in schedule(text):
+            yield from _of_command(line, cwd, depth + 1, work)
+        yield from _of_command(text, cwd, depth + 1, work)
+
+
+def _scripts_of_package(text: str) -> list[str]:
+    package = _json(text)
+    scripts_said = package.get("scripts") if isinstance(package, dict) else None
+    return [line for line in scripts_said.values() if isinstance(line, str)] if isinstance(scripts_said, dict) else []
+
+
+def _cells(text: str) -> str:
+    """The programs in a notebook, one below the other."""
+    notebook = _json(text)
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    found: list[str] = []
+    for cell in cells if isinstance(cells, list) else ():
+        source = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type", "code") == "code" else None
+        if isinstance(source, list):
+            source = "".join(line for line in source if isinstance(line, str))
+        if isinstance(source, str):
+            found.append(source)
+    return "\n".join(found)
+
+
+def _json(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
+    """What a file destroys when it is run: shell, SQL, a Makefile or a program, by its name and first line."""
+    if not may_destroy_by_code(text[:MAX_COMMAND_CHARS]):
+        return ()
+    found = dict.fromkeys(_of_file(file, text[:MAX_COMMAND_CHARS], cwd, 0, Work()))
+    # A script that begins by removing what it is about to make takes nobody's thing away.
+    remade = {target for target in creations(text[:MAX_COMMAND_CHARS], cwd=cwd) if not target.startswith("path=/")}
+    return tuple(one for one in found if one.target not in remade)[:_MAX_OF_FILE]
+
+
+def files_written(command: str, *, cwd: str | None = None) -> dict[str, str]:
+    """The text of each file that a command line writes, as far as that stands in it; by path."""
+    found: dict[str, str] = {}
+    for invocation in invocations(command, cwd=cwd):
+        found.update(_texts_written(invocation))
+    return found
+
+
+def files_run(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
+    """The paths of the files that a command line runs."""
+    return tuple(file for invocation in invocations(command, cwd=cwd) for file in run_files(invocation))
+
+
+def run_files(invocation: Invocation) -> list[str]:
+    """The paths of the files that one program runs: itself, a script, a Makefile, a file of statements."""
+    found: list[str] = []
+    if "/" in invocation.called:
+        found.append(invocation.path(invocation.called))
+    operands = [word for word in invocation.argv[1:] if not word.startswith("-")]
+    words = invocation.argv
+    if invocation.name in scripts.INTERPRETERS and "-m" in words[1:-1]:
+        found.append(invocation.path(f"{words[words.index('-m', 1) + 1].replace('.', '/')}.py"))
+    elif invocation.name in ("npm", "yarn", "pnpm", "bun"):
+        found.append(invocation.path("package.json"))
+    elif invocation.name in ("jupyter", "papermill", "nbconvert", "crontab"):
+        found += [invocation.path(word) for word in operands if word not in ("nbconvert", "execute", "run")]
+    elif invocation.name in scripts.INTERPRETERS or invocation.name in ("source", ".", "bash", "sh", "zsh", "dash"):
+        found += [invocation.path(operands[0])] if operands else []
+    elif invocation.name in ("make", "gmake", "just"):
+        found += [invocation.path(name) for name in ("Makefile", "makefile", "justfile")]
+    if invocation.name in databases.CLIENTS or invocation.name in (*scripts.INTERPRETERS, *SHELLS):
+        upstream = invocation.upstream
+        if upstream is not None and upstream.name == "cat":
+            found += [upstream.path(word) for word in upstream.argv[1:] if not word.startswith("-")]
+        if invocation.reads:
+            found.append(invocation.path(invocation.reads))
+    if invocation.name in databases.CLIENTS:
+        found += [invocation.path(file) for word in words[1:] for file in _INCLUDED.findall(word)]
+    if invocation.name in databases.CLIENTS or invocation.name in ("make", "gmake", "docker"):
+        found += [invocation.path(words[at + 1]) for at, word in enumerate(words[:-1]) if word in ("-f", "--file")]
+    return found
+
+
+def _texts_written(invocation: Invocation) -> dict[str, str]:
+    files_ = [target for operator, target in invocation.writes if operator in (">", ">|", "&>", ">>")]
+    if invocation.name == "tee":
+        files_ += [word for word in invocation.argv[1:] if not word.startswith("-")]
+    text = pipes.output(replace(invocation, writes=())) if files_ else None
+    return {invocation.path(file): text for file in files_} if text else {}
+
+
+def _known_as(found: Destruction, moved: Mapping[str, str]) -> Destruction:
+    """What was moved away and then destroyed is what it was before."""
+    place = found.target
+    while place:
+        origin = moved.get(place) or (moved.get(f"{place}/") if place != found.target else None)
+        if origin is not None:
+            target = origin + found.target[len(place) :]
+            return Destruction(found.verb, target, badness(target.removeprefix("path="), everything=True))
+        place = place.rpartition("/")[0]
+    return found
+
+
+def _of_invocation(invocation: Invocation, depth: int, work: Work) -> Iterator[Destruction]:
+    yield from files.redirections(invocation)
+    if not invocation.argv:
+        return
+    if depth < _MAX_DEPTH:
+        for call in scripts.calls(invocation, work):
+            yield from _of_call(call, invocation, depth, work)
+    reader = _reader(invocation.name)
+    if _HELP.isdisjoint(invocation.before_dashes()):
+        yield from (reader or databases.generic)(invocation)
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
-    return _TOOLS.get("mkfs" if name.startswith("mkfs.") else name)
+    return _TOOLS.get("mkfs" if name.startswith("mkfs.") else name) or windows.TOOLS.get(name.lower())
 
 
-def _of_call(call: scripts.Call, invocation: Invocation, depth: int) -> Iterator[Destruction]:
+def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: Work) -> Iterator[Destruction]:
     """What a call inside a small program destroys."""
     if call.kind == "shell":
-        yield from _of_command(call.argument, invocation.cwd, depth + 1)
+        yield from _of_command(call.argument, invocation.cwd, depth + 1, work)
     elif call.kind == "sql":
-        yield from sql_destructions(call.argument)
-    else:
+        yield from sql_destructions(call.argument, work=work)
+    elif call.kind == "url":
+        yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
+    elif call.kind == "thing":
+        bad = Badness.SEVERE if is_production(call.argument.partition("=")[2]) else Badness.PLAIN
+        yield Destruction(call.name, call.argument, bad)
+    elif call.kind in ("path", "tree"):
         verb = call.name.rpartition(".")[2]
         yield files.lost_path(verb, invocation, call.argument, everything=call.kind == "tree")

@@ -8,10 +8,12 @@ Misses: positional parameters of functions, here-documents that are built in pie
 the wrappers' own gaps are listed there.
 """
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 
 from haltline.detectors.commands import pipes, wrappers
+from haltline.detectors.commands.carriers import CARRIERS, carried
 from haltline.detectors.commands.expand import MAX_VALUE_CHARS, Environment, Expander
 from haltline.detectors.commands.finder import find_commands, find_results
 from haltline.detectors.commands.invocation import STDIN, Invocation
@@ -20,29 +22,37 @@ from haltline.detectors.commands.loops import FOR, RESERVED, Loop, for_loops, li
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.work import Work
 
 _MAX_DEPTH = 8
 _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
-_MAX_INVOCATIONS = 2048
+_STEPS_OF_A_PROGRAM = 20
 _MAX_PATH_CHARS = 4096
 _MAX_ROUNDS = 256
+_MAX_PIPED = 8
+_MAX_ALIASES = 64
+_MAX_ITEMS = 128
+"""Of a pipe, each of which is put into a command line."""
 
 _DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 
 
-def invocations(command: str, *, cwd: str | None = None) -> list[Invocation]:
+def invocations(command: str, *, cwd: str | None = None, work: Work | None = None) -> list[Invocation]:
     """The programs that a shell command line would run; `cwd` is where the session stands, if that is known.
 
     Never raises; what is not shell at all gives invocations of programs that do not exist.
     """
-    start = canonical(cwd) if cwd else None
-    shell = _Shell(start)
+    work = Work() if work is None else work
+    shell = _Shell(canonical(cwd) if cwd else None, work)
     shell.run(command[:MAX_COMMAND_CHARS])
+    if len(command) > MAX_COMMAND_CHARS:
+        work.cut = True
     return shell.found
 
 
 class _Shell:
-    def __init__(self, start: str | None) -> None:
+    def __init__(self, start: str | None, work: Work) -> None:
+        self.work = work
         self.found: list[Invocation] = []
         self.start = start
         self.cwd = start
@@ -51,13 +61,20 @@ class _Shell:
         self.depth = 0
         self.rounds_left = _MAX_ROUNDS
         self.chars_left = _MAX_CHARS_IN_ALL
+        self.aliases: dict[str, str] = {}
         self.expander = Expander()
         self.last: Invocation | None = None
         self.builtins: dict[str, Callable[[Invocation], None]] = {
             "cd": self._cd,
             "pushd": self._cd,
             "read": self._read,
+            "mapfile": self._mapfile,
+            "readarray": self._mapfile,
             "unset": self._unset,
+            "source": self._source,
+            ".": self._source,
+            "set": self._set,
+            "alias": self._alias,
         }
         self.runners: dict[str, Callable[[Invocation], None]] = {
             "eval": lambda it: self.run(" ".join(it.argv[1:])),
@@ -80,10 +97,11 @@ class _Shell:
     def run(self, text: str) -> None:
         """Goes through a text as this shell would."""
         if self.depth >= _MAX_DEPTH or len(text) > self.chars_left:
+            self.work.cut = True
             return
         self.chars_left -= len(text)
         self.depth += 1
-        self._items(lex(text, nesting=max(0, self.depth - _MAX_DEPTH + MAX_NESTING)))
+        self._items(lex(text, nesting=max(0, self.depth - _MAX_DEPTH + MAX_NESTING), work=self.work))
         self.depth -= 1
 
     def _items(self, items: tuple[Item, ...]) -> None:
@@ -95,12 +113,12 @@ class _Shell:
                 continue
             if at in loops and self._unrolled(loops[at], items[at + 1 : loops[at].end]):
                 done = loops[at].end - 1
-            elif item == "(":
+            elif item == "(" and self.work.take(1 + len(self.environment) // 4):
                 saved.append((self.cwd, dict(self.environment)))
             elif item == ")":
                 if saved:
                     self.cwd, self.environment = saved.pop()
-            elif isinstance(item, Simple):
+            elif isinstance(item, Simple) and self.work.take(5 + len(item.words)):
                 self._simple(item)
 
     def _unrolled(self, loop: Loop, body: tuple[Item, ...]) -> bool:
@@ -120,6 +138,7 @@ class _Shell:
 
     def _in_child(self, act: Callable[[], None], *, remote: bool = False) -> None:
         """Does something in a process of its own: what it changes is gone afterwards."""
+        self.work.take(5 + len(self.environment) // 4)
         saved = self.cwd, self.environment, self.exported, self.start
         self.environment = {} if remote else dict(self.environment)
         if remote:
@@ -135,6 +154,9 @@ class _Shell:
         assigned = self._assignments(words)
         argv = tuple(argument for word in words[len(assigned) :] for argument in self._arguments(word))
         stdin, writes = self._redirects(simple.redirects)
+        script = self._script_file(words[len(assigned) :], argv)
+        if script is not None:
+            argv, stdin = argv[:1] if argv[0] in wrappers.SHELLS else ("bash",), script
         if stdin is None and upstream is not None:
             stdin = pipes.output(upstream)
         self.last = None
@@ -143,6 +165,7 @@ class _Shell:
                 Invocation(
                     argv=argv,
                     stdin=stdin,
+                    reads=self._file_read(simple.redirects) if stdin is None and simple.redirects else "",
                     writes=writes,
                     cwd=self.cwd,
                     start=self.start,
@@ -208,9 +231,32 @@ class _Shell:
             text = self.expander.text(redirect.target, self.environment, self._resolve)
             if redirect.operator in ("<<", "<<<"):
                 stdin = text
+            elif redirect.operator == "<":
+                stdin = self._read_from(redirect.target, text, stdin)
             elif redirect.operator in (">", ">>", ">|", "&>", "&>>", ">&") and redirect.descriptor in ("", "1"):
                 writes.append((redirect.operator, text))
         return stdin, tuple(writes)
+
+    def _read_from(self, target: Word, text: str, before: str | None) -> str | None:
+        """What stands in a file that is read: in one of the line itself, or in none."""
+        if len(target) == 1 and isinstance(target[0], Substitution):
+            return self._resolve(target[0])
+        return "" if text == "/dev/null" else before
+
+    def _file_read(self, redirects: list[Redirect]) -> str:
+        files = [
+            r.target for r in redirects if r.operator == "<" and not any(isinstance(p, Substitution) for p in r.target)
+        ]
+        return self.expander.text(files[-1], self.environment, self._resolve) if files else ""
+
+    def _script_file(self, words: list[Word], argv: tuple[str, ...]) -> str | None:
+        """The text that a shell is given as a file, where it stands in the line: `bash <(echo text)`."""
+        if not argv or wrappers.program(argv[0]) not in (*wrappers.SHELLS, "source", "."):
+            return None
+        for word in words[1:]:
+            if len(word) == 1 and isinstance(word[0], Substitution) and word[0].is_file:
+                return self._resolve(word[0])
+        return None
 
     def _substitutions(self, word: Word) -> None:
         for part in word:
@@ -225,14 +271,24 @@ class _Shell:
 
     def _resolve(self, substitution: Substitution) -> str | None:
         """What `$(...)` puts out, when it is one simple command whose output is written there."""
-        if len(substitution.items) != 1 or not isinstance(substitution.items[0], Simple):
-            return None
-        simple = substitution.items[0]
-        if any(isinstance(part, Substitution) for word in simple.words for part in word):
-            return None
-        argv = tuple(argument for word in simple.words for argument in self._arguments(word))
-        stdin, writes = self._redirects_quietly(simple.redirects)
-        return pipes.output(Invocation(argv=argv, stdin=stdin, writes=writes, cwd=self.cwd))
+        came: str | None = None
+        before = ""
+        for at, simple in enumerate(item for item in substitution.items if not isinstance(item, str)):
+            if not isinstance(simple, Simple) or at > _MAX_PIPED:
+                return None
+            if at and not simple.piped:
+                if came is None:
+                    return None
+                before, came = before + came, None
+            if any(isinstance(part, Substitution) for word in simple.words for part in word):
+                return None
+            argv = tuple(argument for word in simple.words for argument in self._arguments(word))
+            stdin, writes = self._redirects_quietly(simple.redirects)
+            if simple.piped and stdin is None:
+                stdin = came
+            name = wrappers.program(argv[0]) if argv else ""
+            came = pipes.output(Invocation(argv=(name, *argv[1:]), stdin=stdin, writes=writes, cwd=self.cwd))
+        return came if came is None else before + came
 
     def _redirects_quietly(self, redirects: list[Redirect]) -> tuple[str | None, tuple[tuple[str, str], ...]]:
         plain = [r for r in redirects if not any(isinstance(part, Substitution) for part in r.target)]
@@ -242,26 +298,37 @@ class _Shell:
 
     def _invoke(self, invocation: Invocation) -> None:
         """Takes off what wraps a program, as often as needed, and notes what is left."""
-        if len(self.found) >= _MAX_INVOCATIONS or self.depth >= _MAX_DEPTH:
+        if self.depth >= _MAX_DEPTH:
+            self.work.cut = True
+        if self.depth >= _MAX_DEPTH or not self.work.take(_STEPS_OF_A_PROGRAM + len(invocation.stdin or "") // 64):
             return
         self.depth += 1
         self._unwrap(invocation)
         self.depth -= 1
 
-    def _unwrap(self, invocation: Invocation) -> None:
+    def _unwrap(self, invocation: Invocation) -> None:  # noqa: PLR0912 - one sort of program after another
         argv = invocation.argv
         name = wrappers.program(argv[0]) if argv else ""
         synonym = wrappers.SYNONYMS.get(name)
+        if argv and argv[0] in self.aliases:
+            text = self.aliases.pop(argv[0])
+            self.run(shlex.join(("\0", *argv[1:])).replace("'\0'", text, 1))
+            self.aliases[argv[0]] = text
+            return
         if argv:
+            called = argv[0]
             argv = (*(synonym or (name,)), *argv[1:])
             name = argv[0]
-            invocation = replace(invocation, argv=argv)
+            invocation = replace(invocation, argv=argv, called=called)
         inner, remote = self._behind_prefix(argv)
         if inner is not None:
             if remote:
                 self._note(invocation)
                 within = replace(invocation, argv=inner, writes=(), cwd=None, start=None)
-                self._in_child(lambda: self._invoke(within), remote=True)
+                one = len(inner) == 1 and " " in inner[0]
+                self._in_child(lambda: self.run(inner[0]) if one else self._invoke(within), remote=True)
+            elif (len(inner) == 1 and " " in inner[0]) or (len(inner) == 2 and inner[0] == "-c"):
+                self._in_child(lambda: self.run(inner[-1]))
             elif inner:
                 self._invoke(replace(invocation, argv=inner))
             else:
@@ -273,13 +340,21 @@ class _Shell:
         elif name in wrappers.SHELLS:
             self._note(replace(invocation, argv=(name,)))
             self._shell_program(invocation)
+            self._note_script(invocation)
         else:
             self._note(invocation)
             if name in self.runners:
                 self.runners[name](invocation)
+            carrier = CARRIERS.get(name)
+            texts = carried(invocation) if len(argv) > 1 else []
+            for text in texts if carrier is None else (*carrier(invocation), *texts):
+                if text:
+                    self._in_child(lambda text=text: self.run(text))  # type: ignore[misc] # bound now
 
     def _behind_prefix(self, argv: tuple[str, ...]) -> tuple[tuple[str, ...] | None, bool]:
         if not argv or (argv[0] == "command" and argv[1:2] in (("-v",), ("-V",))):
+            return None, False
+        if argv[0] == "runuser" and not {"-c", "--command"}.isdisjoint(argv):
             return None, False
         prefix = wrappers.PREFIXES.get(argv[0])
         if prefix is not None:
@@ -307,9 +382,19 @@ class _Shell:
 
             self._in_child(run)
 
+    def _note_script(self, invocation: Invocation) -> None:
+        """A shell that is given a file: the file is what it runs."""
+        if wrappers.shell_script(invocation.argv)[0] is None:
+            file = next((word for word in invocation.argv[1:] if not word.startswith(("-", "+"))), "")
+            if file:
+                called = file if "/" in file else f"./{file}"
+                self.found.append(replace(invocation, argv=(file.rpartition("/")[2],), called=called, writes=()))
+
     def _ssh(self, invocation: Invocation) -> None:
         text, reads_input = wrappers.ssh_script(invocation.argv)
         script = invocation.stdin if reads_input else text
+        if text is not None and invocation.stdin is not None and text.split(" ")[0] in wrappers.SHELLS:
+            script = invocation.stdin if "-c" not in text.split() else text
         if script is not None:
             self._in_child(lambda: self.run(script), remote=True)
 
@@ -328,7 +413,8 @@ class _Shell:
 
     def _xargs(self, invocation: Invocation) -> None:
         argv, placeholder = wrappers.xargs_command(invocation.argv)
-        self._with_items(invocation, argv, placeholder, pipes.items(invocation.upstream, invocation.stdin))
+        each = pipes.items(invocation.upstream, invocation.stdin, by_line=placeholder != "")
+        self._with_items(invocation, argv, placeholder, each)
 
     def _parallel(self, invocation: Invocation) -> None:
         argv, written = wrappers.parallel_command(invocation.argv)
@@ -346,8 +432,15 @@ class _Shell:
         """Runs a program with items from elsewhere in place of a placeholder, or behind its arguments."""
         if not argv:
             return
-        if placeholder and any(placeholder in argument for argument in argv):
-            for item in items[: _MAX_INVOCATIONS // 16]:
+        if len(items) > _MAX_ITEMS:
+            self.work.cut = True
+        if len(argv) == 1 and " " in argv[0] and "{" not in placeholder + argv[0]:
+            argv = (argv[0] + " {}",)
+        if " " in argv[0]:  # a whole command line, as `parallel` takes it
+            for item in items[:_MAX_ITEMS]:
+                self._in_child(lambda item=item: self.run(" ".join(argv).replace("{}", item)))  # type: ignore[misc] # bound now
+        elif placeholder and any(placeholder in argument for argument in argv):
+            for item in items[:_MAX_ITEMS]:
                 filled = tuple(a.replace(placeholder, item[:MAX_VALUE_CHARS]) for a in argv)
                 if sum(map(len, filled)) > MAX_COMMAND_CHARS:
                     return
@@ -372,6 +465,28 @@ class _Shell:
                 self.environment[name] = each
             else:
                 self.environment.pop(name, None)
+
+    def _source(self, invocation: Invocation) -> None:
+        self._note(invocation)
+        if invocation.argv[1:2] == ("/dev/stdin",) and invocation.stdin is not None:
+            self.run(invocation.stdin)
+
+    def _mapfile(self, invocation: Invocation) -> None:
+        each = pipes.items(invocation.upstream, invocation.stdin, by_line=True)
+        for name in parse(invocation.argv[1:], frozenset(("-d", "-n", "-O", "-s", "-u", "-C", "-c"))).operands[:1]:
+            self.environment[name] = each
+
+    def _set(self, invocation: Invocation) -> None:
+        if "--" in invocation.argv:
+            given = invocation.argv[invocation.argv.index("--") + 1 :]
+            self.environment |= {str(at): (value,) for at, value in enumerate(given[:9], 1)}
+            self.environment |= {"@": given, "*": given}
+
+    def _alias(self, invocation: Invocation) -> None:
+        for argument in invocation.argv[1:]:
+            name, equals, text = argument.partition("=")
+            if equals and len(self.aliases) < _MAX_ALIASES:
+                self.aliases[name] = text[:MAX_VALUE_CHARS]
 
     def _unset(self, invocation: Invocation) -> None:
         for name in invocation.argv[1:]:

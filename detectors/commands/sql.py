@@ -10,17 +10,29 @@ in strings (a backslash escapes a quote only before a letter or digit here).
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.work import Work
 
 _MAX_DEPTH = 3
 _MAX_TOKENS_OF_A_STATEMENT = 1000
-_VERBS = frozenset(("drop", "truncate", "delete", "update", "alter", "create", "insert", "merge", "vacuum", "replace"))
-_BEFORE_A_STATEMENT = frozenset(("begin", "then", "else", "loop", "as", "analyze", "do", "go", "declare", "explain"))
-_MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum")
+_EXECUTING = frozenset((
+    "execute", "exec", "immediate", "prepare", "sp_executesql", "dblink_exec", "dblink", "query_to_xml", "set",
+    "openquery", "run_command_on_workers",
+))  # fmt: skip
+"""Words behind which texts are run. `SET @s = '...'` puts one aside for a `PREPARE`."""
+_MAX_TOKENS_OF_A_CALL = 64
+_PLACEHOLDER = re.compile(r"%(?:\d+\$)?[IsL]")
+_VERBS = frozenset((
+    "drop", "truncate", "delete", "update", "alter", "create", "insert", "merge", "vacuum", "replace", "detach",
+))  # fmt: skip
+_BEFORE_A_STATEMENT = frozenset(
+    ("detach", "begin", "then", "else", "loop", "as", "analyze", "do", "go", "declare", "explain")
+)
+_MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum|detach")
 _NO_CONDITION = (("true",), ("1", "=", "1"), ("1",), ("'1'", "=", "'1'"), ("not", "false"))
 
 _TOKEN = re.compile(
@@ -57,9 +69,10 @@ class _Token(NamedTuple):
 _END = _Token("mark", ";")
 
 
-def sql_destructions(statement: str) -> tuple[Destruction, ...]:
+def sql_destructions(statement: str, *, work: Work | None = None) -> tuple[Destruction, ...]:
     """What a text of one or more SQL statements would destroy, in the order of the text. Never raises."""
-    return tuple(_statements(statement[:MAX_COMMAND_CHARS], 0))
+    found = dict.fromkeys(_statements(statement[:MAX_COMMAND_CHARS], 0, work or Work()))
+    return tuple(found)[:MAX_FOUND]
 
 
 def sql_creations(statement: str) -> tuple[str, ...]:
@@ -75,22 +88,87 @@ def sql_creations(statement: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _statements(text: str, depth: int) -> Iterator[Destruction]:
+def sql_renames(statement: str) -> tuple[tuple[str, str], ...]:
+    """New and old target of each `ALTER ... RENAME TO` of a text."""
+    tokens = _tokens(statement[:MAX_COMMAND_CHARS])
+    found = []
+    for at, token in enumerate(tokens):
+        if token.text in ("alter", "rename") and token.kind == "word":
+            kind, old, after = _object(tokens, at + 1)
+            said = (_word_at(tokens, after), _word_at(tokens, after + 1))
+            if said in (("rename", "to"), ("swap", "with")) or (token.text == "rename" and said[0] == "to"):
+                new, _ = _name(tokens, after + (1 if token.text == "rename" else 2))
+                if new and old:
+                    prefix = old.rpartition(".")[0]
+                    found.append((f"{kind}={new}", f"{kind}={old}"))
+                    if prefix and "." not in new:
+                        found.append((f"{kind}={prefix}.{new}", f"{kind}={old}"))
+        elif token.text == "sp_rename" and token.kind == "word":
+            old, after = _name(tokens, at + 1)
+            new, _ = _name(tokens, after + 1)
+            if old and new:
+                found.append((f"table={new}", f"table={old}"))
+    return tuple(found)
+
+
+def _statements(text: str, depth: int, work: Work) -> Iterator[Destruction]:
     if _MAYBE.search(text.lower()) is None:
         return
-    tokens = _tokens(text)
-    for at in islice(_starts(tokens), MAX_FOUND):
+    tokens = _tokens(text, work)
+    for at in _starts(tokens):
+        end = next((i for i in range(at, min(at + _MAX_TOKENS_OF_A_STATEMENT, len(tokens))) if tokens[i] == _END), at)
+        if not work.take(10 + (end - at) // 2):
+            return
         yield from _READERS[tokens[at].text](tokens, at)
     if depth < _MAX_DEPTH:
         for before, token in pairwise(tokens):
             # DO $$ ... $$ and EXECUTE '...': text that is run. The body of a CREATE FUNCTION is not.
-            if before.text in ("do", "execute", "exec", "immediate") and token.kind in ("dollar", "string"):
-                yield from _statements(token.text, depth + 1)
+            if before.text in ("do", "execute", "exec", "immediate") and token.kind == "dollar":
+                yield from _statements(token.text, depth + 1, work)
+        for run in _texts_run(tokens):
+            yield from _statements(run, depth + 1, work)
+    elif any(token.text in _EXECUTING for token in tokens):
+        work.cut = True
 
 
-def _tokens(text: str) -> list[_Token]:
+def _texts_run(tokens: Sequence[_Token]) -> Iterator[str]:
+    """The texts that a statement runs: `EXECUTE 'DROP ' || 'TABLE x'`, `PREPARE p FROM '...'`."""
+    done = 0
+    for start, word in enumerate(tokens):
+        if word.kind != "word" or word.text not in _EXECUTING or start < done:
+            continue
+        if word.text == "set" and not _word_at(tokens, start + 1).startswith("@"):
+            continue
+        at = start + 1
+        while at < min(start + _MAX_TOKENS_OF_A_CALL, len(tokens)) and tokens[at] != _END:
+            if tokens[at].kind != "string":
+                at += 1
+                continue
+            text = ""
+            while at < len(tokens) and tokens[at].kind == "string":  # `||` and `+` between them are no tokens
+                text += tokens[at].text.replace("''", "'")
+                at += 1
+            if _MAYBE.search(text.lower()) is not None:
+                yield _formatted(text, tokens, at)
+        done = at
+
+
+def _formatted(text: str, tokens: Sequence[_Token], at: int) -> str:
+    """`format('DROP TABLE %I', 'x')` with what is put in."""
+    while "%" in text and at + 1 < len(tokens) and tokens[at].text == "," and tokens[at + 1].kind in ("string", "word"):
+        filled = _PLACEHOLDER.sub(lambda _, value=tokens[at + 1].text: value, text, count=1)  # type: ignore[misc] # bound now
+        if filled == text:
+            break
+        text, at = filled, at + 2
+    return text
+
+
+def _tokens(text: str, work: Work | None = None) -> list[_Token]:
+    work = work or Work()
     tokens = []
     for found in _TOKEN.finditer(text):
+        if not work.take():
+            break
         kind = found.lastgroup or ""
         if found["dollar"] is not None:
             tokens.append(_Token("dollar", found["dollar"].split("$", 2)[-1]))
@@ -253,6 +331,8 @@ def _alter(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
         starts = before.text == "," or at - 1 <= 0 or before.kind in ("word", "quoted", "string")
         if depth == 0 and starts and _word_at(tokens, at) == "drop" and _word_at(tokens, at + 1) not in _NOT_DATA:
             yield from _dropped_part(tokens, at + 1, table, before)
+        elif depth == 0 and _word_at(tokens, at) == "delete" and _word_at(tokens, at + 1) == "where":
+            yield _rows("delete", table, tokens, at + 1)
         elif _word_at(tokens, at) == "truncate" and _word_at(tokens, at + 1) in ("partition", "subpartition"):
             yield _lost("truncate_partition", "table", table)
         at += 1
@@ -297,6 +377,13 @@ def _merge(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
         end += 1
 
 
+def _detach(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
+    """ClickHouse's DETACH TABLE t PERMANENTLY."""
+    kind, name, after = _object(tokens, at + 1)
+    if name and _word_at(tokens, after) == "permanently":
+        yield _lost(f"detach_{kind}", kind, name)
+
+
 def _vacuum(tokens: Sequence[_Token], at: int) -> Iterator[Destruction]:
     """Delta's VACUUM t RETAIN 0 HOURS takes the table's past away."""
     name, end = _name(tokens, at + 1)
@@ -321,5 +408,6 @@ _READERS = {
     "insert": _insert,
     "merge": _merge,
     "vacuum": _vacuum,
+    "detach": _detach,
     "replace": _replace,
 }

@@ -1,7 +1,7 @@
 """Programs that run other programs: what stands in front of the program that counts.
 
-Misses: `tmux send-keys`, `screen -X`, `at`, `make`, `npm run` and every script whose text is elsewhere; encoded
-scripts (`base64 -d | sh`); `fd -x`; programs started by an alias.
+Misses: `npm run` and every script whose text is elsewhere; programs started by an alias. What carries a whole command
+line is in `carriers`.
 """
 
 import re
@@ -57,6 +57,29 @@ PREFIXES: Mapping[str, Prefix] = {
     "strace": _prefix("-e -o -p -s -u -P"),
     "nsenter": _prefix("-t --target", remote=True),
     "unshare": _prefix(),
+    "systemd-run": _prefix("-p --property -u --unit --slice -E --setenv --description --on-calendar --on-active"),
+    "proot": _prefix("-r -b -w", remote=True),
+    "sshpass": _prefix("-p -f -e -P -d"),
+    "taskset": _prefix("", 1),
+    "chrt": _prefix("-T -P -D -p", 1),
+    "firejail": _prefix(),
+    "fakeroot": _prefix(),
+    "runuser": _prefix("-u --user -g --group -G -s --shell"),
+    "gosu": _prefix("", 1),
+    "su-exec": _prefix("", 1),
+    "setarch": _prefix("", 1),
+    "prlimit": _prefix(),
+    "cgexec": _prefix("-g"),
+    "numactl": _prefix(),
+    "perf-stat": _prefix(),
+    "valgrind": _prefix(),
+    "parallel-ssh": _prefix("-h -H -l -i", remote=True),
+    "pdsh": _prefix("-w -l -f", remote=True),
+    "clush": _prefix("-w -g -f", remote=True),
+    "mosh": _prefix("", 1, remote=True),
+    "chronic": _prefix(),
+    "catchsegv": _prefix(),
+    "coproc": _prefix(),
     "faketime": _prefix("-f", 1),
     "xvfb-run": _prefix("-e -f -n -s -p -w"),
     "dotenv": _prefix("-f --file -e", after_dashes=False),
@@ -78,7 +101,8 @@ SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = {
     ("pnpm", "dlx"): _prefix(),
     ("yarn", "dlx"): _prefix(),
     ("yarn", "run"): _prefix(),
-    ("npm", "exec"): _prefix(),
+    ("npm", "exec"): _prefix("-p --package -w --workspace"),
+    ("npm", "x"): _prefix("-p --package -w --workspace"),
     ("direnv", "exec"): _prefix("", 1),
     ("aws-vault", "exec"): _prefix("-d --duration", 1),
     ("op", "run"): _prefix("--env-file", after_dashes=True),
@@ -100,6 +124,8 @@ SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = {
     ("kubectl", "exec"): _prefix(remote=True, after_dashes=True),
     ("kubectl", "run"): _prefix(remote=True, after_dashes=True),
     ("kubectl", "debug"): _prefix(remote=True, after_dashes=True),
+    ("perf", "stat"): _prefix("-e -r -o"),
+    ("just", "--command"): _prefix(),
     ("lxc", "exec"): _prefix("", 1, remote=True),
     ("multipass", "exec"): _prefix("", 1, remote=True),
 }  # fmt: skip
@@ -155,6 +181,8 @@ _PARALLEL_VALUE_OPTIONS = frozenset(("-j", "--jobs", "-I", "--delay", "--timeout
 def program(argument: str) -> str:
     """`/usr/bin/python3.11` is python."""
     name = argument.rpartition("/")[2].removesuffix(".exe")
+    if "@" in name[1:]:  # `npx rimraf@5`
+        name = name[: name.index("@", 1)]
     bare = _VERSION.sub("", name)
     return bare if bare in _VERSIONED else name
 

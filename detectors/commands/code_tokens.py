@@ -1,0 +1,119 @@
+r"""The words of a small program in whatever language it is written, by one tokenizer for all of them.
+
+A parser of each language would know more, and would answer otherwise from one release of it to the next (Python's own
+`ast` refuses what a newer Python takes). What is read here is the same everywhere: names, texts, marks and lines.
+
+Misses: texts that need their language to be told from marks (regular expressions of JavaScript and Perl, `%q{}`,
+heredocs of Perl, PHP and Ruby), characters by number other than `\x72` and `\u0072`.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from haltline.detectors.commands.work import Work
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\f\r]+|\\\n)
+    |(?P<line>\n[ \t]*)
+    |(?P<comment>/\*.*?(?:\*/|\Z)|<\#.*?(?:\#>|\Z)|//[^\n]*|\#(?!\{)[^\n]*)
+    |(?P<words>\bqw\s*(?:\([^)]*+\)?|\[[^\]]*+\]?|\{[^}]*+\}?|/[^/]*+/?)|%[wWx](?:\([^)]*+\)?|\[[^\]]*+\]?|\{[^}]*+\}?))
+    |(?P<text>(?P<prefix>[rRbBuUfF]{0,2})(?:'''(?:[^\\]|\\.)*?(?:'''|\Z)|\"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\Z)
+        |'(?:[^'\\\n]|\\.)*(?:'|(?=\n)|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z)|`(?:[^`\\]|\\.)*(?:`|\Z)))
+    |(?P<name>[^\W\d]\w*|\$[^\W\d]\w*|@[^\W\d]\w*)
+    |(?P<number>\d[\w.]*)
+    |(?P<mark>=>|==|!=|<=|>=|\+=|&&|\|\||->|::|\?\.|[^\w\s])""",
+    re.VERBOSE | re.DOTALL,
+)
+_BRACES = re.compile(
+    r"^[ \t]*(?:const|let|var|import\s*\{|import\s+\w+\s+from|package\s|use\s|func\s|fn\s|public\s|\#include|<\?php)|=>"
+    r"|\brequire\(|\bawait\b[^;\n]{0,200};|\bfunction\b|\{\s*$|;\s*$",
+    re.MULTILINE,
+)
+_PYTHON = re.compile(
+    r"^[ \t]*(?:import[ \t][\w., ]+$|from[ \t]+[\w.]+[ \t]+import|def[ \t]+\w+\("
+    r"|with[ \t].+:$|for[ \t].+:$|try:|print\()",
+    re.M,
+)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.)|\n)", re.DOTALL)
+_PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+_FILLED = re.compile(r"[$#]?\{([^\W\d][\w.]*)[^{}]*\}")
+
+
+class Token(NamedTuple):
+    """A name, a text, a number, a mark, or the beginning of a line with how far it is moved in."""
+
+    kind: str
+    text: str
+    prefix: str = ""
+    quote: str = ""
+
+
+def tokens(text: str, work: Work | None = None) -> list[Token]:
+    """The words of a program, comments left out, as far as the work is allowed."""
+    work = work or Work()
+    braces = _BRACES.search(text) is not None and _PYTHON.search(text) is None
+    found: list[Token] = []
+    at, end = 0, len(text)
+    while at < end and work.take():
+        match = _TOKEN.match(text, at)
+        if match is None:
+            at += 1
+            continue
+        kind = match.lastgroup
+        at = match.end()
+        if kind == "comment":
+            start = match[0][:2]
+            if (start == "//" and not braces) or (start[0] == "#" and start != "#!" and braces and start[1:] != " "):
+                found.append(Token("mark", start[0]))  # a division, a private name
+                at = match.start() + 1
+        elif kind == "line":
+            found.append(Token("line", match[0][1:]))
+        elif kind == "words":
+            found.append(_words(match[0]))
+        elif kind in {"text", "prefix"}:
+            found.append(_text(match))
+        elif kind == "mark":
+            mark = match[0]
+            found.append(Token("mark", "." if mark in ("::", "?.", "->") else mark))
+        elif kind in ("name", "number"):
+            found.append(Token(kind, match[0]))
+    return found
+
+
+def _words(said: str) -> Token:
+    """`qw(a b)` and `%w[a b]` are words, `%x(...)` a command line."""
+    opened = next(at for at, char in enumerate(said) if char in "([{/")
+    body = said[opened + 1 :].rstrip(")]}/")
+    return Token("text", body, "", "`") if said.startswith("%x") else Token("text", body, "qw", "'")
+
+
+def _text(match: re.Match[str]) -> Token:
+    prefix = match["prefix"].lower()
+    body = match["text"][len(prefix) :]
+    for quote in ("'''", '"""', "'", '"', "`"):
+        if body.startswith(quote):
+            body = body[len(quote) :].removesuffix(quote)
+            break
+    if "r" not in prefix and "\\" in body:
+        body = _ESCAPE.sub(_escaped, body)
+    return Token("text", body, prefix, quote[:1])
+
+
+def _escaped(match: re.Match[str]) -> str:
+    if match[1] or match[2]:
+        return chr(int(match[1] or match[2], 16))
+    char = match[3]
+    if char is None or char == "\n":
+        return ""
+    return _PLAIN_ESCAPES.get(char, char if char in "'\"`\\$/" else f"\\{char}")
+
+
+def fills(token: Token) -> bool:
+    """Whether names in braces in the text stand for their values."""
+    return "f" in token.prefix or (token.quote == "`" and "${" in token.text) or "#{" in token.text
+
+
+def filled(text: str, value: Callable[[str], str | None]) -> str:
+    """The text with the values of the names in its braces; `$name` for what is not known."""
+    return _FILLED.sub(lambda found: value(found[1]) or f"${found[1]}", text)

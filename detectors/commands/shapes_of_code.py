@@ -1,0 +1,56 @@
+"""What a method that takes something away is about: its keywords, an object, its first text, or what it is called on.
+
+Misses: names that are computed; which of several keywords names the thing, beyond the usual ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+_TELLING = (
+    "asset_id", "table", "table_id", "TableName", "Bucket", "bucket", "Key", "key", "name", "Name", "id", "dataset",
+    "dataset_id", "collection", "topic", "queue", "QueueUrl", "path", "DBInstanceIdentifier",
+)  # fmt: skip
+_MAX_NAMES = 32
+_MAX_NAME_CHARS = 480
+
+
+class Texts(Protocol):
+    """A value of a program."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What it may stand for."""
+
+
+def named_by(ref: str, base: tuple[str, ...], items: Sequence[Texts], keywords: Mapping[str, Texts]) -> tuple[str, ...]:
+    """`kind=name` of each thing; `kind=*` where the program does not say which."""
+    said: dict[str, tuple[str, ...]] = {name: value.texts for name, value in keywords.items() if value.texts}
+    plain: list[str] = []
+    for item in items:
+        for text in item.texts:
+            if text.startswith("\0"):
+                _, key, value = text.split("\0", 2)
+                said[key] = (value,)
+            else:
+                plain.append(text)
+    found = [f"{name}={text}" for name in _TELLING if name in said for text in said[name]][:2]
+    if found:
+        return (",".join(found)[:_MAX_NAME_CHARS],) if len(found) > 1 else (found[0][:_MAX_NAME_CHARS],)
+    if said:
+        name, texts = next(iter(said.items()))
+        return tuple(f"{name}={text}"[:_MAX_NAME_CHARS] for text in texts[:_MAX_NAMES])
+    kind = _kind(ref)
+    names = plain or [text for text in base if not text.startswith("\0")]
+    if names:
+        return tuple(f"{kind}={text}"[:_MAX_NAME_CHARS] for text in names[:_MAX_NAMES])
+    owner = [part for part in ref.split(".")[:-1] if part not in ("objects", "all", "filter", "item", "query", "db")]
+    return (f"{kind}={(owner or ['*'])[-1] if kind != 'model' else (owner or ['*'])[0]}"[:_MAX_NAME_CHARS],)
+
+
+def _kind(ref: str) -> str:
+    parts = ref.split(".")
+    last = parts[-1].lower()
+    for word in ("asset", "table", "bucket", "object", "collection", "database", "topic", "queue", "dataset", "index"):
+        if word in last:
+            return word
+    return "model" if "objects" in parts else "table" if last in ("drop", "delete_many", "deletemany") else "name"

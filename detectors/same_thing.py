@@ -1,0 +1,44 @@
+"""Whether two targets are the same thing under another spelling: case, quotes, qualification, another key, nesting.
+
+Misses: names that only their system knows to be one (an id and a name); paths of file systems without case.
+"""
+
+import re
+from functools import lru_cache
+
+_LOCAL = frozenset(("path", "device", "worktree", "stash", "history", "unknown"))
+"""Kinds whose names are compared as they are."""
+_QUOTES = re.compile(r"[\"'`\[\]]")
+_TOLD_APART = re.compile(r"[a-z][\w-]{3,}|[\w-]*[a-z_-][\w-]*\d[\w-]*")
+_BELOW = re.compile(r"(?:/\*{1,2}|/\.)+/?\Z|/\Z")
+_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*")
+
+
+@lru_cache(maxsize=4096)
+def plain(target: str) -> tuple[str, str]:
+    """Kind and name of a target, the name without what does not matter."""
+    kind, _, name = target.partition("=")
+    if kind in _LOCAL:
+        return kind, _BELOW.sub("", name) or name
+    if "," in name and "=" in name:  # `database=d,schema=s,table=t`
+        parts = [part.partition("=") for part in target.split(",")]
+        if all(equals for _, equals, _ in parts):
+            return parts[-1][0], ".".join(value for _, _, value in parts).lower()
+    return kind, _QUOTES.sub("", name).strip().lower()
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two targets are one thing."""
+    kind, name = plain(one)
+    kind_, name_ = plain(other)
+    if name != name_:
+        if kind in _LOCAL or kind_ in _LOCAL or not _is_end_of(name, name_):
+            return False
+    elif kind in _LOCAL or kind_ in _LOCAL:
+        return kind == kind_
+    return kind == kind_ or _TOLD_APART.fullmatch(name.rpartition(".")[2]) is not None
+
+
+def _is_end_of(one: str, other: str) -> bool:
+    longer, shorter = (one, other) if len(one) > len(other) else (other, one)
+    return longer.endswith(f".{shorter}") and _NAME.fullmatch(longer) is not None

@@ -1,0 +1,408 @@
+"""The shapes of a call that destroys although its name does not say so, and the names of what it destroys.
+
+A dispatcher holds other calls (`call_tool{name, arguments}`, `batch{calls}`), an argument says what is done
+(`{"operation": "delete"}`, `{"method": "DELETE"}`), a GraphQL mutation or a statement stands in a text, a flag marks a
+thing as deleted. All of it is looked for in a bounded part of the arguments.
+
+Misses: what an operation under a name of its own (`{"mode": 7}`) means; mutations whose name says nothing; a click.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from haltline.schemas.record import JsonObject
+from haltline.schemas.tool_names import destroying_verb, words
+
+MAX_CALLS = 64
+"""Calls that are taken out of one dispatcher."""
+MAX_DEPTH = 4
+_MAX_NODES = 512
+_MAX_JSON_CHARS = 64 * 1024
+_MAX_WORD_CHARS = 64
+_MAX_ID_CHARS = 480
+
+_NAMES = ("name", "tool_name", "tool", "recipient_name", "function_name", "function", "action", "operation_name")
+_ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
+_LISTS = (
+    "calls", "tool_uses", "tool_calls", "invocations", "steps", "operations", "requests", "actions", "batch", "tasks",
+)  # fmt: skip
+_OPERATIONS = (
+    "operation", "op", "action", "verb", "mode", "command", "method", "http_method", "operation_name", "request_type",
+    "intent",
+)  # fmt: skip
+_METHODS = ("method", "http_method", "verb", "request_method")
+_PLACES = ("url", "uri", "path", "endpoint", "resource", "href", "route")
+_TEXTS = ("query", "sql", "statement", "sql_text", "mutation", "document", "graphql", "body", "data")
+_STATES = ("status", "state", "lifecycle", "visibility", "ensure")
+_GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
+_FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
+TELLING = frozenset((
+    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *_TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
+    "options", "headers", "value", "fields", "url", "rows",
+))  # fmt: skip
+"""Arguments that one of the shapes needs: a call without any of them has none."""
+_SAID = frozenset(("do", "type", "cmd", "event", "task", "what"))
+"""Arguments that say what is done in a tool of which nothing else is known."""
+_TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
+_DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
+_THING_TO_GO = re.compile(
+    r"_*(?P<verb>delete|remove|drop|destroy|purge|erase|wipe)(?:_(?:ids?|names?|items|paths?|files?|tables?|assets?|records?|rows|objects?))?"
+)
+_GONE_AT = frozenset(("deleted_at", "removed_at", "deletion_time", "deletion_date"))
+_COMMANDED = re.compile(r"\s*(?P<verb>[a-z_]{2,20})\s+(?P<name>[\w./:-]{1,120})\s*", re.IGNORECASE)
+_PROSE = frozenset((
+    "content", "contents", "body", "message", "text_content", "description", "prompt", "comment", "note", "title",
+    "summary",
+    "reason", "old_str", "new_str", "old_string", "new_string", "file_text", "answer", "thought", "question", "subject",
+    "instructions", "markdown", "html", "patch", "diff", "pattern", "regex", "search", "explanation", "goal", "plan",
+))  # fmt: skip
+"""Arguments whose text is read by people, or stored."""
+_REMOVAL = re.compile(r"\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
+_PROGRAM_ARGS = (
+    "python",
+    "javascript",
+    "expression",
+    "call",
+    "source_code",
+    "cells",
+    "source",
+    "program",
+    "code",
+    "script",
+)
+_REQUEST_LINE = re.compile(r"\s*DELETE\s+(?P<place>\S+)(?:\s+HTTP/\S+)?\s*\Z|\s*DELETE\s+(?P<place_>\S+)\s+HTTP/")
+_OVERRIDE = frozenset(("x_http_method_override", "x_http_method", "x_method_override"))
+_DELETING_PLACE = re.compile(
+    r"/(?:delete|remove|destroy|purge|drop|truncate|wipe|_delete_by_query)/?(?:[?#].*)?$",
+    re.IGNORECASE,
+)
+_BY_QUERY = re.compile(r"[?&](?:action|op|operation|method|cmd|do)=(?P<verb>[\w-]+)", re.IGNORECASE)
+_LAST_OF_PLACE = re.compile(r"[/:.](?P<last>[\w-]+)/?(?:[?#].*)?$")
+_CHANGES = frozenset(("POST", "PUT", "PATCH"))
+_NOT_A_NAME = frozenset((
+    "reason", "request_id", "requestid", "confirm", "confirmed", "force", "dry_run", "comment", "description", "token",
+    "recursive", "note", "message", "cascade", "call_id", "idempotency_key", "trace_id", "timestamp", "server_name",
+    "method", "http_method", "verb", "op", "operation", "mode", "type", "service", "service_name", "region", "owner",
+    "element", "jsonrpc", "limit", "timeout", "author", "operation_name", "tool", "tool_name", "purge", "permanent",
+))  # fmt: skip
+_MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
+_FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
+_GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_DATA_PATCH = re.compile(r"^\*\*\* Delete File: (?P<file>.+)$", re.MULTILINE)
+
+
+class Deed(NamedTuple):
+    """One thing that a call takes away."""
+
+    verb: str
+    kind: str
+    name: str
+
+
+def inner_calls(args: JsonObject, action: str = "") -> list[tuple[str, JsonObject]]:
+    """The calls that a dispatcher holds, each with its arguments; none for any other call."""
+    found: list[tuple[str, JsonObject]] = []
+    one = _call(args) or _flat_call(args, action)
+    if one is not None:
+        found.append(one)
+    for name, value in args.items():
+        listed = _plain(value)
+        if isinstance(listed, list):
+            for item in listed[:MAX_CALLS]:
+                if isinstance(item, dict):
+                    called = _call(item) or _flat_call(item, "")
+                    if called is not None or name in _LISTS:
+                        found.append(called if called is not None else ("", item))
+        elif isinstance(listed, dict):
+            called = _call(listed)
+            if called is not None:
+                found.append(called)
+    return found[:MAX_CALLS]
+
+
+def _flat_call(args: Mapping[str, Any], action: str) -> tuple[str, JsonObject] | None:
+    """A call whose arguments stand beside its name: `{"tool": "delete_asset", "asset_id": 1}`."""
+    dispatches = not _DISPATCHES.isdisjoint(words(action))
+    for key in (*_TOOL_NAMES, "name") if dispatches else _TOOL_NAMES:
+        name = args.get(key)
+        if isinstance(name, str) and len(args) > 1 and len(words(name)) > 1 and destroying_verb(name):
+            return name[:512], {other: value for other, value in args.items() if other != key}
+    return None
+
+
+def telling(args: JsonObject) -> bool:
+    """Whether the arguments may say that something is taken away: cheap, and true rather than false."""
+    if not TELLING.isdisjoint(args):
+        return True
+    for key, value in args.items():
+        if isinstance(value, str):
+            if _BEGINS.match(value) is not None:
+                return True
+        elif isinstance(value, dict) or (isinstance(value, list) and value and isinstance(value[0], dict)):
+            return True
+        if _THING_TO_GO.fullmatch(key) is not None:
+            return True
+    return False
+
+
+_BEGINS = re.compile(
+    r"\s*(?:rm|sudo|/bin/rm|rmdir|shred|drop|truncate|delete|alter|unlink|remove|__import__|import)\s*[\s(]",
+    re.IGNORECASE,
+)
+
+
+def texts(args: JsonObject) -> Iterator[tuple[str, str]]:
+    """Every text of the arguments that is not for people, with the name that it stands under."""
+    for key, value in _pairs(args):
+        if isinstance(value, str) and len(value) > 5 and _key(key) not in _PROSE:
+            yield key, value
+
+
+def is_removal(text: str) -> bool:
+    """Whether a text begins as a command line that removes files does."""
+    return _REMOVAL.match(text) is not None
+
+
+def programs(args: JsonObject) -> Iterator[str]:
+    """Texts that stand under the name of a language, or of a program, however deep."""
+    for inner in _objects(args):
+        for name in _PROGRAM_ARGS:
+            value = inner.get(name)
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list) and value and all(isinstance(line, str) for line in value):
+                yield "\n".join(value)
+
+
+def _call(args: Mapping[str, Any]) -> tuple[str, JsonObject] | None:
+    name = next((args[n] for n in _NAMES if isinstance(args.get(n), str) and args[n]), None)
+    if name is None:
+        return None
+    for key in _ARGUMENTS:
+        inner = _plain(args.get(key))
+        if isinstance(inner, dict):
+            return str(name)[:512], inner
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A value, or what a text of JSON holds."""
+    if isinstance(value, str) and value[:1] in "{[" and 2 <= len(value) <= _MAX_JSON_CHARS:
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return value
+
+
+def operation(action: str, args: JsonObject, *, weak: bool = False) -> str:
+    """The verb by which an argument says that something is taken away; empty when none does.
+
+    `weak`: nothing is known of the tool, so that what is said in passing counts.
+    """
+    last = "_".join(words(action)[-1:])
+    for inner in _objects(args):
+        for key, value in inner.items():
+            name = _key(key)
+            if weak:
+                verb = _said_in_passing(name, value)
+                if verb:
+                    return verb
+            if isinstance(value, str):
+                if name in _GONE_AT and value:
+                    return "mark_deleted"
+                if len(value) <= _MAX_WORD_CHARS and name in _OPERATIONS:
+                    verb = destroying_verb(value) and destroying_verb(f"{value.strip()}_{last}")
+                    if verb:
+                        return verb
+                elif name in _STATES and value.lower() in _GONE:
+                    return "mark_deleted"
+                if name in _OVERRIDE and value.upper() == "DELETE":
+                    return "http_delete"
+            elif value is True and name in _FLAGS:
+                return "mark_deleted"
+            elif name in ("delete", "remove") and isinstance(value, dict):
+                return name
+    return ""
+
+
+def _said_in_passing(name: str, value: Any) -> str:
+    """`{"do": "delete"}`, `{"delete": "x"}`, `{"args": ["delete", "x"]}`, `{"input": "delete x"}`."""
+    if isinstance(value, str) and len(value) <= 2 * _MAX_WORD_CHARS:
+        if name in _SAID and " " not in value:
+            return destroying_verb(value)
+        commanded = _COMMANDED.fullmatch(value) if name in ("input", "args", "command", "text", "request") else None
+        if commanded is not None and destroying_verb(commanded["verb"]):
+            return commanded["verb"].lower()
+    elif (
+        isinstance(value, list)
+        and name in ("args", "arguments", "argv", "params")
+        and value
+        and isinstance(value[0], str)
+    ):
+        verb = destroying_verb(value[0]) if " " not in value[0] else ""
+        if verb:
+            return verb
+    to_go = _THING_TO_GO.fullmatch(name)
+    if to_go is not None and value and (not isinstance(value, bool | int | float) or (name[:1] == "_" and value == 1)):
+        return to_go["verb"]
+    return ""
+
+
+def http_delete(args: JsonObject) -> str:
+    """The place that a request deletes, by its method or by what its path says; empty: it does not."""
+    for inner in _objects(args):
+        said = {_key(key): value for key, value in inner.items() if isinstance(value, str)}
+        if any(said.get(name, "").upper() == "DELETE" for name in _METHODS):
+            for scope in (inner, args):
+                place = next((str(scope[name]) for name in _PLACES if isinstance(scope.get(name), str)), "")
+                if place:
+                    return place[:_MAX_ID_CHARS]
+    place = next((str(args[name]) for name in _PLACES if isinstance(args.get(name), str)), "")
+    if _DELETING_PLACE.search(place) is not None and ("url" in args or "uri" in args or _is_change(args)):
+        return place[:_MAX_ID_CHARS]
+    if _is_change(args):
+        by_query = _BY_QUERY.search(place)
+        last = _LAST_OF_PLACE.search(place)
+        if (by_query is not None and destroying_verb(by_query["verb"])) or (
+            last is not None and destroying_verb(last["last"]) and ("://" in place or place.startswith("/"))
+        ):
+            about = ",".join(str(leaf) for leaf in _leaves(_plain(args.get("json") or args.get("body"))))
+            return f"{place} {about}".strip()[:_MAX_ID_CHARS]
+    request = args.get("request")
+    line = _REQUEST_LINE.match(request) if isinstance(request, str) else None
+    return (line["place"] or line["place_"])[:_MAX_ID_CHARS] if line is not None else ""
+
+
+def _is_change(args: JsonObject) -> bool:
+    return any(isinstance(args.get(name), str) and args[name].upper() in _CHANGES for name in _METHODS)
+
+
+def graphql(args: JsonObject) -> list[Deed]:
+    """What the mutations of a GraphQL text take away."""
+    found: list[Deed] = []
+    for inner in _objects(args):
+        found += _mutations(inner)
+    return found[:MAX_CALLS]
+
+
+def _mutations(args: Mapping[str, Any]) -> list[Deed]:
+    found: list[Deed] = []
+    for key in _TEXTS:
+        text = args.get(key)
+        if key == "mutation" and isinstance(text, str) and text.isidentifier() and destroying_verb(text):
+            text = f"mutation {{ {text} }}"
+        if not isinstance(text, str) or "mutation" not in text:
+            continue
+        mutation = _MUTATION.search(text[:_MAX_JSON_CHARS])
+        for field in _FIELD.finditer(mutation["fields"]) if mutation else ():
+            verb = destroying_verb(field["field"])
+            if not verb:
+                continue
+            named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
+                str(value) for value in _leaves(args.get("variables")) if _is_name(value)
+            ]
+            about = "_".join(word for word in words(field["field"]) if word != verb) or "id"
+            found += [Deed(field["field"], about, name) for name in named[:MAX_CALLS] or [about]]
+    return found[:MAX_CALLS]
+
+
+def patched_away(args: JsonObject) -> list[str]:
+    """The files that a patch in the arguments deletes."""
+    for key in ("input", "patch", "diff", "content"):
+        text = args.get(key)
+        if isinstance(text, str) and "*** Delete File: " in text:
+            return [found["file"].strip() for found in _DATA_PATCH.finditer(text)][:MAX_CALLS]
+    return []
+
+
+def things(args: JsonObject | None, ranks: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Kind and name of what a call is about, wherever in its arguments that stands; the most telling kind only."""
+    best: dict[tuple[str, str], None] = {}
+    rank = len(ranks) + 2
+    for key, value in _pairs(args):
+        kind = _kind(key)
+        if kind in _NOT_A_NAME or not _is_name(value):
+            continue
+        its = ranks.get(kind, len(ranks) if kind.endswith(_ID_ENDS) else len(ranks) + 1)
+        if its < rank:
+            best, rank = {}, its
+        if its == rank:
+            for name in _split(key, value):
+                best[kind, name] = None
+    return list(best)[: 4 * MAX_CALLS]
+
+
+_ID_ENDS = ("id", "name", "key", "arn", "uri", "urn", "url", "path", "bucket", "table", "target")
+
+
+def _split(key: str, value: str | int) -> list[str]:
+    if isinstance(value, str) and "," in value and key.lower().endswith("s") and "(" not in value:
+        return [part.strip() for part in value.split(",") if part.strip()][:MAX_CALLS]
+    return [str(value).strip()]
+
+
+def _key(key: str) -> str:
+    return "_".join(words(key)) if not (key.isascii() and key.islower() and key.isidentifier()) else key
+
+
+def _kind(key: str) -> str:
+    """A key as one thing is called: `assetIds` is `asset_id`."""
+    name = _key(key)
+    if name.endswith("ies"):
+        return name[:-3] + "y"
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") and name not in ("args", "status") else name
+
+
+def _is_name(value: Any) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= _MAX_ID_CHARS
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _objects(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The arguments and the objects in them, so far and no deeper."""
+    waiting: list[tuple[Any, int]] = [(args, 0)]
+    seen = 0
+    while waiting and seen < _MAX_NODES:
+        inner, depth = waiting.pop(0)
+        seen += 1
+        if isinstance(inner, dict):
+            yield inner
+            if depth < MAX_DEPTH:
+                for value in inner.values():
+                    held = _plain(value)
+                    if isinstance(held, dict):
+                        waiting.append((held, depth + 1))
+                    elif isinstance(held, list):
+                        waiting += [(item, depth + 1) for item in held[:MAX_CALLS] if isinstance(item, dict)]
+
+
+def _pairs(args: JsonObject | None) -> Iterator[tuple[str, Any]]:
+    """Every value that is neither an object nor a list, with the name of the argument that it stands under."""
+    waiting: list[tuple[str, Any, int]] = [(key, value, 0) for key, value in (args or {}).items()]
+    seen = 0
+    while waiting and seen < _MAX_NODES:
+        key, value, depth = waiting.pop(0)
+        seen += 1
+        value = _plain(value)
+        if isinstance(value, dict):
+            if depth < MAX_DEPTH:
+                prefix = _kind(key)
+                waiting += [
+                    (f"{prefix}_{name}" if name in ("id", "name") else str(name), item, depth + 1)
+                    for name, item in value.items()
+                ]
+        elif isinstance(value, list):
+            waiting += [(key, item, depth + 1) for item in value[:_MAX_NODES]] if depth < MAX_DEPTH else []
+        else:
+            yield key, value
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for _, leaf in _pairs(value):
+            yield leaf
