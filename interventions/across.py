@@ -18,6 +18,7 @@ from typing import Final
 
 from haltline.interventions.choosing import held_back
 from haltline.interventions.defaults import kill_code, message_for
+from haltline.interventions.open_incident import OpenIncident
 from haltline.interventions.standing import Asked, Given, digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -31,6 +32,7 @@ HALTLINE: Final = "haltline"
 _REACH: Mapping[str, Mapping[Severity, ScopeKind]] = {
     # First the session that goes on, then whoever begins it anew.
     "agent_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
+    "mission_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
     "respawn": {Severity.HIGH: ScopeKind.SESSION},
     "agent_baseline": dict.fromkeys(Severity, ScopeKind.SESSION),
 }
@@ -66,6 +68,8 @@ class ScopeStanding:
     asked: Asked | None = None
     """What one operator asks for, and it takes two."""
     given: dict[str, Given] = field(default_factory=dict)
+    incidents: dict[str, OpenIncident] = field(default_factory=dict)
+    """By cause: what is open; the one that counted longest ago first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ call that the request is about. Another call, also one with the same parameters,
 
 from typing import Final
 
-import orjson
-
-from haltline.interventions.approvals import MAX_TICKETS
+from haltline.interventions.incidents import REQUESTED
+from haltline.interventions.line import remember
 from haltline.interventions.parameters import parameters_of
 from haltline.interventions.said import Said, Who
 from haltline.interventions.standing import Standing, digest
@@ -17,8 +16,9 @@ from haltline.schemas.control import CallRequest, Command
 from haltline.schemas.decisions import ApprovalState, Decision, Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules, Policy
+from haltline.schemas.record import canonical_json
 
-CODE: Final = "approval_requested"
+CODE: Final = REQUESTED
 _SHOWN_CHARS: Final = 500
 _REFUSED_BY: Final = "haltline"
 
@@ -32,9 +32,7 @@ def on_request(standing: Standing, who: Who, command: Command, policy: Policy) -
     if standing.killed is not None:
         ticket.state, ticket.rejected_by = ApprovalState.REJECTED.value, [_REFUSED_BY]
         return Said((told(ticket, who, command, policy),), told="approval_rejected")
-    standing.approvals[_key(request_id)] = ticket
-    if len(standing.approvals) > MAX_TICKETS:
-        del standing.approvals[next(iter(standing.approvals))]
+    remember(standing, _key(request_id), ticket)
     return Said((told(ticket, who, command, policy),), told=CODE)
 
 
@@ -48,7 +46,7 @@ def ticket_of(command: Command, request_id: str, asked: CallRequest, rules: Appr
         priority=asked.priority.value,
         action=asked.action,
         targets=asked.targets,
-        arguments=orjson.dumps(asked.args or {}).decode()[:_SHOWN_CHARS],
+        arguments=canonical_json(asked.args or {}).decode()[:_SHOWN_CHARS],
         reason=asked.why[:_SHOWN_CHARS],
         quorum=rules.critical_quorum if critical else rules.quorum,
         voters=max(rules.critical_voters, rules.critical_quorum) if critical else rules.quorum,
@@ -56,6 +54,7 @@ def ticket_of(command: Command, request_id: str, asked: CallRequest, rules: Appr
         expires_ms=command.time + round(asked.expires_s * 1000),
         waiting=[Waiter(request_id, None)],
         asked_by=command.by,
+        cause=REQUESTED,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from haltline.interventions.context import Context
-from haltline.interventions.defaults import default_level
+from haltline.interventions.defaults import ASKS_NOBODY, default_level
 from haltline.interventions.history import Entry, History
 from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.strategies import (
@@ -197,6 +197,8 @@ class Chooser:
         """A warning that does not help is not given for ever."""
         most = self._settings.after_warnings
         if not most or chosen.meant >= Level.PAUSE or chosen.meant is Level.ALLOW:
+            return
+        if chosen.finding.detector in ASKS_NOBODY:
             return
         warnings = sum(1 for _ in history.streak(chosen.finding.detector, self._settings.effectiveness))
         if warnings >= most:

@@ -261,5 +261,6 @@ def control_record(session_id: str, agent_id: str, kill: Kill, decided_at: int |
         time_to_stop_ms=kill.time_to_stop_ms,
         issued=kill.issued if kill.issued > 1 else None,
         escalated_at=kill.escalated_at_ms,
+        unheard=(kill.unheard and kill.stopped_at_ms is None) or None,
         locked_until=kill.locked_until_ms,
     )

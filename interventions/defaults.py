@@ -8,11 +8,19 @@ from haltline.schemas.findings import Finding, Severity
 LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
 """The rules that make up the loop guard: their kill is answered with one code."""
 
-_SHADOWED = frozenset({"agent_baseline", "behavioral_drift", "combination", "goal_drift", "step_review"})
+_SHADOWED = frozenset(
+    {"agent_baseline", "behavioral_drift", "combination", "goal_drift", "stagnation_candidate", "step_review"}
+)
 """Rules that fire in sound sessions as often as in others, or in too few to tell: only recorded until trusted."""
 
 _WARNED = frozenset({"target_destruction"})
 """Rules that cannot tell work from a runaway in every fleet: a hint and a flag until a policy enforces them."""
+
+ASKS_NOBODY = frozenset({"after_refusal"})
+"""Rules whose warnings never grow into a stop: what they see was refused already, and a person may be asked for it."""
+
+STOPS_SESSION = frozenset({"budget", "spend_velocity"})
+"""Rules whose PAUSE is one of the whole session: what they measure goes on with every call, and every model turn."""
 
 _BY_SEVERITY: Mapping[Severity, Level] = {
     Severity.LOW: Level.NUDGE,
@@ -25,8 +33,16 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     # Each further delete costs data: there is nothing to wait for.
     "destructive_repeat": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
     "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
-    # One act, refused in time, has done no harm: the session may go on without it.
-    "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    # One act, refused in time, has done no harm: the session may go on without it. The second is no accident.
+    "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
+    # Money goes on being spent while a hint is read.
+    "spend_velocity": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
+    # Nobody knows what it does: it is refused, and may be said again in a form that can be read.
+    "unread_execution": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    # A note where a policy does not ask for more; then a person is asked.
+    "opaque_execution": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
+    # Nothing of it is carried out: the agent is told, and at last a person; what wastes money has rules of its own.
+    "after_refusal": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
     # Who goes around a refusal is refused that too, and does not stop there.
     "evasion": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
     # A review is of one step: the step is refused, and the session goes on without it.
@@ -38,6 +54,8 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     },
     # Across sessions: the session that goes on is killed, then its agent; what is shared is frozen.
     "agent_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "tree_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "mission_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
     "respawn": {**_BY_SEVERITY, Severity.CRITICAL: Level.KILL},
     "spawn_storm": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
     "target_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
@@ -68,6 +86,10 @@ def kill_code(detector: str) -> str:
 _MESSAGES: Mapping[str, str] = {
     "respawned": "Sessions before this one were stopped. Do not take up what they did; report what you were asked for.",
     "target_destruction": "Others are trying to take {target} away too. Leave it, and ask who is to do it.",
+    "opaque_execution": (
+        "Nobody can tell what this runs. Show what it is before you run it: download or decode it into a file, "
+        "read it, and run that."
+    ),
     "loop_suspected": (
         "You have done this to {target} before and are about to do it again. "
         "Check first what came of it; if it did not work, repeating it will not help. Report it instead."
@@ -76,6 +98,10 @@ _MESSAGES: Mapping[str, str] = {
         "Your context fills up again as soon as it is shortened. Read less at once, note what you found, "
         "and drop what you do not need."
     ),
+    "oversized_step": (
+        "What came back is more than your context holds. Narrow the call, cap its output, or write it to a file and "
+        "read the part that you need; end a long answer and take the next step with a tool."
+    ),
     "retry_storm": (
         "Hardly anything that you call succeeds. Stop, look at what the failures have in common, "
         "and make one call that can work; if there is none, report it."
@@ -83,6 +109,10 @@ _MESSAGES: Mapping[str, str] = {
     "evasion": (
         "You were refused this for {target}. Another way to the same end is refused too: "
         "report what you wanted to do and why, and wait for permission."
+    ),
+    "goes_on_after_refusal": (
+        "You were refused this, and go on trying. It is refused again each time: go on with something else, "
+        "or report what you need and wait."
     ),
     "environment_gone": (
         "What you work in seems to be gone: every call fails for that reason. Stop calling and report it."
@@ -111,6 +141,18 @@ _MESSAGES: Mapping[str, str] = {
     "identical_calls": (
         "You have made the same call again and again, and its result was the same each time. It will be the same "
         "next time. Use what you know, change something first, or say what is missing."
+    ),
+    "varying_answers": (
+        "You have made the same call again and again, and only random parts of its result differ. It will tell you no "
+        "more the next time. Use what you know, or change what you ask."
+    ),
+    "same_edit": (
+        "You have made the same edit again and again with other numbers. Stop trying values one by one: work out the "
+        "right one, try them all in one program, or report what is missing."
+    ),
+    "replay": (
+        "You are doing again, step by step, what you did before, with the same results. Use what you know, "
+        "or say what is missing."
     ),
     "no_visible_effect": (
         "You have made the same call again and again, and nothing of what it should do is seen. Check whether it has "
@@ -141,6 +183,10 @@ _MESSAGES: Mapping[str, str] = {
         "Do this in another way: within the task's files, with no more rights than it needs, and so that it can be "
         "undone. Look first at what came of your last steps."
     ),
+    "stagnation": (
+        "Nothing new has come of your last steps: they repeat earlier ones, or fail as before. Stop and say what you "
+        "know, what you expected and why it did not happen; then try something else, or report what is missing."
+    ),
     "goal_drift": "What you do has less and less to do with the task. Read the task again and go back to it.",
     "behavioral_drift": (
         "You do not work as you did before in this session. Is this still the task? If it is, go on; "
@@ -154,12 +200,36 @@ _MESSAGES: Mapping[str, str] = {
         "You have looked for the same in many ways and found nothing. List what there is instead of guessing, "
         "or say that it is not there."
     ),
+    "blind_guessing": (
+        "You have tried one thing after another, and the answer was the same no each time. Stop guessing: look for "
+        "what the right answer follows from, or say that you do not know it."
+    ),
+    "refused_submissions": (
+        "What you handed in was refused, more than once. Do not hand in another guess: work out what the answer "
+        "follows from, check it yourself first, or say that you do not know it."
+    ),
+    "uniform_answers": (
+        "You have asked in one way after another, and the answer was the same each time. It will be the same next "
+        "time. Look for what the answer depends on, or say what is missing."
+    ),
     "endless_looking": (
         "You have been reading for very long without doing anything. Begin with what you know, "
         "or report what you found."
     ),
     "hallucination": (
         "You refer to things that do not exist. List what there is before you use it, and do not guess names."
+    ),
+    "placeholder": (
+        "What stands in {target} is a placeholder that you wrote, not the data. Nothing can be learned from it: "
+        "get the data itself, or report that you do not have it."
+    ),
+    "analysed_own_text": (
+        "You wrote {target} yourself, as text: to analyse it shows only what you wrote. "
+        "Get the real file, or report that you do not have it."
+    ),
+    "fruitless_waits": (
+        "You have waited for minutes, several times, for calls that brought nothing new. Find out first why, "
+        "with a call that is quick, or report it."
     ),
     "resource_growth": (
         "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."

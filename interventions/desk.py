@@ -1,5 +1,7 @@
 """What operators, the agent's side and the clock do to one session: pure, one thing at a time."""
 
+from dataclasses import replace
+
 from haltline.interventions import approvals, asked, holding, probation, proof
 from haltline.interventions.probation import Released
 from haltline.interventions.said import NOTHING, Said, Who
@@ -26,7 +28,12 @@ class Desk:
         if command.kind is CommandKind.USE:
             return approvals.on_use(standing, who, command, self._policy)
         if command.kind in _ANSWERS:
-            return approvals.on_command(standing, who, command, self._policy)
+            frozen = approvals.freezes(standing, command)
+            said = approvals.on_command(standing, who, command, self._policy)
+            if frozen and said.told == "approval_approved":
+                lifted = holding.lift(standing, who)
+                return replace(said, control=lifted.control, released=lifted.released)
+            return said
         if command.kind in _HOLDS:
             return holding.on_command(standing, who, command)
         return NOTHING

@@ -118,6 +118,14 @@ class History:
             last.helped = 0.5 if severity < Severity(last.severity) else 0.0
         return None if last.helped is None else last
 
+    def settle(self, action: int) -> Iterator[Entry]:
+        """The last interventions of rules that stayed quiet for long enough have helped: those known of now."""
+        last = {entry.rule: entry for entry in self.entries}
+        for entry in last.values():
+            if entry.helped is None and action - entry.action >= HELPED_ACTIONS:
+                entry.helped = 1.0
+                yield entry
+
     def note(self, entry: Entry) -> None:
         """An intervention that is said."""
         self.entries.append(entry)

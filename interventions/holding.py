@@ -18,17 +18,22 @@ def on_command(standing: Standing, who: Who, command: Command) -> Said:
         return NOTHING
     state = STATE_OF.get(command.kind)
     if state is None:
-        if standing.held is None:
-            return NOTHING
-        standing.held = None
-        if standing.probation is not None:
-            return Said(control=probation_record(standing.probation, who), told="lifted")
-        return Said(released=True, told="lifted")
+        return lift(standing, who)
     if standing.held is not None and standing.held.state == state:
         return NOTHING
     decision_id = digest("operator", command.id, command.command_id)
     standing.held = Held(state.value, command.by, command.reason, command.time, decision_id)
     return Said(control=record(standing.held, who), told=state.value)
+
+
+def lift(standing: Standing, who: Who) -> Said:
+    """Lets the session go on."""
+    if standing.held is None:
+        return NOTHING
+    standing.held = None
+    if standing.probation is not None:
+        return Said(control=probation_record(standing.probation, who), told="lifted")
+    return Said(released=True, told="lifted")
 
 
 def record(held: Held, who: Who) -> ControlRecord:
@@ -37,7 +42,7 @@ def record(held: Held, who: Who) -> ControlRecord:
         scope=ScopeKind.SESSION,
         id=who.session_id,
         state=ControlState(held.state),
-        code=f"session_{held.state}_by_operator",
+        code=held.code or f"session_{held.state}_by_operator",
         reason=held.reason,
         decision_id=held.decision_id,
         agent_id=who.agent_id,

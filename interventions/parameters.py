@@ -3,12 +3,8 @@
 from collections.abc import Iterable
 from hashlib import blake2b
 
-import orjson
-
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.record import JsonObject
-
-_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+from haltline.schemas.record import JsonObject, canonical_json
 
 
 def parameters(event: ActionEvent) -> str | None:
@@ -26,6 +22,6 @@ def parameters_of(
     action: str, args: JsonObject | None, targets: Iterable[str] = (), args_digest: str | None = None
 ) -> str:
     """As `parameters`, of a call that is told otherwise than by an event."""
-    said = args_digest.encode() if args_digest else orjson.dumps(args, option=_SORTED)
+    said = args_digest.encode() if args_digest else canonical_json(args)
     parts = (action.encode(), *(target.encode() for target in sorted(targets)), said)
     return blake2b(b"\x1f".join(parts), digest_size=16).hexdigest()

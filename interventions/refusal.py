@@ -8,8 +8,6 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
-import orjson
-
 from haltline.interventions.context import Context
 from haltline.interventions.history import History
 from haltline.schemas.decisions import Level
@@ -17,6 +15,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding
 from haltline.schemas.intervening import Price
 from haltline.schemas.payloads import Remediation
+from haltline.schemas.record import canonical_json
 
 _SHOWN: Final = 3
 _SHORT: Final = 8
@@ -24,12 +23,13 @@ _SHORT: Final = 8
 LOOPS: Final = frozenset(
     {
         "destructive_repeat", "destructive_volume", "repetition", "cycle", "polling", "error_repetition",
-        "retry_storm", "monologue", "context_thrash", "exploration_wandering", "evasion",
+        "retry_storm", "monologue", "context_thrash", "exploration_wandering", "evasion", "fruitless_waits",
+        "fruitless_search", "stagnation", "stagnation_candidate", "agreement",
     }
 )  # fmt: skip
 """Rules that are about doing the same again."""
 BUDGETS: Final = frozenset({"budget", "spend_velocity"})
-EVIDENCE: Final = frozenset({"hallucination", "verify_mismatch", "environment_gone"})
+EVIDENCE: Final = frozenset({"hallucination", "verify_mismatch", "environment_gone", "invented_data"})
 """Rules that are about what is not so."""
 
 _REASON_CODES: Final[Mapping[str, str]] = {
@@ -37,6 +37,7 @@ _REASON_CODES: Final[Mapping[str, str]] = {
     **dict.fromkeys(BUDGETS, "BUDGET_EXCEEDED"),
     "hallucination": "MISSING_EVIDENCE",
     "environment_gone": "MISSING_EVIDENCE",
+    "invented_data": "MISSING_EVIDENCE",
     "verify_mismatch": "STALE_EVIDENCE",
     "resource_growth": "RATE_LIMITED",
     "step_review": "ARGUMENT_CONSTRAINT_VIOLATED",
@@ -66,7 +67,7 @@ def fingerprint_of(event: ActionEvent, context: Context) -> str:
     deed = context.deed
     if deed is not None and deed.is_attempt:
         return deed.fingerprint[:_SHORT]
-    args = orjson.dumps(event.args, option=orjson.OPT_SORT_KEYS, default=str)
+    args = canonical_json(event.args)
     said = "\x1f".join((event.action, *event.targets)).encode() + args
     return blake2b(said, digest_size=_SHORT // 2).hexdigest()
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Finding
+from haltline.schemas.incidents import IncidentRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class Said:
     """Nothing stands any more."""
     incident: Finding | None = None
     """To be kept as a detection: on no event, but on what was due."""
+    incidents: tuple[IncidentRecord, ...] = ()
+    """How incidents stand from now on."""
     told: str = ""
     """What is counted: `reissued`, `unacknowledged`, `approval_expired` and so on."""
 

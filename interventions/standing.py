@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 
 from haltline.interventions.history import History
+from haltline.interventions.open_incident import OpenIncident
 from haltline.interventions.tickets import Ticket
 from haltline.schemas.control import Batch
 
@@ -44,6 +45,8 @@ class Kill:
     """When it was given up waiting."""
     locked_until_ms: int | None = None
     """A reset by one operator alone is refused before then, on the operator's clock."""
+    unheard: bool = False
+    """Nothing was heard of the session when it was killed."""
 
 
 @dataclass
@@ -80,13 +83,15 @@ class Probation:
 
 @dataclass
 class Held:
-    """That an operator has frozen a session, or contained it."""
+    """That a session is frozen, or contained: by an operator, or by a pause of the whole session."""
 
     state: str
     by: str
     reason: str
     since_ms: int
     decision_id: str
+    code: str = ""
+    """What its calls are refused with; empty: an operator did it."""
 
 
 @dataclass
@@ -121,6 +126,8 @@ class Standing:
     """An operator has frozen or contained it."""
     release_asked: Asked | None = None
     """A reset within the lockout."""
+    incidents: dict[str, OpenIncident] = field(default_factory=dict)
+    """By cause: what is open; the one that counted longest ago first."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> DeclaredBatch | None:
         """The declared batch that covers this action on all of these targets now; the largest of several."""

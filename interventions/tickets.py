@@ -44,6 +44,15 @@ class Ticket:
     asked_by: str = ""
     """Whose own guard holds the call back, and asks what became of the request; empty: haltline paused the call."""
     answer: str = ""
+    cause: str = ""
+    """Of the incident that it is part of."""
+    behind: str = ""
+    """The request of the same cause that was open already, and in whose place this one comes when that is approved;
+    empty: it is told of itself."""
+    also: list[str] = field(default_factory=list)
+    """The parameters of those behind it."""
+    closed: str = ""
+    """Why it was closed without an answer."""
 
     @property
     def is_open(self) -> bool:
@@ -71,4 +80,6 @@ class Ticket:
             asked=self.asked,
             since=self.since_ms,
             expires=self.expires_ms,
+            also=self.also or None,
+            closed=self.closed or None,
         )

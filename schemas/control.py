@@ -7,6 +7,7 @@ from pydantic import Field
 
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 from haltline.schemas.records import InterventionRecord
 
@@ -51,6 +52,8 @@ class ControlRecord(Record):
     """How often a kill was sent, when that was more than once."""
     escalated_at: EpochMs | None = None
     """When it was given up waiting for the agent's side to acknowledge a kill, though it was sent again."""
+    unheard: bool | None = None
+    """Of a killed session that nothing was heard of: nobody is there to acknowledge; it is stopped if it starts."""
     locked_until: EpochMs | None = None
     """A reset by one operator alone is refused before then."""
     actions_left: Annotated[int, Field(ge=0)] | None = None
@@ -103,6 +106,14 @@ class CommandKind(StrEnum):
     """The agent's side makes the one call that it asked an approval for, and was given."""
     REPLAYED = "replayed"
     """What came of running an agent again on the recorded outputs of a session."""
+    ACKNOWLEDGE = "acknowledge"
+    """Somebody has seen an incident."""
+    ASSIGN = "assign"
+    """Who looks after an incident."""
+    COMMENT = "comment"
+    """A note on an incident, in `reason`."""
+    RESOLVE = "resolve"
+    """An incident is over; its open approval request is closed with it."""
 
 
 class Batch(Record):
@@ -184,6 +195,12 @@ class Command(Record):
     """For `replayed`."""
     session: Id | None = None
     """For `reset` of an agent, a mission or the fleet: only of this one session."""
+    incident_id: Id | None = None
+    """For `acknowledge`, `assign`, `comment` and `resolve`; `scope` and `id` are those of the incident."""
+    assignee: Name | None = None
+    """For `assign`."""
+    incident: IncidentRecord | None = None
+    """For `resolve`: the incident as it was seen, so that one whose state is gone can be closed too."""
 
 
 class Stage(StrEnum):

@@ -30,6 +30,10 @@ class BadRecord(StrEnum):
     """Not keyed by its session id, so its partition does not hold the session's state."""
     DETECTOR_FAILED = "detector_failed"
     """A detector raised on it; the other detectors did see it."""
+    UNREADABLE_STATE = "unreadable_state"
+    """What a worker had kept of a session, or of an agent, target or tree: it begins anew."""
+    UNDELIVERED = "undelivered"
+    """A change of an incident that a channel could not be told of."""
 
 
 class DeadLetter(Record):
@@ -47,6 +51,7 @@ class DeadLetter(Record):
     topic: str
     partition: int
     offset: int
+    """-1 of a state: which record of its topic it was is not kept."""
     timestamp_ms: int
     key: bytes | None = None
     raw: bytes | None = None

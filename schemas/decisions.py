@@ -80,6 +80,10 @@ class ApprovalState(StrEnum):
     """Who asked waits no longer."""
 
 
+WHOLE_SESSION = "the whole session"
+"""What stands for the action in the request of a session that is frozen until somebody answers."""
+
+
 class Approval(Record):
     """A request to a person to let one call pass, as it stands."""
 
@@ -106,6 +110,13 @@ class Approval(Record):
     """Who asked for it; None: haltline itself, when it paused the call."""
     asked: Annotated[int, Field(ge=1)] = 1
     """How often this call was about to be made while it waited."""
+    also: list[Id] | None = Field(default=None, max_length=64)
+    """Digests of further calls that were paused for the same cause. They wait with it: its rejection refuses them too,
+    its approval lets none of them pass."""
+    behind: bool | None = None
+    """With a decision on one of those further calls: the request is about another one."""
+    closed: Name | None = None
+    """Why it was closed without an answer: `session_killed`, `session_ended`, `session_reset`, `incident_resolved`."""
     since: EpochMs
     """Event time of the first of them."""
     expires: EpochMs
@@ -201,3 +212,5 @@ class Decision(Record):
     """What another package's intervention added."""
     approval: Approval | None = None
     """With PAUSE: the request that a person is to answer; with what follows from it: how it stands."""
+    incident_id: Id | None = None
+    """The incident that it belongs to: the open one of its cause, in its session or scope."""

@@ -97,6 +97,8 @@ class ActionEvent(Record):
     parent_session_id: Id | None = None
     root_session_id: Id | None = None
     mission_id: Id | None = None
+    host: Id | None = None
+    """The machine that it runs on; tells agents apart that left their id at its default."""
     seq: Count | None = None
     """The session's own counter, to see loss, repeats and disorder."""
     time: EpochMs
@@ -108,9 +110,14 @@ class ActionEvent(Record):
     args: JsonObject | None = None
     """The arguments; may be cut, then `args_digest` is of the whole."""
     args_digest: Name | None = None
+    unread_from: Count | None = None
+    """Texts and lists in `args` were cut behind so many characters or items, and what follows was not seen by whoever
+    decides; none: nothing was cut, or the producer does not say."""
     targets: list[Name] = Field(default_factory=list, max_length=1000)
     """What it acts on, such as `asset_id=fact_sales`, `path=/etc/passwd`, `host=example.org`."""
     effect: Effect | None = None
+    loop_key: Name | None = None
+    """What a repetition of this call is, where its tool declares it: calls of a tool with equal ones are the same."""
 
     outcome: Outcome | None = None
     error: str | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from haltline.schemas.events import Kind, Outcome
-from haltline.schemas.record import JsonObject
+from haltline.schemas.record import JsonObject, canonical_json
 
 CONTENT_TYPE = "application/vnd.opentelemetry.span+json"
 INHERITED = ("gen_ai.conversation.id", "gen_ai.agent.id", "gen_ai.agent.name")
@@ -75,7 +75,11 @@ def from_span(value: bytes) -> JsonObject:
         }
     if operation == "retrieval" or (isinstance(operation, str) and operation.endswith(("_memory", "_memory_store"))):
         return fields | {"kind": Kind.COMPLETED, "action": operation}
-    if operation in _WHOLES and not (operation == "invoke_agent" and span.get("kind") in _CLIENT):
+    if (
+        isinstance(operation, str)
+        and operation in _WHOLES
+        and not (operation == "invoke_agent" and span.get("kind") in _CLIENT)
+    ):
         return fields | {"kind": Kind.HEARTBEAT, "action": operation}
     return fields | {"kind": Kind.MODEL_TURN, "action": get("gen_ai.request.model") or "", "usage": _usage(attributes)}
 
@@ -117,7 +121,7 @@ def _arguments(value: object) -> JsonObject | None:
 def _output(value: object) -> JsonObject:
     if value is None:
         return {}
-    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    text = value if isinstance(value, str) else canonical_json(value).decode()
     return {"output_head": text[:_MAX_OUTPUT_CHARS], "output_bytes": len(text.encode())}
 
 

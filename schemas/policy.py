@@ -45,6 +45,8 @@ class Tool(_Part):
     """What it does; left out: what is known of it otherwise. A producer's hint never lowers it."""
     reading: Reading = Reading.PLAIN
     """How its arguments are read."""
+    loop_key: Annotated[tuple[Name, ...], Field(max_length=64)] | None = None
+    """The arguments in which two calls must be equal to be the same call; empty: any two are. Left out: all of them."""
 
 
 class Rule(_Part):

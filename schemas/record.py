@@ -1,8 +1,10 @@
 """What every record on the wire has in common."""
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
@@ -84,3 +86,13 @@ def rfc3339(time_ms: int) -> str:
 
 
 JsonObject = dict[str, Any]
+
+_CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+
+
+def canonical_json(value: object) -> bytes:
+    """One line of JSON with sorted keys, for digests and for texts cut to a length: equal for equal values."""
+    try:
+        return orjson.dumps(value, option=_CANONICAL)
+    except TypeError:  # an integer of more than 64 bits is valid JSON, and orjson does not write it
+        return json.dumps(value, sort_keys=True, default=str).encode()

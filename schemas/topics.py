@@ -59,6 +59,8 @@ LAYOUT = (
     _kept("detections", _ONE_MONTH_HOURS, "every finding, also those that led to nothing"),
     _kept("interventions", _ONE_MONTH_HOURS, "decisions, to the agent's side"),
     _kept("feedback", _ONE_MONTH_HOURS, "what the agent's side answers"),
+    _kept("incidents", _ONE_MONTH_HOURS, "what belongs together of the decisions, and how it stands"),
+    _kept("notifications", _ONE_MONTH_HOURS, "who was told of an incident, and who could not be told"),
     _kept("commands", _ONE_MONTH_HOURS, "what operators ask for"),
     _kept("signals", _ONE_WEEK_HOURS, "the few events that matter across sessions"),
     _compacted("control", "what is killed, frozen or on probation now"),
@@ -97,6 +99,16 @@ class Topics:
     def feedback(self) -> str:
         """What the agent's side answered."""
         return f"{self.prefix}feedback"
+
+    @property
+    def incidents(self) -> str:
+        """How each incident stands."""
+        return f"{self.prefix}incidents"
+
+    @property
+    def notifications(self) -> str:
+        """Who was told of them."""
+        return f"{self.prefix}notifications"
 
     @property
     def commands(self) -> str:

@@ -12,6 +12,8 @@ from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import JsonObject, Record
@@ -28,6 +30,8 @@ MODELS: dict[str, type[Record]] = {
     "detections": Detection,
     "interventions": Decision,
     "feedback": Feedback,
+    "incidents": IncidentRecord,
+    "notifications": NotificationRecord,
     "commands": Command,
     "signals": Signal,
     "control": ControlRecord,

@@ -49,7 +49,7 @@ TIERS: Final[Mapping[int, Thresholds]] = {
 _MOST_ARS: Final = (2, 4, 7, 10, 13, 15)
 
 _DIMENSION: Final[Mapping[str, Dimension]] = {
-    **dict.fromkeys(("hallucination", "verify_mismatch", "environment_gone"), Dimension.GROUNDING),
+    **dict.fromkeys(("hallucination", "verify_mismatch", "environment_gone", "invented_data"), Dimension.GROUNDING),
     **dict.fromkeys(("evasion", "respawn"), Dimension.ETHICAL),
     **dict.fromkeys(
         (

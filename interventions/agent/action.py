@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeAlias
 
 from haltline.interventions.agent.calls import Call
-from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.causes import Advice, hints_of
 from haltline.interventions.agent.changes import UNCHANGED, Changes, changes_for
+from haltline.interventions.agent.refused import Refused
 
 Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
 """The way to admission: yields what is waited for and how long, in seconds; then goes on, whether it came or not."""
@@ -69,6 +70,9 @@ class Action:
         try:
             for future, timeout_s in steps:
                 wait(future, timeout_s)
+        except Refused as refused:
+            refused.hints = hints_of(self.advice)
+            raise
         finally:
             steps.close()
         self.began_ns = time.perf_counter_ns()
@@ -79,6 +83,9 @@ class Action:
         try:
             for future, timeout_s in steps:
                 await wait_async(future, timeout_s)
+        except Refused as refused:
+            refused.hints = hints_of(self.advice)
+            raise
         finally:
             steps.close()
         self.began_ns = time.perf_counter_ns()

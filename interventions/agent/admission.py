@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from haltline.interventions.agent.action import Action, Steps
 from haltline.interventions.agent.allowance import Allowance
+from haltline.interventions.agent.asking import may_destroy
 from haltline.interventions.agent.calls import Call, describe_error, describe_output
 from haltline.interventions.agent.causes import NOBODY, OWN_RULES, REPLAYED, Advice, Cause, advice_of, cause_of
 from haltline.interventions.agent.checkpoints import Checkpoints
@@ -28,11 +29,12 @@ from haltline.interventions.agent.rules.throttled import Throttled
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.parameters import parameters
 from haltline.schemas.control import Stage
-from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 _PROPOSED, _COMPLETED, _OK = Kind.PROPOSED, Kind.COMPLETED, Outcome.OK
+_LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
 _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
 
 
@@ -58,6 +60,8 @@ class Admission:
         self._reporter = Reporter(self.settings, link)
         self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
         closed_from = self.settings.fail_closed_from
+        asks_from = self.settings.ask_from
+        self._asked_effects = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
         self._closed_effects = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
         if is_fork:
             self._rules.after_fork()
@@ -77,7 +81,7 @@ class Admission:
     @property
     def degraded(self) -> str | None:
         """Why decisions cannot be relied on now, in words; None when they can."""
-        return self._enforcer.degraded(link_up=self._link.up)
+        return self._enforcer.degraded(link_up=self._link.up) or self._link.unwatched
 
     # For Action.
 
@@ -124,7 +128,7 @@ class Admission:
             return
 
         # 3. Say what is about to be done.
-        closed, waits = self._is_closed(call), call.mode == "blocking"
+        closed, waits = self._is_closed(call), self._waits(call)
         proposal = self._reporter.call_event(_PROPOSED, call, await_verdict=waits)
         answer = enforcer.ask(proposal.event_id) if waits else None
         handed_over = self._reporter.publish(proposal, must=closed)
@@ -164,14 +168,14 @@ class Admission:
         else:
             if self._link.up and (closed or not enforcer.is_silent):
                 try:
-                    yield answer, self.settings.budget_s
+                    yield answer, enforcer.verdict_wait_s(self.settings.budget_s)
                 except GeneratorExit:  # cancelled or interrupted: it is not going to be done
                     self._say_refused(call, "interrupted before it began")
                     raise
             verdict = enforcer.give_up(proposal.event_id, answer, refused=closed)
             known = known and verdict is not None
-        if verdict is not None and awaits_approval(verdict) is not None:
-            verdict = yield from self._approval(call, proposal, verdict)
+        if verdict is not None and (approval := awaits_approval(verdict)) is not None:
+            verdict = yield from self._approval(call, proposal, verdict, approval)
         return verdict, known
 
     def _obey(self, action: Action, admitted: Admitted) -> Steps:
@@ -211,7 +215,12 @@ class Admission:
         return call.key is not None or (not self._rules.empty and self._rules.rules.strict_mode)
 
     def _heed_above(self) -> None:
-        """A session ends with the one above it, also where no broker tells it so."""
+        """A session ends with the one above it, also where no broker tells it so; in mode local, with its tree."""
+        decider = self._decider
+        if decider is not None and self._enforcer.killed is None:
+            killed_here = decider.killed(self.settings.session_id)
+            if killed_here is not None:
+                self._enforcer.stay_killed(cause_of(killed_here))
         above = self._above
         if above is None or self._enforcer.killed is not None:
             return
@@ -243,11 +252,11 @@ class Admission:
         raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
 
     def _approval(
-        self, call: Call, proposal: CallEvent, paused: Decision
+        self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
     ) -> "Generator[tuple[Future[Any], float], None, Decision]":
         """What a person says, in time; else the request itself, which refuses."""
         answer = self._enforcer.person(proposal.event_id)
-        until_ms = paused.expires or 0
+        until_ms = approval.expires
         wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
         try:
             if wait_s > 0 and self.settings.bootstrap is not None:
@@ -370,6 +379,14 @@ class Admission:
     def _is_closed(self, call: Call) -> bool:
         """Whether the call is refused when there is no verdict."""
         return call.effect in self._closed_effects
+
+    def _waits(self, call: Call) -> bool:
+        """Whether the call waits for a verdict of the worker."""
+        if call.mode != "async" or call.is_mode_said:
+            return call.mode == "blocking"
+        if not self._asked_effects or not self._link.up:
+            return False
+        return call.effect in self._asked_effects or (call.effect not in _LOOKS and may_destroy(call, self.settings))
 
     def _advise(self, advice: Advice) -> None:
         if self._on_advice is None:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import orjson
 
-from haltline.interventions.agent.effects import known_effect
+from haltline.interventions.agent.effects import known_effect, only_keeps
 from haltline.interventions.agent.plain import Plain, plain, plain_output, plain_text, raw_digest
 from haltline.interventions.agent.rules.book import Ticket
 from haltline.interventions.agent.settings import CallMode, GuardSettings
@@ -42,6 +42,10 @@ class Call:
     cost_usd: float | None = None
     key: str | None = None
     """Of calls that are made once."""
+    is_mode_said: bool = False
+    """The mode is that of this tool or call, not the guard's."""
+    loop_key: str | None = None
+    """What a repetition of the call is, where its tool declares it."""
     ticket: Ticket | None = field(default=None, init=False)
     ruled: bool = field(default=False, init=False)
     """The author's rules have been asked."""
@@ -70,7 +74,7 @@ class Call:
         if self.described is None:
             self.described = plain(
                 dict(self.args),
-                max_bytes=settings.max_args_bytes,
+                max_bytes=settings.max_args_bytes if only_keeps(self.action, self.effect) else settings.max_run_bytes,
                 key=settings.digest_key.encode(),
                 pii=settings.pii_key,
             )
@@ -79,7 +83,7 @@ class Call:
                 self.said_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
         value = self.described.value
         args: JsonObject | None = value if isinstance(value, dict) else None
-        said = {
+        said: dict[str, Any] = {
             "call_id": self.call_id,
             "action": self.action[:_MAX_NAME_CHARS],
             "args": args,
@@ -88,6 +92,10 @@ class Call:
         }
         if self.hint is not None:
             said["effect"] = self.hint
+        if self.loop_key is not None:
+            said["loop_key"] = plain_text(self.loop_key, max_chars=_MAX_NAME_CHARS - 8, pii=settings.pii_key)
+        if self.described.unread_from is not None:
+            said["unread_from"] = self.described.unread_from
         self.fields = said
         return said
 
@@ -149,6 +157,19 @@ def checked(
     if mode is not None and mode not in ("async", "blocking"):
         raise ValueError(f"tool {action}: mode: wanted async or blocking, came {mode!r}")
     return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
+
+
+def loop_key_of(
+    action: str, loop_key: Callable[[Mapping[str, Any]], str] | str | None, args: Mapping[str, Any]
+) -> str | None:
+    """What a repetition of a call is; a function that fails leaves it to the arguments, and the call goes on."""
+    if loop_key is None or isinstance(loop_key, str):
+        return loop_key
+    try:
+        return str(loop_key(args))
+    except Exception:
+        log.exception("haltline: tool %s: its loop_key fails", action)
+        return None
 
 
 class Signature:

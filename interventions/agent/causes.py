@@ -1,5 +1,6 @@
 """Why calls are refused, and what an agent should hear: from decisions and entries of the control topic."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -81,6 +82,11 @@ def cause_of_entry(record: ControlRecord) -> Cause:
     stops = record.state is ControlState.KILLED and record.scope not in ONE_THING
     message = _STOPPED if stops else _ONLY_LOOK if may_look(record) else _NOT_NOW
     return Cause(record.decision_id, record.code, message, record.decided_at)
+
+
+def hints_of(advice: Iterable[Advice]) -> str:
+    """What the model should hear, each text once; empty when there is nothing."""
+    return "\n".join(dict.fromkeys(one.message for one in advice if one.message))
 
 
 def advice_of(decision: Decision) -> Advice:

@@ -9,6 +9,7 @@ from fnmatch import translate
 from functools import lru_cache
 
 from haltline.schemas.events import Effect
+from haltline.schemas.tool_names import destroying_verb
 
 DESTRUCTIVE = (
     "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
@@ -18,6 +19,10 @@ READS = (
     "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*",
     "read", "grep", "glob", "ls",
 )  # fmt: skip
+
+KEEPS = ("write*", "create_*", "edit*", "multi_edit", "multiedit", "notebook_edit", "str_replace*", "save_*", "add_*",
+         "insert_*", "upload_*", "todo*", "think*", "say*", "send_message*", "task")  # fmt: skip
+"""Tools that run nothing of what they are given: a long text is data."""
 
 _LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -35,11 +40,24 @@ def names_of(action: str) -> tuple[str, ...]:
     return action.lower(), snake, _LAST_PART.split(snake)[-1]
 
 
+_KEEPS = re.compile("|".join(translate(glob) for glob in KEEPS))
+
+
+@lru_cache(maxsize=1024)
+def only_keeps(action: str, effect: Effect) -> bool:
+    """Whether a tool surely runs nothing of what it is given: it only looks, or keeps a text."""
+    if effect is Effect.READ:
+        return True
+    return effect is Effect.EXEC and any(_KEEPS.match(name) for name in names_of(action))
+
+
 @lru_cache(maxsize=1024)
 def known_effect(action: str, hint: Effect | None) -> Effect:
     """The effect of a tool by its name, raised by the hint; a name that tells nothing counts as EXEC."""
     names = names_of(action)
-    for pattern, effect in _BY_NAME:
-        if any(pattern.match(name) for name in names):
-            return effect if hint is None else max(effect, hint)
+    known = next((effect for pattern, effect in _BY_NAME if any(pattern.match(name) for name in names)), None)
+    if known is None and destroying_verb(action):
+        known = Effect.DESTRUCTIVE
+    if known is not None:
+        return known if hint is None else max(known, hint)
     return Effect.EXEC if hint is None else hint

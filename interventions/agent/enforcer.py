@@ -28,7 +28,7 @@ from haltline.interventions.agent.causes import (
 from haltline.interventions.agent.pending import Pending, awaits_approval, is_answer, is_same_request
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import ControlRecord, ControlState, Stage, control_key
-from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.decisions import WHOLE_SESSION, Decision, Level, ScopeKind
 from haltline.schemas.events import Effect
 
 _MAX_LATE = 64
@@ -59,6 +59,23 @@ class _Asked:
     since_s: float
     not_done: bool = False
     """The call was refused without a verdict: a late refusal is nothing new."""
+    request_id: str | None = None
+    """The request that a person is to answer; None: the worker's verdict is awaited."""
+
+    def is_answered_by(self, decision: Decision) -> bool:
+        """Whether it is what is waited for. A decision of a rule across sessions names an event without judging it.
+
+        What refuses more than a person may let pass always ends the waiting.
+        """
+        if decision.level > Level.PAUSE:
+            return True
+        if self.request_id is not None:
+            return (
+                is_answer(decision)
+                and decision.approval is not None
+                and (decision.approval.request_id == self.request_id)
+            )
+        return decision.scope_id is None or decision.level is Level.PAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +108,10 @@ class Enforcer:
         self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
         if settings.mission_id is not None:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
+        self._is_alone = settings.bootstrap is None
         self._max_age_ms = settings.max_decision_age_s * 1000
         self._budget_s = settings.budget_s
+        self._first_budget_s = settings.first_budget_s
         self._acknowledge = acknowledge
         self._now_ms = now_ms
 
@@ -108,6 +127,8 @@ class Enforcer:
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._silent = False
+        self._first_asked_s: float | None = None  # of this connection
+        self._was_answered = False
         self._pending = Pending()
         self._behind_until_s = 0.0
 
@@ -147,11 +168,12 @@ class Enforcer:
                 self._before = self._entries
             self._loaded = False
             self._entries = {}
+            self._first_asked_s, self._was_answered = None, False
 
     def decision(self, decision: Decision) -> None:
         """Takes in a decision for this session."""
         with self._lock:
-            asked = self._asked.pop(decision.event_id, None)
+            asked = self._answered_by(decision)
             self._heard(asked)
             new = self._is_new(decision.decision_id)
             if decision.level is Level.KILL and decision.scope not in ONE_THING:
@@ -167,6 +189,7 @@ class Enforcer:
             self._behind_until_s = time.monotonic() + self._max_age_ms / 1000 if stale else 0.0
             asked_before = self._pending.heard(decision)
             if is_answer(decision):
+                self._late = deque((d for d in self._late if not is_same_request(d, decision)), _MAX_LATE)
                 if decision.level is not Level.ALLOW and new:
                     self._received(decision)
                 # Nobody waits: it is for the next such call. A hint is for whatever comes next.
@@ -179,10 +202,11 @@ class Enforcer:
                 _answer(asked, None if stale else decision)
                 return
             self._received(decision)
+            if self._is_alone and decision.approval is not None and decision.approval.action == WHOLE_SESSION:
+                self._entries[self._own] = _frozen(decision)  # no control topic says so, and nobody can lift it
             if _answer(asked, decision):
-                if awaits_approval(decision) is not None:  # the call may wait on, for a person's answer
-                    self._asked[decision.event_id] = _Asked(Future(), time.monotonic())
-            elif not asked_before and not (asked is not None and asked.not_done):
+                self._may_wait_on(decision)
+            elif not asked_before and (decision.level < Level.PAUSE or asked is None or not asked.not_done):
                 self._late.append(decision)
 
     # What the agent asks, from its own threads.
@@ -201,6 +225,16 @@ class Enforcer:
     def is_loaded(self) -> bool:
         """Whether it is known what stands."""
         return self._loaded
+
+    def verdict_wait_s(self, budget_s: float) -> float:
+        """How long the next verdict is waited for: the first of a connection may take as long as a start."""
+        with self._lock:
+            if self._was_answered:
+                return budget_s
+            now_s = time.monotonic()
+            if self._first_asked_s is None:
+                self._first_asked_s = now_s
+            return max(budget_s, self._first_asked_s + self._first_budget_s - now_s)
 
     @property
     def is_silent(self) -> bool:
@@ -302,7 +336,9 @@ class Enforcer:
             if verdict is None and waits is not None:  # what came late about anything else is for the next call
                 self._late = deque((d for d in self._late if not is_same_request(d, waits)), _MAX_LATE)
                 return Admitted(cause_of_waiting(waits))
-            decisions = [d for d in self._late if not self._is_stale(d)]
+            # What a person has answered refuses no longer, also when it came from the call before.
+            about = [d for d in self._late if verdict is None or not is_same_request(d, verdict)]
+            decisions = [d for d in about if not self._is_stale(d)]
             self._late.clear()
             if verdict is not None and verdict.level is not Level.ALLOW:
                 decisions.append(verdict)
@@ -358,6 +394,22 @@ class Enforcer:
             for decision_id, decided_at_ms in unsaid.items():
                 self._acknowledge(Stage.STOPPED, decision_id, decided_at_ms)
 
+    def _answered_by(self, decision: Decision) -> _Asked | None:
+        """What waits for this decision; it waits no longer, but a person's answer stays until it is fetched."""
+        asked = self._asked.get(decision.event_id)
+        if asked is None or not asked.is_answered_by(decision):
+            return None
+        if asked.request_id is None:
+            del self._asked[decision.event_id]
+        return asked
+
+    def _may_wait_on(self, decision: Decision) -> None:
+        """The call may wait on, for a person's answer."""
+        approval = awaits_approval(decision)
+        if approval is not None:
+            asked = _Asked(Future(), time.monotonic(), request_id=approval.request_id)
+            self._asked[decision.event_id] = asked
+
     def _expect_no_longer(self, event_id: str, verdict: "Future[Decision | None]") -> None:
         asked = self._asked.get(event_id)
         if asked is not None and asked.verdict is verdict:  # not what is expected of a person since
@@ -383,8 +435,21 @@ class Enforcer:
 
     def _heard(self, asked: _Asked | None) -> None:
         """The worker answers in time again."""
+        self._was_answered = self._was_answered or asked is not None
         if asked is not None and time.monotonic() - asked.since_s <= self._budget_s:
             self._silent = False
+
+
+def _frozen(decision: Decision) -> ControlRecord:
+    return ControlRecord(
+        scope=ScopeKind.SESSION,
+        id=decision.session_id,
+        state=ControlState.FROZEN,
+        code=f"session_frozen_{decision.detector}",
+        reason=decision.reason,
+        decision_id=decision.decision_id,
+        since=decision.time,
+    )
 
 
 def _resolve(future: "Future[None] | Future[Decision | None]", value: None) -> None:

@@ -13,13 +13,14 @@ from typing import Any, Final, Literal, ParamSpec, Self, TypedDict, TypeVar, Unp
 
 from haltline.interventions.agent.action import Action, wait
 from haltline.interventions.agent.admission import Admission
-from haltline.interventions.agent.calls import Call, Targets, checked, describe_output, key_of, targets_of
+from haltline.interventions.agent.calls import Call, Targets, checked, describe_output, key_of, loop_key_of, targets_of
 from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
 from haltline.interventions.agent.link import Link
 from haltline.interventions.agent.redaction import without_secrets
+from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.reporter import now_ms
-from haltline.interventions.agent.settings import CallMode, GuardOptions, GuardSettings
+from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
 from haltline.interventions.agent.tools import guarded, name_of
 from haltline.interventions.agent.ways import decider_of, link_of
 from haltline.schemas.events import Effect, Kind, Usage
@@ -44,11 +45,14 @@ class ToolOptions(TypedDict, total=False):
     targets: Targets | None
     """Names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
     mode: Literal["async", "blocking"] | None
+    """The guard's if left out. With `async` no call of this tool waits for a verdict, also if it destroys."""
     cost_usd: float | None
     """What a call costs; the rules' price for it if left out."""
     once: Targets | None
     """Names of arguments, or a function to texts: calls that are equal in these are made once, and the result is
     given again."""
+    loop_key: Callable[[Mapping[str, Any]], str] | str | None
+    """A text, or a function from the arguments to one: calls for which it is equal are the same call in a loop."""
 
 
 class Guard(Admission):
@@ -96,6 +100,13 @@ class Guard(Admission):
         return self._enforcer.killed is not None
 
     @property
+    def stopped(self) -> Refused | None:
+        """Why no further turn of the model is to be made, as far as it is known by now; None: nothing is against it."""
+        self._heed_above()
+        cause = self._enforcer.against("", ())
+        return None if cause is None else cause.refusal()
+
+    @property
     def ready(self) -> bool:
         """Whether it is known what stands: the control topic has been read."""
         return self._enforcer.is_loaded
@@ -136,11 +147,19 @@ class Guard(Admission):
             action = options.get("name") or name_of(inner)
             effect, mode = checked(action, options.get("effect"), options.get("mode"))
             targets, once, cost_usd = options.get("targets"), options.get("once"), options.get("cost_usd")
+            loop_key = options.get("loop_key")
 
             def enter(args: Mapping[str, Any]) -> Action:
                 key = None if once is None else key_of(action, once, args)
                 return self._action(
-                    action, args, targets_of(action, targets, args), effect, mode, cost_usd=cost_usd, key=key
+                    action,
+                    args,
+                    targets_of(action, targets, args),
+                    effect,
+                    mode,
+                    cost_usd=cost_usd,
+                    key=key,
+                    loop_key=loop_key_of(action, loop_key, args),
                 )
 
             return guarded(inner, enter)
@@ -157,17 +176,24 @@ class Guard(Admission):
         mode: Literal["async", "blocking"] | None = None,
         cost_usd: float | None = None,
         key: str | None = None,
+        loop_key: str | None = None,
     ) -> Action:
         """One call as a context manager, `with` or `async with`; `targets` are `["asset_id=fact_sales"]`.
 
         Entering raises Refused when the call must not be made. With a `key`, the second call of this name and key gives
-        the first one's result: `action.replayed` is then true, and nothing is to be done. Raises ValueError for an
-        effect or a mode that does not exist.
+        the first one's result: `action.replayed` is then true, and nothing is to be done. Calls of this name
+        with an equal `loop_key` are the same call when loops are looked for. Raises ValueError for an effect or a mode
+        that does not exist.
         """
-        return self._action(name, args or {}, targets, *checked(name, effect, mode), cost_usd=cost_usd, key=key)
+        effect, mode = checked(name, effect, mode)
+        return self._action(name, args or {}, targets, effect, mode, cost_usd=cost_usd, key=key, loop_key=loop_key)
 
     def check(self) -> None:
-        """For long work outside of tools, between two steps. Raises Refused when the session must not go on."""
+        """Before a turn of the model, and in long work outside of tools. Raises Refused when the session was stopped.
+
+        Stopped is what was killed, or frozen by an operator or a PAUSE of the whole session; also one above it, its
+        agent, its mission or the fleet.
+        """
         self.start()
         if not self._enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
             wait(self._enforcer.when_loaded(), left_s)
@@ -233,6 +259,8 @@ class Guard(Admission):
             checkpoints=self._checkpoints,
             link=self._given_link,
         )
+        if self._decider is not None and below._decider is not None:
+            below._decider = self._decider.below()
         below._above = self
         return below
 
@@ -246,6 +274,11 @@ class Guard(Admission):
             if self._started_s is not None:
                 return
             self._started_s = time.monotonic()
+        if self.settings.agent_id == DEFAULT_AGENT:
+            log.warning(
+                "haltline: session %s: expected an agent_id, got none: several sessions are counted by host only",
+                self.session_id,
+            )
         atexit.register(self.close)
         try:
             self._link.start(self._enforcer)
@@ -311,7 +344,20 @@ class Guard(Admission):
         *,
         cost_usd: float | None = None,
         key: str | None = None,
+        loop_key: str | None = None,
     ) -> Action:
         self.start()
         call_id = self._reporter.call_id()
-        return Action(self, Call(name, args, targets, hint, mode or self.settings.mode, call_id, cost_usd, key))
+        call = Call(
+            name,
+            args,
+            targets,
+            hint,
+            mode or self.settings.mode,
+            call_id,
+            cost_usd,
+            key,
+            is_mode_said=mode is not None,
+            loop_key=loop_key,
+        )
+        return Action(self, call)

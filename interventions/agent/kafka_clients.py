@@ -90,6 +90,16 @@ def partitions_of(producer: Producer, topic: str) -> int:
     return len(found.partitions)
 
 
+def partitions_now(producer: Producer, topic: str) -> int | None:
+    """How many there are now; None: the topic is not there. Raises KafkaException where the broker does not say."""
+    found = producer.list_topics(topic, timeout=METADATA_S).topics[topic]
+    if found.error is None:
+        return len(found.partitions)
+    if found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return None
+    raise KafkaException(found.error)
+
+
 def is_embedded(producer: Producer, topic: str) -> bool:
     """Librdkafka's mock cluster has no controller, and does not wake a fetch when a record arrives."""
     metadata = producer.list_topics(topic, timeout=METADATA_S)

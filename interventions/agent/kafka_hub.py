@@ -21,6 +21,7 @@ from haltline.interventions.agent.kafka_clients import (
     consumer_of,
     ends_of,
     is_embedded,
+    partitions_now,
     partitions_of,
     producer_of,
 )
@@ -29,6 +30,8 @@ from haltline.interventions.agent.link import Receiver
 from haltline.interventions.agent.sealing import sealed_of
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.spool import Spool, spool_of
+from haltline.interventions.agent.watched import Watched
+from haltline.interventions.outage import Outage
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision
 from haltline.schemas.partitioner import partition_of
@@ -86,6 +89,10 @@ class Hub:
         self._suspect = False
         self._down = False
         self._complaint = ""
+        self._broker = Outage(log, "haltline: the broker")
+        self._decisions = Outage(log, "haltline: what is decided", "cannot be read")
+        self._unwatched = Outage(log, "haltline: what this process does", "goes unwatched")
+        self.watched = Watched()
 
     @property
     def ended(self) -> bool:
@@ -183,17 +190,20 @@ class Hub:
             report(None, None)  # it will arrive, if not by this process
         return kept
 
+    def delivered(self, message: Message) -> None:
+        """A record has arrived."""
+        offset = message.offset()
+        if message.topic() == self._topics.actions and offset is not None and offset >= 0:
+            self.watched.delivered(int(message.partition() or 0), offset)
+
     def _run(self) -> None:
-        told = ""
         while not self._stopping.is_set():
             try:
                 self._read()
             except Exception as error:  # the agent goes on whatever happens here; its calls follow the fail policy
                 self._producer.poll(0)
                 why = f"{error} ({self._complaint})" if self._complaint else str(error)
-                if why != told:
-                    log.warning("haltline: cannot read decisions: %s", why)
-                    told = why
+                self._decisions.away(why)
                 with self._lock:
                     self._loaded = False
                     self._entries.clear()
@@ -206,6 +216,9 @@ class Hub:
         consumer, unread = self._assigned()
         waiting: list[tuple[list[Member], dict[int, int]]] = []
         self._down = self._suspect = False
+        self._broker.back()
+        self._decisions.back()
+        self._look()
         try:
             if not unread:
                 self._all_loaded()
@@ -214,6 +227,8 @@ class Hub:
                 self._producer.poll(0)
                 if self._suspect:
                     self._probe()
+                if not self._down and self.watched.is_due():
+                    self._look()
                 if self._spool and not self._down:
                     self._catch_up(self._spool)
                 self._take_new_partitions(consumer)
@@ -372,11 +387,24 @@ class Hub:
         try:
             self._producer.list_topics(self._topics.control, timeout=_PROBE_S)
         except KafkaException as error:
-            if not self._down:
-                log.warning("haltline: the broker is away: %s", error)
+            self._broker.away(error)
             self._down = True
         else:
             self._down = self._suspect = False
+            self._broker.back()
+
+    def _look(self) -> None:
+        """Whether the topic of actions is there, and with as many partitions as before."""
+        try:
+            self.watched.looked(partitions_now(self._producer, self._topics.actions))
+        except KafkaException:
+            self._suspect = True
+            return
+        why_not = self.watched.why_not()
+        if why_not is None:
+            self._unwatched.back()
+        else:
+            self._unwatched.away(why_not)
 
     def _catch_up(self, spool: Spool) -> None:
         """What waited on disk is sent, as far as the queue has room."""

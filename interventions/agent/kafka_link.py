@@ -42,6 +42,11 @@ class KafkaLink:
         return self._hub.up and not self._closed
 
     @property
+    def unwatched(self) -> str | None:
+        """Why workers cannot be expected to see what this session does."""
+        return self._hub.watched.why_not(self.session_id)
+
+    @property
     def hub(self) -> Hub:
         """The connection."""
         return self._hub
@@ -80,6 +85,8 @@ class KafkaLink:
 
     def _done(self, error: KafkaError | None, message: Message | None) -> None:
         """What became of a record; served by the connection's thread, or by one that closes."""
+        if error is None and message is not None:
+            self._hub.delivered(message)
         kept = error is not None and message is not None and self._hub.keep(message)
         with self._lock:
             if error is None or kept:

@@ -34,6 +34,10 @@ class Link(Protocol):
         """False: records surely cannot be carried now."""
 
     @property
+    def unwatched(self) -> str | None:
+        """Why workers cannot be expected to see what is carried, in words; None: nothing speaks against it."""
+
+    @property
     def carries(self) -> bool:
         """False: what is handed over goes nowhere, and need not be written."""
 
@@ -58,6 +62,7 @@ class NoLink:
     """Nowhere: for local mode without a broker. Nothing is ever killed from outside."""
 
     up = True
+    unwatched = None
     carries = False
     undelivered = 0
 
@@ -82,3 +87,9 @@ class Decider(Protocol):
 
     def after_fork(self) -> None:
         """In a child: locks that another thread held at the fork are nobody's now."""
+
+    def below(self) -> "Decider":
+        """Who decides for a session below this one: with counts of what is destroyed that both share."""
+
+    def killed(self, session_id: str) -> Decision | None:
+        """The kill that stands against a session in this process: its own, or of its tree."""

@@ -13,6 +13,7 @@ APPROVAL_EXPIRED: Final = "approval_expired"
 
 _MAX = 64
 _OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
+_LETS_ONE_PASS = frozenset({ApprovalState.APPROVED, ApprovalState.USED})
 
 
 def awaits_approval(decision: Decision | None) -> Approval | None:
@@ -44,15 +45,20 @@ class Pending:
         return bool(self._open)
 
     def heard(self, decision: Decision) -> bool:
-        """Takes in a decision; True when it is about a request that was known."""
+        """Takes in a decision; True when it is about a request, or of a call, that was known to wait."""
         approval = decision.approval
         if approval is None:
             return False
         known = self._open.pop(approval.parameters, None)
         if awaits_approval(decision) is not None:
-            self._open[approval.parameters] = decision
+            for parameters in (approval.parameters, *(approval.also or ())):
+                self._open[parameters] = decision
             while len(self._open) > _MAX:
                 self._open.popitem(last=False)
+            return known is not None
+        if approval.state not in _LETS_ONE_PASS:  # what holds for it holds for the calls behind it
+            for parameters in approval.also or ():
+                self._open.pop(parameters, None)
         return known is not None and is_same_request(known, decision)
 
     def against(self, parameters_of: Callable[[], str | None], now_ms: int) -> Decision | None:

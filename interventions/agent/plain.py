@@ -22,7 +22,7 @@ _REDACT_WHOLE_BYTES = 64 * 1024
 _MARGIN_CHARS = 4096  # looked at beyond a cut, so that a secret across it is seen whole
 _MAX_NODES = 100_000
 _MAX_DEPTH = 32
-_STEPS = (4096, 1024, 256, 64, 16)
+_STEPS = (196_608, 65_536, 16_384, 4096, 1024, 256, 64, 16)
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
 
 
@@ -39,6 +39,8 @@ class Plain:
     """True: something in it has no value that can be compared, so an equal digest says nothing."""
     encoded: bytes | None = None
     """The value as it is written, where that is known already."""
+    unread_from: int | None = None
+    """Texts and lists in it are cut behind so many characters or items; None: it is whole."""
 
 
 def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = None) -> Plain:
@@ -47,17 +49,21 @@ def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = N
     With `pii`, a key for digests, what belongs to persons is taken out as well.
     """
     whole, opaque = _encode(value)
-    glance = pii is None and len(whole) <= min(max_bytes, _REDACT_WHOLE_BYTES) and _is_flat(whole)
+    most = max(max_bytes, _REDACT_WHOLE_BYTES)
+    glance = pii is None and len(whole) <= max_bytes and _is_flat(whole)
     if glance and not may_hold_secrets(whole.decode()):
         return Plain(orjson.loads(whole), digest(whole, key), len(whole), opaque, whole)
-    if len(whole) > _REDACT_WHOLE_BYTES:
-        return Plain(_cut(orjson.loads(whole), max_bytes, pii), digest(whole, key), len(whole), opaque)
+    if len(whole) > most:
+        shown, limit = _cut(orjson.loads(whole), max_bytes, pii)
+        return Plain(shown, digest(whole, key), len(whole), opaque, unread_from=limit)
     clean = redact(orjson.loads(whole))
     if pii is not None:
         clean = without_pii(clean, pii)
     encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
-    fits = len(encoded) <= max_bytes
-    return Plain(clean if fits else _cut(clean, max_bytes, pii), digest(encoded, key), len(whole), opaque)
+    if len(encoded) <= max_bytes:
+        return Plain(clean, digest(encoded, key), len(whole), opaque)
+    shown, limit = _cut(clean, max_bytes, pii)
+    return Plain(shown, digest(encoded, key), len(whole), opaque, unread_from=limit)
 
 
 def raw_digest(value: Any, key: bytes) -> str | None:
@@ -176,16 +182,16 @@ class _Walk:
             return f"<{type(value).__qualname__}>"
 
 
-def _cut(value: Any, max_bytes: int, pii: bytes | None) -> Any:
-    """The value with its long texts and lists cut, the shorter the limit the more, until it fits."""
+def _cut(value: Any, max_bytes: int, pii: bytes | None) -> tuple[Any, int]:
+    """The value with its long texts and lists cut, the shorter the limit the more, until it fits; and that limit."""
     for limit in _STEPS:
         if limit <= max_bytes:
             shorter = redact(_shorten(value, limit, pii))
             if pii is not None:
                 shorter = without_pii(shorter, pii)
             if len(orjson.dumps(shorter)) <= max_bytes:
-                return shorter
-    return {"[cut]": "all"} if isinstance(value, dict) else "[cut]"
+                return shorter, limit
+    return ({"[cut]": "all"} if isinstance(value, dict) else "[cut]"), 0
 
 
 def _shorten(value: Any, limit: int, pii: bytes | None) -> Any:

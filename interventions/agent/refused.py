@@ -24,6 +24,9 @@ class Refused(Exception):
         self.decision = decision
         """The decision behind it, with the operator's reason; None when it is known from the control
         topic only, or when there was no verdict."""
+        self.hints = ""
+        """What the model should hear besides: hints that came for this call, or before it. Not part of `str()`, as
+        `on_advice` has heard them."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.reason}"

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import platform
 import time
 import uuid
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ import orjson
 
 from haltline.interventions.agent.calls import Call
 from haltline.interventions.agent.link import Link
-from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
@@ -46,6 +47,8 @@ class Reporter:
             "root_session_id": settings.root_session_id,
             "mission_id": settings.mission_id,
         }
+        if settings.agent_id == DEFAULT_AGENT:
+            family["host"] = platform.node()[:256] or None
         self._of_session = (
             {"v": 1} | self._who | {name: session for name, session in family.items() if session is not None}
         )

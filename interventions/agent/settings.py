@@ -15,8 +15,16 @@ from haltline.schemas.events import Effect, Task
 from haltline.schemas.record import Id
 
 CallMode = Literal["async", "blocking", "local"]
-"""`async`: publish and go on, an intervention takes effect at the next action. `blocking`: wait for
-the verdict. `local`: decide in this process with the worker's own core."""
+"""What a call waits for, and what its mode does not promise.
+
+`async`: a call that may destroy something (`ask_from`) waits for its verdict as in `blocking`, unless its own tool was
+given this mode by name. Every other call is published and goes on, and what is decided about it holds for the calls
+after the decision has come back: of a fast loop of such calls as many are made as fit into that time.
+`blocking`: each call waits for its verdict, up to `budget_s`. Without one, `fail_closed_from` says which are refused;
+all others are made.
+`local`: the worker's own core decides in this process before the call. It knows this process only, and no other
+sessions of its agent.
+"""
 
 Seconds = Annotated[float, Field(ge=0, le=3600)]
 Positive = Annotated[float, Field(gt=0, le=86_400)]
@@ -27,11 +35,17 @@ _FROM_ENV = {
     name: _PREFIX + name.upper()
     for name in (
         "session_id", "agent_id", "bootstrap", "mode", "parent_session_id", "root_session_id", "mission_id",
-        "budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s", "fail_closed_from",
-        "max_args_bytes", "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
-        "redact_pii", "spool_dir", "spool_max_mb", "verify_key",
+        "budget_s", "first_budget_s", "start_budget_s", "close_budget_s", "approval_wait_s", "max_decision_age_s",
+        "fail_closed_from", "max_args_bytes", "max_run_bytes",
+        "max_output_chars", "digest_key", "fetch_wait_ms", "throttle_s", "rollback_budget_s",
+        "redact_pii", "spool_dir", "spool_max_mb", "verify_key", "ask_from",
     )
 } | {"topic_prefix": "HALTLINE_PREFIX"}  # as the command line calls it  # fmt: skip
+_MAY_BE_NONE = ("fail_closed_from", "ask_from")
+
+
+DEFAULT_AGENT = "unknown"
+"""The id of an agent whose author gave it none."""
 
 
 class GuardOptions(TypedDict, total=False):
@@ -48,15 +62,18 @@ class GuardOptions(TypedDict, total=False):
     mission_id: str | None
     task: Task | None
     budget_s: float
+    first_budget_s: float
     start_budget_s: float
     close_budget_s: float
     approval_wait_s: float
     max_decision_age_s: float
     fail_closed_from: Effect | None
+    ask_from: Effect | None
     rules: ClientRules | None
     throttle_s: float
     rollback_budget_s: float
     max_args_bytes: int
+    max_run_bytes: int
     max_output_chars: int
     digest_key: str
     redact_pii: bool
@@ -76,7 +93,9 @@ class GuardSettings:
 
     session_id: Id = field(default_factory=lambda: uuid.uuid4().hex)
     """One run of one agent. A kill holds for it until an operator resets it, also across processes."""
-    agent_id: Id = "unknown"
+    agent_id: Id = DEFAULT_AGENT
+    """Give it one: what several sessions do is counted by it. Left at its default it is warned of at the start, and
+    destruction is counted by host."""
     bootstrap: str | None = None
     """Kafka's address, "host:port", several separated by commas. None: only with mode `local`."""
     topic_prefix: str = "haltline."
@@ -90,17 +109,24 @@ class GuardSettings:
     task: Task | None = None
 
     budget_s: Positive = 1.0
-    """How long a blocking call waits for its verdict."""
+    """How long a call that waits for its verdict waits."""
+    first_budget_s: Seconds = 5.0
+    """How long, at most, until the first verdict of a connection has come, from when one was first waited for: the
+    worker may only now be given the session's partition. Less than `budget_s` counts as that."""
     start_budget_s: Seconds = 5.0
     """How long the first calls wait, from the guard's start, until it is known what is killed."""
     close_budget_s: Seconds = 5.0
     """How long `close` waits until the last events have arrived."""
     approval_wait_s: Seconds = 900.0
-    """How long a blocking call waits for a person, at most until its request expires; 0: it is refused at once."""
+    """How long such a call waits for a person, at most until its request expires; 0: it is refused at once."""
     max_decision_age_s: Positive = 30.0
     """A decision about something that is longer ago counts as none, unless it is a kill."""
     fail_closed_from: Effect | None = Effect.DESTRUCTIVE
     """Without a verdict, calls of this effect or a worse one are refused, others go on; None: all go on."""
+    ask_from: Effect | None = Effect.DESTRUCTIVE
+    """In mode `async`, calls of this effect or a worse one wait for their verdict, and so do those whose arguments hold
+    a word that may destroy something (`rm`, `DROP` ...), unless their name says that they only look; None: no call
+    waits. In the environment None is `none`."""
 
     rules: ClientRules | None = None
     """The agent's author's own: budgets, rates, lists, arguments, evidence, loops."""
@@ -110,7 +136,11 @@ class GuardSettings:
     """How long a call waits until the files are put back."""
 
     max_args_bytes: Annotated[int, Field(ge=0, le=256 * 1024)] = 8192
-    """Longer arguments are cut before they are published; the digest is of the whole."""
+    """Longer arguments of calls that only read or write are cut before they are published; the digest is of the
+    whole."""
+    max_run_bytes: Annotated[int, Field(ge=8192, le=512 * 1024)] = 256 * 1024
+    """As much of the arguments of every other call is published, which is what is decided on. Of what is longer, the
+    record says from where it is unread, and the call is refused by the rule `unread_execution`."""
     max_output_chars: Annotated[int, Field(ge=0, le=65_536)] = 512
     """How much of the beginning of an output is published; 0: nothing."""
     digest_key: str = ""
@@ -161,6 +191,7 @@ class GuardSettings:
         """
         variables = os.environ if environ is None else environ
         said: dict[str, Any] = {name: variables[env] for name, env in _FROM_ENV.items() if env in variables}
+        said |= {name: None for name in _MAY_BE_NONE if said.get(name) == "none"}
         if _CLIENT_CONFIG in variables:
             said["kafka"] = _client_config(Path(variables[_CLIENT_CONFIG]))
         rules = ClientRules.from_env(variables)

@@ -61,7 +61,9 @@ class ScriptedGuard(Guard):
         **options: Unpack[GuardOptions],
     ) -> None:
         if settings is None:
-            defaults = GuardOptions(session_id="scripted", bootstrap="scripted", mode="blocking", budget_s=0.05)
+            defaults = GuardOptions(
+                session_id="scripted", bootstrap="scripted", mode="blocking", budget_s=0.05, first_budget_s=0
+            )
             settings = GuardSettings(**(defaults | options))
         else:
             settings = settings.changed(**options)
@@ -95,6 +97,12 @@ class ScriptedGuard(Guard):
         self.start()
         self.script.receiver.control(record.key, record)
 
+    def stand(self, state: ControlState) -> None:
+        """An entry of the control topic arrives now that freezes, contains or kills this session."""
+        record = killed(ScopeKind.SESSION, self.session_id, code=f"session_{state.value}_by_operator")
+        self.start()
+        self.script.receiver.control(record.key, record.model_copy(update={"state": state}))
+
     def reset(self, *, scope: ScopeKind = ScopeKind.SESSION, scope_id: str | None = None) -> None:
         """The entry is removed from the control topic now."""
         self.start()
@@ -122,6 +130,7 @@ class _Script:
         self.feedback: list[Feedback] = []
         self.receiver: Receiver
         self.up = True
+        self.unwatched: str | None = None
         self.carries = True
         self.full = False
         """The queue to the broker has no room."""

@@ -18,4 +18,4 @@ def decider_of(settings: GuardSettings, policy: Policy | None) -> Decider | None
     # Only here: the other modes need nothing of the processor.
     from haltline.interventions.agent.local import LocalDecider  # noqa: PLC0415
 
-    return LocalDecider(policy)
+    return LocalDecider(policy, remembers=settings.bootstrap is None)

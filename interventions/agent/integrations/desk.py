@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from haltline.interventions.agent.action import Action
-from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.causes import Advice, hints_of
 from haltline.interventions.agent.changes import Changes
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
@@ -35,11 +35,18 @@ class Answer:
     """None: it may be made."""
     advice: tuple[Advice, ...] = ()
     changes: Changes = field(default_factory=Changes)
+    kept: str = ""
+    """Hints of earlier calls that did not reach the model."""
 
     @property
     def hints(self) -> str:
         """What the model should hear; empty when there is nothing."""
-        return "\n".join(dict.fromkeys(one.message for one in self.advice if one.message))
+        return "\n".join(filter(None, (self.kept, hints_of(self.advice))))
+
+    @property
+    def refusal(self) -> str:
+        """What the model should hear of a call that is refused, with the hints."""
+        return "\n\n".join(filter(None, (str(self.refused), self.hints)))
 
 
 class Desk:
@@ -48,7 +55,19 @@ class Desk:
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
         self._open: OrderedDict[str, Action] = OrderedDict()
+        self._kept: list[str] = []
         self._lock = threading.Lock()
+
+    def keep(self, hints: str) -> None:
+        """Hints that could not be told with their call, as it had no result: they are told with the next one."""
+        if hints:
+            with self._lock:
+                self._kept.append(hints)
+
+    def _take_kept(self) -> str:
+        with self._lock:
+            kept, self._kept = self._kept, []
+        return "\n".join(kept)
 
     def propose(
         self,
@@ -59,13 +78,14 @@ class Desk:
         targets: Sequence[str] = (),
         effect: Effect | str | None = None,
         mode: Literal["async", "blocking"] | None = None,
+        loop_key: str | None = None,
     ) -> Answer:
         """Says what is about to be done, waits as the guard's mode says, and returns the answer. Raises nothing."""
-        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode)
+        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
         try:
             action.__enter__()  # its end is another message's
         except Refused as refused:
-            return Answer(refused)
+            return Answer(refused, action.advice, kept=self._take_kept())
         return self._admitted(action)
 
     async def propose_async(
@@ -77,14 +97,23 @@ class Desk:
         targets: Sequence[str] = (),
         effect: Effect | str | None = None,
         mode: Literal["async", "blocking"] | None = None,
+        loop_key: str | None = None,
     ) -> Answer:
         """As `propose`; the event loop goes on meanwhile."""
-        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode)
+        action = self._action(call_id, name, args=args, targets=targets, effect=effect, mode=mode, loop_key=loop_key)
         try:
             await action.__aenter__()  # as above
         except Refused as refused:
-            return Answer(refused)
+            return Answer(refused, action.advice, kept=self._take_kept())
         return self._admitted(action)
+
+    async def turn_async(self) -> Answer:
+        """Whether the model may take its next turn: a session that was stopped spends no more. Raises nothing."""
+        try:
+            await asyncio.to_thread(self.guard.check)
+        except Refused as refused:
+            return Answer(refused)
+        return Answer()
 
     def complete(self, call_id: str, value: Any = None, *, error: BaseException | str | None = None) -> bool:
         """Says what came of a call. False: no such call is open."""
@@ -129,7 +158,7 @@ class Desk:
                 oldest = next(iter(self._open))
         if oldest is not None:
             self.complete(oldest, error=NotTold("too many calls are open"))
-        return Answer(advice=action.advice, changes=action.changes)
+        return Answer(advice=action.advice, changes=action.changes, kept=self._take_kept())
 
 
 def _whole(text: str) -> str:

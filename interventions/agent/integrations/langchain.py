@@ -7,6 +7,7 @@ the session was stopped, the exception goes on and ends the run. Hints are added
 came with. Needs langchain (`pip install 'haltline[langchain]'`).
 """
 
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.types import Command
 
 from haltline.interventions.agent.action import Action
+from haltline.interventions.agent.causes import hints_of
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage
@@ -39,6 +41,8 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._guard = guard
         self._effects = dict(effects or {})
+        self._kept: list[str] = []
+        self._lock = threading.Lock()
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Result]) -> Result:
         """A call of a tool. Raises Refused when the session was stopped."""
@@ -50,6 +54,9 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._refused(request, refused)
         except ToolError as failed:
             return failed.message
+        except Exception:
+            self._keep(hints_of(action.advice))
+            raise
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
@@ -63,6 +70,9 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._refused(request, refused)
         except ToolError as failed:
             return failed.message
+        except Exception:
+            self._keep(hints_of(action.advice))
+            raise
 
     def before_model(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 - the arguments of a middleware
         """Raises Refused when the session was stopped: no more tokens are spent."""
@@ -82,11 +92,24 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
             action.call.call_id = str(call["id"])[:256]
         return action
 
+    def _keep(self, hints: str) -> None:
+        """Hints of a call that has no result to add them to: they are told with the next one."""
+        if hints:
+            with self._lock:
+                self._kept.append(hints)
+
+    def _hints(self, hints: str) -> str:
+        """What is to be told with a call's result."""
+        with self._lock:
+            kept, self._kept = self._kept, []
+        return "\n".join(filter(None, (*kept, hints)))
+
     def _ended(self, action: Action, result: Result) -> Result:
         if not isinstance(result, ToolMessage):
+            self._keep(hints_of(action.advice))
             return result
         action.result(result.text)
-        hints = "\n".join(dict.fromkeys(one.message for one in action.advice if one.message))
+        hints = self._hints(hints_of(action.advice))
         told = result.model_copy(update={"content": _with(result.content, hints)}) if hints else result
         if result.status == "error":
             raise ToolError(told)
@@ -96,7 +119,8 @@ class HaltlineMiddleware(AgentMiddleware[Any, Any, Any]):
         if self._guard.killed:
             raise refused
         call = request.tool_call
-        return ToolMessage(str(refused), tool_call_id=str(call["id"]), name=call["name"], status="error")
+        said = "\n\n".join(filter(None, (str(refused), self._hints(refused.hints))))
+        return ToolMessage(said, tool_call_id=str(call["id"]), name=call["name"], status="error")
 
 
 def usage_of(message: AIMessage) -> Usage | None:

@@ -33,6 +33,8 @@ class Tool:
     effect: Effect | None = None
     headers: Mapping[str, str] | None = None
     """The arguments that HTTP headers repeat, and what these are called (`x-mcp-header`)."""
+    loop_key: object = None
+    """What its `_meta` says under `loopKey`: a text, or names of arguments."""
 
 
 class Tools:
@@ -46,7 +48,9 @@ class Tools:
         tools = result.get("tools")
         for tool in tools if isinstance(tools, list) else []:
             if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
-                self._tools[name] = Tool(effect_of(name, tool.get("annotations")), _headers_of(tool.get("inputSchema")))
+                self._tools[name] = Tool(
+                    effect_of(name, tool.get("annotations")), _headers_of(tool.get("inputSchema")), _loop_key_in(tool)
+                )
                 if len(self._tools) > _MAX_TOOLS:
                     self._tools.popitem(last=False)
 
@@ -102,7 +106,9 @@ class Calls:
         name, args = _call_of(message)
         key = self._begun(message)
         try:
-            answer = self.desk.propose(key, self._prefix + name, args, effect=self._tools.of(name).effect)
+            tool = self._tools.of(name)
+            loop_key = loop_key_of(message, tool, args)
+            answer = self.desk.propose(key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key)
             return self._asked(message, key, name, args, answer)
         finally:
             self._waiting.pop(key, None)
@@ -112,7 +118,11 @@ class Calls:
         name, args = _call_of(message)
         key = self._begun(message)
         try:
-            answer = await self.desk.propose_async(key, self._prefix + name, args, effect=self._tools.of(name).effect)
+            tool = self._tools.of(name)
+            loop_key = loop_key_of(message, tool, args)
+            answer = await self.desk.propose_async(
+                key, self._prefix + name, args, effect=tool.effect, loop_key=loop_key
+            )
             return self._asked(message, key, name, args, answer)
         finally:
             self._waiting.pop(key, None)
@@ -136,9 +146,13 @@ class Calls:
             error = message.get("error")
             said = error.get("message") if isinstance(error, dict) else None
             self.desk.complete(key, error=str(said or "error"))
-            return None
+            if not hints or not isinstance(error, dict):
+                self.desk.keep(hints)
+                return None
+            return message | {"error": error | {"message": f"{said or 'error'}\nhaltline: {hints}"}}
         if result.get("resultType", "complete") != "complete":  # it asks for more, and is called again
             self.desk.complete(key, error=NotTold("the call goes on as another one"))
+            self.desk.keep(hints)
             return None
         failed = (texts_of(result) or "error") if result.get("isError") is True else None
         self.desk.complete(key, result.get("content"), error=failed)
@@ -152,8 +166,9 @@ class Calls:
     def abandon(self) -> None:
         """What comes of the calls that are open will not be told."""
         with self._lock:
-            left, self._open = list(self._open), OrderedDict()
-        for key in left:
+            left, self._open = self._open, OrderedDict()
+        for key, hints in left.items():
+            self.desk.keep(hints)
             self.desk.complete(key, error=NotTold("what came of it was not told"))
 
     def _asked(self, message: Message, key: str, name: str, args: dict[str, Any], answer: Answer) -> Asked:
@@ -163,6 +178,7 @@ class Calls:
             return Asked(refusal_of(message, answer))
         if is_taken_back:
             self.desk.complete(key, error="not made: its client has taken it back")
+            self.desk.keep(answer.hints)
             return Asked(failed(message.get("id"), "not made: it was taken back"))
         with self._lock:
             self._open[key] = answer.hints
@@ -198,9 +214,23 @@ def effect_of(name: str, annotations: object) -> Effect | None:
     return max(Effect.WRITE, known_effect(name, None)) if annotations.get("destructiveHint") is False else None
 
 
+def loop_key_of(message: Message, tool: Tool, args: Mapping[str, Any]) -> str | None:
+    """What a repetition of the call is: what its own `_meta` says under `loopKey`, else what its tool's does."""
+    said = _loop_key_in(_params_of(message))
+    said = tool.loop_key if said is None else said
+    if isinstance(said, list):
+        return written({name: args[name] for name in sorted(map(str, said)) if name in args}).decode()
+    return said if isinstance(said, str) else None
+
+
+def _loop_key_in(message: Message) -> object:
+    meta = message.get("_meta")
+    return meta.get("loopKey") if isinstance(meta, dict) else None
+
+
 def refusal_of(message: Message, answer: Answer) -> Message:
     """A refused call's result, as a tool that failed."""
-    result: Message = {"content": [{"type": "text", "text": str(answer.refused)}], "isError": True}
+    result: Message = {"content": [{"type": "text", "text": answer.refusal}], "isError": True}
     meta = _params_of(message).get("_meta")
     if isinstance(meta, dict) and _VERSION in meta:  # since 2026-07-28 a result says of what kind it is
         result["resultType"] = "complete"

@@ -39,7 +39,7 @@ class HaltlineAgents:
         self._desk = Desk(guard)
         self._effects = dict(effects or {})
         self._answers: dict[str, Answer] = {}
-        self.hooks = _Hooks(guard, self._desk)
+        self.hooks = _Hooks(guard, self._desk, self._answers)
         """For `Runner.run(..., hooks=...)`."""
 
     def guarded(self, tools: Iterable[Tool]) -> list[Tool]:
@@ -67,16 +67,16 @@ class HaltlineAgents:
             # The SDK has no way to change the arguments of a call; with those that were proposed it must not be made.
             wanted = json.dumps(answer.changes.of(args))
             self._desk.complete(call.tool_call_id, error="not made: other arguments were wanted")
-            return ToolGuardrailFunctionOutput.reject_content(
-                f"This call is only allowed with other arguments: {wanted}", output_info="arguments_not_changed"
-            )
+            said = f"This call is only allowed with other arguments: {wanted}"
+            told = "\n\n".join(filter(None, (said, answer.hints)))
+            return ToolGuardrailFunctionOutput.reject_content(told, output_info="arguments_not_changed")
         if answer.refused is None:
             if answer.hints:
                 self._answers[call.tool_call_id] = answer
             return ToolGuardrailFunctionOutput.allow()
         if self._desk.guard.killed:
             return ToolGuardrailFunctionOutput.raise_exception(output_info=str(answer.refused))
-        return ToolGuardrailFunctionOutput.reject_content(str(answer.refused), output_info=answer.refused.code)
+        return ToolGuardrailFunctionOutput.reject_content(answer.refusal, output_info=answer.refused.code)
 
     async def _after(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         answer = self._answers.pop(data.context.tool_call_id, None)
@@ -89,9 +89,10 @@ class HaltlineAgents:
 class _Hooks(RunHooks[Any]):
     """Tells of what the guardrails do not see."""
 
-    def __init__(self, guard: Guard, desk: Desk) -> None:
+    def __init__(self, guard: Guard, desk: Desk, answers: dict[str, Answer]) -> None:
         self._guard = guard
         self._desk = desk
+        self._answers = answers
 
     async def on_llm_start(
         self, context: RunContextWrapper[Any], agent: Agent[Any], system_prompt: str | None, input_items: list[Any]
@@ -107,6 +108,8 @@ class _Hooks(RunHooks[Any]):
         """Tells of the end of a call that failed: the SDK asks no guardrail then."""
         if isinstance(context, ToolContext):
             self._desk.complete(context.tool_call_id, result if isinstance(result, str) else None)
+            if (unheard := self._answers.pop(context.tool_call_id, None)) is not None:
+                self._desk.keep(unheard.hints)
 
     async def on_agent_end(self, context: Any, agent: Agent[Any], output: Any) -> None:
         """What has not ended now has no end."""

@@ -70,7 +70,7 @@ class Watch:
     ) -> None:
         """`on_advice` hears what the model should, which from here has no way to it."""
         # What a line tells of cannot be refused any more: that nobody could be asked is no reason to end the agent.
-        self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, on_advice=on_advice)
+        self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, ask_from=None, on_advice=on_advice)
         self._desks: dict[str | None, Desk] = {None: Desk(self._guard)}
         self._on_advice = on_advice
         self._grace_s = grace_s

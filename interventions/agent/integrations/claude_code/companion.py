@@ -67,7 +67,7 @@ class Companion:
         self._busy += 1
         self._used.set()
         try:
-            answer, ends = await self._answer(await reader.read(-1))
+            answer, ends = await self._answer(await _whole(reader))
             writer.write(written(answer))
             await writer.drain()
         except ConnectionError:
@@ -103,6 +103,14 @@ class Companion:
             known = orjson.loads(self._killed.read_bytes())
             return Refused(str(known["code"]), str(known["reason"]))
         return stopped
+
+
+async def _whole(reader: asyncio.StreamReader) -> bytes:
+    """What a hook says; of more than any does, so much that it cannot be read."""
+    said = bytearray()
+    while len(said) <= _MOST_BYTES and (part := await reader.read(65_536)):
+        said += part
+    return bytes(said)
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Sessions:
         """Why the session was stopped, if it was."""
         for desk in self._desks.values():
             if desk.guard.killed:
-                return _killed(desk)
+                return desk.guard.stopped
         return None
 
     @property
@@ -70,7 +70,8 @@ class Sessions:
         if event == "PreToolUse":
             self._tell_turns(hook, desk)
             name, args = _text(hook, "tool_name"), hook.get("tool_input")
-            answer = await desk.propose_async(_call_id(hook), name, args if isinstance(args, dict) else {})
+            named = args if isinstance(args, dict) else {} if args is None else {"tool_input": args}
+            answer = await desk.propose_async(_call_id(hook), name, named)
             return self._verdict(hook, desk, answer)
         if event in {"PostToolUse", "PostToolUseFailure"}:
             failed = str(hook.get("error") or "failed") if event == "PostToolUseFailure" else None
@@ -86,7 +87,8 @@ class Sessions:
         elif event == "SessionEnd":
             await self.close()
             return {}
-        return _halt(_killed(desk)) if desk.guard.killed else {}
+        stopped = desk.guard.stopped
+        return {} if stopped is None else _halt(stopped)
 
     async def close(self) -> None:
         """Ends every session."""
@@ -132,10 +134,10 @@ class Sessions:
         said: JsonObject = {"hookEventName": "PreToolUse"}
         refused = answer.refused
         if refused is not None:
-            if desk.guard.killed:
+            if desk.guard.stopped is not None:
                 return stopped_answer(refused)
             waits = refused.code == APPROVAL_PENDING and self._on_approval == "ask"
-            said |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": str(refused)}
+            said |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": answer.refusal}
             return {"hookSpecificOutput": said}
         if answer.changes:
             args = hook.get("tool_input")
@@ -196,14 +198,6 @@ class _Transcript:
         if ended:
             usages.append(self._turns.rest())
         return [usage for usage in usages if usage is not None]
-
-
-def _killed(desk: Desk) -> Refused:
-    try:
-        desk.guard.check()
-    except Refused as refused:
-        return refused
-    raise RuntimeError("a killed guard lets a check pass")
 
 
 def stopped_answer(refused: Refused) -> JsonObject:

@@ -1,0 +1,75 @@
+"""An incident that is open, as a session or a scope remembers it. Plain JSON values: part of the state."""
+
+from dataclasses import dataclass
+
+from haltline.schemas.decisions import ApprovalState, Level, ScopeKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+
+
+@dataclass
+class OpenIncident:
+    """What belongs together of the decisions about one scope and one cause, since it was opened."""
+
+    incident_id: str
+    cause: str
+    first_ms: int
+    last_ms: int
+    decision_id: str
+    level: str
+    summary: str
+    severity: str | None = None
+    rule: str = ""
+    revision: int = 0
+    state: str = IncidentState.OPEN.value
+    count: int = 0
+    target: str | None = None
+    request_id: str | None = None
+    """The approval request that is open."""
+    assignee: str | None = None
+    session_id: str | None = None
+    agent_id: str = "unknown"
+    mission_id: str | None = None
+
+    def said(
+        self,
+        change: IncidentChange,
+        scope: ScopeKind,
+        scope_id: str,
+        time_ms: int,
+        *,
+        by: str | None = None,
+        comment: str | None = None,
+        resolution: str | None = None,
+        approval: ApprovalState | None = None,
+    ) -> IncidentRecord:
+        """The next revision, as it is told."""
+        self.revision += 1
+        return IncidentRecord(
+            incident_id=self.incident_id,
+            revision=self.revision,
+            change=change,
+            state=IncidentState(self.state),
+            scope=scope,
+            scope_id=scope_id,
+            cause=self.cause,
+            rule=self.rule,
+            session_id=self.session_id,
+            agent_id=self.agent_id,
+            mission_id=self.mission_id,
+            level=Level(self.level),
+            severity=None if self.severity is None else Severity(self.severity),
+            count=self.count,
+            first_at=self.first_ms,
+            last_at=self.last_ms,
+            changed_at=time_ms,
+            summary=self.summary,
+            target=self.target,
+            decision_id=self.decision_id,
+            request_id=self.request_id,
+            approval=approval,
+            assignee=self.assignee,
+            by=by,
+            comment=comment,
+            resolution=resolution,
+        )

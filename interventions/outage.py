@@ -1,0 +1,51 @@
+"""Says that something is away: once, then at intervals, and once that it is back."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+AGAIN_EVERY_S: Final = 60.0
+
+
+class Outage:
+    """What one part of a process says of one thing that it needs. Whoever asks often may tell each time."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        what: str,
+        state: str = "is away",
+        *,
+        again_every_s: float = AGAIN_EVERY_S,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`what` and `state` begin each message: who misses what, such as "audit sink: the broker is away"."""
+        self._log = log
+        self._said = f"{what} {state}"
+        self._still = f"{what} still {state}"
+        self._again_every_s = again_every_s
+        self._now_s = now_s
+        self._since_s: float | None = None
+        self._said_s = 0.0
+
+    @property
+    def lasts(self) -> bool:
+        """It was away when it was last heard of."""
+        return self._since_s is not None
+
+    def away(self, why: object) -> None:
+        """It is away, or still is."""
+        now_s = self._now_s()
+        if self._since_s is None:
+            self._since_s = self._said_s = now_s
+            self._log.warning("%s: %s", self._said, why)
+        elif now_s - self._said_s >= self._again_every_s:
+            self._said_s = now_s
+            self._log.warning("%s, for %.0f s now: %s", self._still, now_s - self._since_s, why)
+
+    def back(self) -> None:
+        """It answers, or always did."""
+        since_s, self._since_s = self._since_s, None
+        if since_s is not None:
+            self._log.warning("%s no longer, after %.0f s", self._said, self._now_s() - since_s)

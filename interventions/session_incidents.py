@@ -1,0 +1,112 @@
+"""The incidents of one session, with the requests to people that belong to them: what opens, counts and closes them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from haltline.interventions import approvals, incidents, line
+from haltline.interventions.incidents import About
+from haltline.interventions.proof import UNACKNOWLEDGED
+from haltline.interventions.said import Said, Who
+from haltline.interventions.standing import Standing
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Finding
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.policy import Policy
+
+KILLED, ENDED, RESET = "session_killed", "session_ended", "session_reset"
+RESOLVED = "incident_resolved"
+"""Why a request is closed whose incident a person resolved."""
+
+
+def on_event(
+    standing: Standing,
+    event: ActionEvent,
+    decision: Decision | None,
+    *,
+    killed_before: bool,
+    findings: Sequence[Finding],
+) -> tuple[Decision | None, list[IncidentRecord]]:
+    """The decision on an event with the incident that it belongs to, and what is told of that incident.
+
+    The refusals of a session that was killed before are no incident: what was decided is done. One that goes on after
+    its kill is, which is found by `findings`.
+    """
+    if decision is None or not incidents.is_incident(decision) or (killed_before and not findings):
+        return decision, []
+    causes = line.causes(standing) if decision.approval is not None else {}
+    cause = findings[0].code if killed_before else incidents.cause_of(decision, causes)
+    about = About(ScopeKind.SESSION, event.session_id)
+    told = incidents.note(
+        standing.incidents, about, decision, cause, agent_id=event.agent_id, mission_id=event.mission_id
+    )
+    return decision.model_copy(update={"incident_id": standing.incidents[cause].incident_id}), told
+
+
+def on_said(standing: Standing, who: Who, said: Said) -> Said:
+    """What an operator, an answer or the clock has brought about, with the incidents that it belongs to."""
+    if not said.decisions:
+        return said
+    about, first = About(ScopeKind.SESSION, who.session_id), said.decisions[0]
+    told: list[IncidentRecord] = []
+    if said.incident is not None:
+        told += incidents.note(standing.incidents, about, first, said.incident.code, agent_id=who.agent_id)
+    elif first.code == incidents.REQUESTED:
+        told += incidents.note(standing.incidents, about, first, incidents.REQUESTED, agent_id=first.agent_id)
+    of_request = {i.request_id: i.incident_id for i in standing.incidents.values() if i.request_id is not None}
+    if said.incident is None and first.code != incidents.REQUESTED:
+        told += incidents.on_answers(
+            standing.incidents,
+            about,
+            said.decisions,
+            next_request=lambda cause: _next_of(standing, cause, first.time),
+        )
+    opened = told[0].incident_id if said.incident is not None else None
+    decisions = tuple(
+        d.model_copy(update={"incident_id": known})
+        if (known := opened if d.approval is None else of_request.get(d.approval.request_id))
+        else d
+        for d in said.decisions
+    )
+    return replace(said, decisions=decisions, incidents=tuple(told))
+
+
+def close(
+    standing: Standing, who: Who, policy: Policy, time_ms: int, why: str, *, by: str | None = None
+) -> tuple[tuple[Decision, ...], list[IncidentRecord]]:
+    """Closes all that is open of a session that ends, is killed or reset: its requests first, then its incidents."""
+    closed = approvals.close(standing, who, policy, time_ms, why) if standing.approvals else ()
+    about = About(ScopeKind.SESSION, who.session_id)
+    return closed, incidents.close(standing.incidents, about, why, time_ms, by=by) if standing.incidents else []
+
+
+def on_act(standing: Standing, who: Who, command: Command, policy: Policy) -> Said:
+    """An operator's act on an incident. What nobody is to decide any more is closed with it."""
+    about = About(ScopeKind.SESSION, who.session_id)
+    told = incidents.act(standing.incidents, about, command)
+    if not told:
+        return Said(told="incident_void")
+    decisions: tuple[Decision, ...] = ()
+    if command.kind is CommandKind.RESOLVE:
+        cause = told[0].cause
+        requests = {request for request, of in line.causes(standing).items() if of == cause}
+        decisions = approvals.close(standing, who, policy, command.time, RESOLVED, requests=requests)
+        told += incidents.on_answers(
+            standing.incidents,
+            about,
+            decisions,
+            next_request=lambda of: _next_of(standing, of, command.time),
+        )
+    return Said(decisions, incidents=tuple(told), told=f"incident_{told[0].change}")
+
+
+def on_stopped(standing: Standing, who: Who, time_ms: int) -> list[IncidentRecord]:
+    """The agent's side has said at last that it stopped."""
+    about = About(ScopeKind.SESSION, who.session_id)
+    return incidents.close(standing.incidents, about, "kill_acknowledged", time_ms, causes=[UNACKNOWLEDGED])
+
+
+def _next_of(standing: Standing, cause: str, time_ms: int) -> str | None:
+    """The request of a cause that is open now."""
+    return next(iter(line.causes_waiting(standing, time_ms).get(cause, ())), None)

@@ -1,0 +1,103 @@
+"""Incidents: the decisions about one scope and one cause, as records of the `incidents` topic."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from haltline.schemas.decisions import ApprovalState, Level, ScopeKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.record import EpochMs, Id, Name, Record, Text
+
+
+class IncidentState(StrEnum):
+    """Where an incident stands."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    RESOLVED = "resolved"
+
+
+class IncidentChange(StrEnum):
+    """What a record says that is new."""
+
+    OPENED = "opened"
+    COUNTED = "counted"
+    """One more decision of the same cause, at no higher level."""
+    ESCALATED = "escalated"
+    """The highest level rose."""
+    APPROVAL = "approval"
+    """Its approval request was opened, answered, or has expired."""
+    ACKNOWLEDGED = "acknowledged"
+    ASSIGNED = "assigned"
+    COMMENTED = "commented"
+    RESOLVED = "resolved"
+
+
+class IncidentRecord(Record):
+    """One revision of an incident; the record with the highest `revision` says how it stands.
+
+    Its key is the session id, or `scope:id` of another scope: all revisions of one are in order in one partition.
+    Revisions may be left out, as the first hundred decisions of a cause are told one by one and later ones in steps;
+    the last record of an incident that is resolved has the exact count.
+    """
+
+    v: int = 1
+    incident_id: Id
+    """A hash of scope, cause and the event that opened it, so that a redelivery or a replay makes the same one."""
+    revision: Annotated[int, Field(ge=1)]
+    """Grows by one with each record of the incident: `incident_id` and `revision` name a change for ever."""
+    change: IncidentChange
+    state: IncidentState
+    scope: ScopeKind
+    scope_id: Id
+    cause: Name
+    """What the rule is about, such as `no_progress`, or what else happened, such as `kill_unacknowledged`."""
+    rule: Name = ""
+    """The rule of the decision with the highest level, such as `repetition`; empty: no rule's."""
+    session_id: Id | None = None
+    """The session of the last decision."""
+    agent_id: Id = "unknown"
+    mission_id: Id | None = None
+    level: Level
+    """The highest so far."""
+    severity: Severity | None = None
+    """The highest so far."""
+    count: Annotated[int, Field(ge=1)]
+    """Decisions of this cause while it is open."""
+    first_at: EpochMs
+    last_at: EpochMs
+    """Event times of the first and the last of them."""
+    changed_at: EpochMs
+    """Event time of the change; of an operator's act, the time of the command."""
+    summary: Text
+    """The reason of the decision with the highest level, of equal ones the most severe."""
+    target: Name | None = None
+    decision_id: Id
+    """The last decision that it counts."""
+    request_id: Id | None = None
+    """The approval request that is open; at most one."""
+    approval: ApprovalState | None = None
+    """With the change `approval`: what became of the request."""
+    assignee: Name | None = None
+    by: Name | None = None
+    """The operator whose act this revision is."""
+    comment: Text | None = None
+    resolution: Name | None = None
+    """Why it is resolved: `session_ended`, `session_killed`, `session_reset`, `resolved_by_operator` and so on."""
+
+    @property
+    def key(self) -> str:
+        """The record's key on the topic."""
+        return self.scope_id if self.scope is ScopeKind.SESSION else f"{self.scope}:{self.scope_id}"
+
+    def stands_over(self, known: "IncidentRecord | None") -> bool:
+        """Whether it says how the incident stands, and not what is known so far: what is resolved stays resolved.
+
+        A worker that begins again at its last checkpoint may number anew what the clock had told in between.
+        """
+        if known is None:
+            return True
+        if known.state is IncidentState.RESOLVED:
+            return False
+        return self.state is IncidentState.RESOLVED or self.revision >= known.revision

@@ -1,0 +1,143 @@
+"""What the name of a tool says that it does, however it is spelled: read alike by the worker and by the agent's side.
+
+A name is folded first (compatibility forms, letters that look alike, marks, invisible characters, case), taken apart
+into words, and looked through for a verb that takes something away.
+
+Misses: names that say nothing (`tidy`, `process`); most languages other than English; words that run together with
+what is not in the list of things.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_LOOKS_LIKE = str.maketrans(
+    "\u0430\u0435\u0456\u043e\u0440\u0441\u0443\u0445\u0455\u0501\u0458\u04bb\u0261\u04cf\u043a\u043c\u0442\u0432\u043d\u03b5\u03bf\u03c1\u03b9\u03ba\u03bd\u03c5\u03c4\u03b1\u03b2"
+    "\u0269\u0131\u0259\u0251\u0578\u057d\u0581\u029f",
+    "aeiopcyxsdjhglkmtbheopiknvtabiieanugl",
+)
+"""Small letters of other alphabets that look like Latin ones. Marks (`é`) and wide or mathematical letters are taken
+care of by Unicode's own forms."""
+_DIGITS_AS_LETTERS = str.maketrans("01345@$", "oieasas")
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BETWEEN = re.compile(r"[\W_]+")
+_LAST_PART = re.compile(r"__|[./:]")
+_DIGIT_IN_WORD = re.compile(r"[a-z][013457@$][a-z]")
+
+_DESTROYS = frozenset((
+    "delete", "del", "drop", "truncate", "destroy", "purge", "wipe", "erase", "remove", "rm", "rmdir", "rmtree",
+    "unlink", "nuke", "obliterate", "annihilate", "eradicate", "expunge", "shred", "zap", "trash", "decommission",
+    "deprovision", "teardown", "deregister", "unregister", "deletion", "deleting", "removal", "dropping",
+    "destruction", "uninstall", "undeploy", "dispose", "discard",
+    "supprimer", "effacer", "eliminar", "borrar", "excluir", "eliminare", "cancella", "loeschen", "entfernen",
+))  # fmt: skip
+"""Verbs that take something away wherever in a name they stand."""
+_DESTROYS_IN_FRONT = frozenset((
+    "archive", "clear", "cleanup", "empty", "flush", "prune", "evict", "retire", "scrub", "expire", "reset",
+    "terminate", "overwrite", "vacuum",
+))  # fmt: skip
+"""Those that do so where they lead: `clear_table`, not `is_clear`."""
+_PHRASES = ("get_rid_of", "to_trash", "tear_down", "clean_up")
+_BEFORE_ALL = (
+    "get_rid_of",
+    "format_disk",
+    "format_drive",
+    "format_volume",
+    "kill_table",
+    "kill_database",
+    "kill_asset",
+)
+_HARMLESS = frozenset((
+    "get", "list", "read", "search", "find", "describe", "show", "view", "fetch", "count", "check", "query", "select",
+    "is", "has", "can", "may", "should", "preview", "plan", "simulate", "validate", "verify", "test", "estimate",
+    "explain", "ask", "suggest", "undelete", "undrop", "restore", "recover", "revert", "undo", "unarchive", "cancel",
+    "create", "add", "insert", "write", "make", "generate", "send", "notify", "log", "watch", "wait", "poll", "open",
+    "export", "download", "render", "format", "parse", "grep", "glob", "lookup", "monitor", "audit", "review", "think",
+    "compare", "diff", "prevent", "protect", "disable", "edit", "save", "dry", "await", "inspect", "analyze", "todo",
+))  # fmt: skip
+"""Verbs in front that make what follows an object: `list_delete_requests`."""
+_MODIFIERS = frozenset((
+    "safe", "safely", "soft", "hard", "force", "forced", "bulk", "batch", "mass", "multi", "permanently", "permanent",
+    "quick", "fast", "async", "do", "try", "admin", "api", "auto", "really", "just", "smart", "secure", "tool", "my",
+    "perform", "exec", "execute", "run", "v1", "v2", "v3", "sync", "all", "fully", "internal", "please",
+))  # fmt: skip
+_EASILY_HAD_AGAIN = frozenset((
+    "cache", "caches", "screen", "console", "terminal", "selection", "filter", "filters", "highlight", "highlights",
+    "clipboard", "formatting", "input", "form", "field", "whitespace", "duplicates", "background", "breakpoint",
+    "breakpoints", "label", "labels", "tag", "tags", "reaction", "reactions", "watch", "watcher", "reviewer",
+    "assignee", "prefix", "suffix", "punctuation", "stopwords", "noise", "outliers", "html", "timer", "alarm", "todo",
+    "todos", "context", "memory", "conversation", "chat", "history", "cookies", "logs", "output", "canvas", "markers",
+    "password", "session", "state", "zoom", "search", "marks", "editor", "view", "tmp", "temp", "call", "thread",
+))  # fmt: skip
+"""What nobody misses when a weak verb (`clear_cache`, `remove_filter`) is about it."""
+_WEAK = _DESTROYS_IN_FRONT | frozenset(("remove", "discard", "dispose", "trash", "unlink", "del"))
+_RUN_TOGETHER = re.compile(
+    r"(delete|destroy|truncate|purge|remove|erase|wipe|drop|nuke|unlink)"
+    r"(?:all|asset|table|file|folder|dir|record|row|user|database|db|bucket|index|dataset|collection|object|schema)s?"
+)
+
+
+def folded(name: str) -> str:
+    """The name as it looks: without marks and invisible characters, in the letters that it looks like."""
+    if name.isascii():
+        return name
+    plain = unicodedata.normalize("NFKD", name)
+    shown = "".join(char for char in plain if unicodedata.category(char) not in ("Mn", "Cf", "Cc"))
+    return "".join(
+        alike.upper() if char.isupper() else alike for char in shown for alike in (char.lower().translate(_LOOKS_LIKE),)
+    )
+
+
+def words(name: str) -> tuple[str, ...]:
+    """The words of a name in lower case: `dropTable`, `drop-table` and `DROP TABLE` are `drop`, `table`."""
+    return tuple(word for word in _BETWEEN.split(_CAMEL.sub("_", folded(name)).lower()) if word)
+
+
+def destroying_verb(name: str) -> str:
+    """The verb by which a tool of this name takes something away; empty when its name does not say so."""
+    return _destroying_verb(name) if len(name) <= _MAX_CACHED_CHARS else ""
+
+
+_MAX_CACHED_CHARS = 512
+
+
+@lru_cache(maxsize=4096)
+def _destroying_verb(name: str) -> str:
+    name = folded(name)
+    last = _LAST_PART.split(name.strip())[-1]
+    found = _verb(words(last))
+    if found is None and last != name:
+        found = _verb(words(name))
+    if not found and _DIGIT_IN_WORD.search(name.lower()) is not None:
+        low = name.lower()
+        found = _verb(words(low.translate(_DIGITS_AS_LETTERS))) or _verb(
+            words(low.replace("1", "l").translate(_DIGITS_AS_LETTERS))
+        )
+    return found or ""
+
+
+def _verb(said: tuple[str, ...]) -> str | None:
+    """The verb; empty: it is another one; None: these words tell nothing."""
+    at = 0
+    while at < len(said) - 1 and said[at] in _MODIFIERS:
+        at += 1
+    lead, rest = (said[at], said[at + 1 :]) if said else ("", ())
+    joined = "_".join(said)
+    if joined.startswith(_BEFORE_ALL):
+        return "get_rid_of" if lead == "get" else f"{lead}_{rest[0]}"
+    if lead in _HARMLESS:
+        return ""
+    for phrase in _PHRASES:
+        if phrase in joined:
+            return phrase
+    run_together = _RUN_TOGETHER.fullmatch(lead)
+    if run_together is not None:
+        return run_together[1]
+    verb = lead if lead in _DESTROYS_IN_FRONT else next((word for word in said if word in _DESTROYS), None)
+    if verb is None:
+        return None
+    about = rest if verb == lead else tuple(word for word in said if word != verb)
+    if verb in _WEAK and (not _EASILY_HAD_AGAIN.isdisjoint(about) or (verb in _DESTROYS_IN_FRONT and not about)):
+        return ""
+    return verb
