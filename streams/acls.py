@@ -30,6 +30,7 @@ class Role(StrEnum):
     WORKER = "worker"
     AUDIT = "audit"
     OPERATOR = "operator"
+    NOTIFIER = "notifier"
 
 
 class May(StrEnum):
@@ -98,7 +99,7 @@ def _needed(role: Role, topics: Topics, changelog: str, group: str, audit_group:
             writes, reads = [topics.actions, topics.feedback], [topics.interventions, topics.control]
             yield May.DESCRIBE, "group", AGENT_GROUP
         case Role.WORKER:
-            writes = [topics.detections, topics.interventions, topics.control, topics.signals]
+            writes = [topics.detections, topics.interventions, topics.incidents, topics.control, topics.signals]
             writes += [topics.commands, topics.dead_letter, changelog]
             reads = [*topics.session_sources, topics.policies, changelog]
             yield May.READ, "group", group
@@ -111,6 +112,10 @@ def _needed(role: Role, topics: Topics, changelog: str, group: str, audit_group:
             writes, reads = [topics.commands, topics.policies], list(topics.all)
             yield May.READ, "group", f"{group}-console"  # its lag is seen by what it commits there
             yield May.DESCRIBE, "group", group
+            yield May.DESCRIBE, "group", READER_GROUP
+        case Role.NOTIFIER:
+            writes, reads = [topics.notifications, topics.dead_letter], [topics.incidents, topics.notifications]
+            yield May.READ, "group", f"{group}-notify"
             yield May.DESCRIBE, "group", READER_GROUP
     for name in writes:
         yield May.WRITE, "topic", name

@@ -5,7 +5,7 @@ two sessions they come in any order: what counts is event time, within the windo
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,13 +14,15 @@ from haltline.detectors.across.agent_baseline import AgentBaseline
 from haltline.detectors.across.base import Across
 from haltline.detectors.across.fleet_spike import COUNT
 from haltline.detectors.base import Pattern
-from haltline.interventions import scopes
+from haltline.interventions import incidents, scopes
 from haltline.interventions.across import Measures, ScopeStanding, Stands, decide, kill_of
+from haltline.interventions.incidents import About
 from haltline.interventions.said import NOTHING, Said
 from haltline.interventions.standing import digest
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
-from haltline.schemas.decisions import Decision
+from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection, Evidence, Finding, Severity
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
 from haltline.streams.place import Failure, Place, is_first, is_new
@@ -38,6 +40,11 @@ _CACHED_WATCHES = 256
 _SCOPES = frozenset(SignalScope)
 _TO_FLEET = frozenset({SignalKind.STARTED, SignalKind.STOPPED, SignalKind.DESTRUCTIVE})
 _GOES_ON = frozenset({SignalKind.STARTED, SignalKind.DESTRUCTIVE})
+_CLOSES = frozenset({"killed", "reset", "lifted"})
+"""What an operator does to a scope that ends its incidents, as `scopes` tells it."""
+_KINDS = frozenset(ScopeKind)
+_OF_TREE = {SignalKind.KILLED.value: "session_killed", SignalKind.RELEASED.value: "session_reset"}
+"""What becomes of the first session of a tree ends the tree's incidents."""
 
 
 @dataclass
@@ -89,6 +96,8 @@ class ScopeOutcome:
     """Kills of sessions, through the workers that have them."""
     signals: Sequence[Signal] = ()
     failures: Sequence[Failure] = ()
+    incidents: Sequence[IncidentRecord] = ()
+    """How incidents stand from now on, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +136,7 @@ class AcrossCore:
             for finding in findings
         ]
         taken = [measure for _, measure in measures if measure is not None]
-        outcome.decisions = [measure.decision for measure in taken]
+        outcome.decisions, outcome.incidents = _incidents(state, signal, taken)
         outcome.controls = [measure.control for measure in taken if measure.control is not None]
         outcome.commands = [measure.kill for measure in taken if measure.kill is not None]
         outcome.detections = [self._detection(signal, *measure, watch.rules) for measure in measures]
@@ -150,12 +159,26 @@ class AcrossCore:
             state = ScopeState(command.scope.value, command.id)
         if not is_new(state, at):
             return state, NOTHING
-        said = scopes.on_command(state.standing, command, self._policy)
+        about, standing = _about(state), state.standing
+        if command.kind in incidents.ACTS:
+            told = incidents.act(standing.incidents, about, command)
+            name = f"incident_{told[0].change if told else 'void'}"
+            return state, Said(incidents=tuple(told), told=name)
+        said = scopes.on_command(standing, command, self._policy)
+        if said.told in _CLOSES:
+            why = f"{command.scope}_{said.told}"
+            closed = incidents.close(standing.incidents, about, why, command.time, by=command.by)
+            said = replace(said, incidents=tuple(closed))
         if command.kind is CommandKind.RESET and said.released:
             # Anew, but what is usual for an agent stays, and so does what was already taken in.
             kept = {name: memory for name, memory in state.detectors.items() if name == _BASELINE}
             state.detectors, state.standing = kept, ScopeStanding()
         return state, said
+
+    @staticmethod
+    def on_idle(state: ScopeState, time_ms: int) -> Sequence[IncidentRecord]:
+        """What is to be told of one that is about to be forgotten."""
+        return incidents.close(state.standing.incidents, _about(state), "idle", time_ms)
 
     @staticmethod
     def outlives(state: ScopeState) -> bool:
@@ -235,6 +258,33 @@ def _for_any_agent(policy: Policy, rules: Rules, known: Mapping[str, type[Patter
 _BASELINE = AgentBaseline.id
 _FEW_SESSIONS = 3
 """An agent that had no more of them is forgotten when it is idle; an id of its own in each session is no agent."""
+
+
+def _about(state: ScopeState) -> About:
+    """What the incidents of a state are about; a tree goes by the name of its first session."""
+    if state.scope in _KINDS:
+        return About(ScopeKind(state.scope), state.id)
+    return About(ScopeKind.SESSION, state.id, key=f"{state.scope}:{state.id}")
+
+
+def _incidents(
+    state: ScopeState, signal: Signal, taken: Sequence[Measures]
+) -> tuple[list[Decision], list[IncidentRecord]]:
+    """The decisions with the incidents that they belong to, and what is told of those."""
+    about, opened = _about(state), state.standing.incidents
+    decisions: list[Decision] = []
+    told: list[IncidentRecord] = []
+    for measure in taken:
+        decision = measure.decision
+        if incidents.is_incident(decision):
+            told += incidents.note(opened, about, decision, decision.detector, agent_id=signal.agent_id)
+            decision = decision.model_copy(update={"incident_id": opened[decision.detector].incident_id})
+        decisions.append(decision)
+    if any(measure.control is not None and measure.control.state is ControlState.KILLED for measure in taken):
+        told += incidents.close(opened, about, f"{about.scope}_killed", signal.time)
+    if signal.scope == SignalScope.ROOT and signal.session_id == signal.id and signal.kind in _OF_TREE:
+        told += incidents.close(opened, about, _OF_TREE[signal.kind], signal.time)
+    return decisions, told
 
 
 def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Finding], list[Failure]]:

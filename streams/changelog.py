@@ -34,8 +34,11 @@ from typing import Final, NamedTuple, Protocol
 from haltline.streams.failure import KnownFailure
 
 EPOCH_HEADER: Final = "haltline-epoch"
+LOGS_HEADER: Final = "haltline-logs"
+"""Which logs the offsets in a state count in: `topic_ids.Logs.mark` of its writer. Without it that is not known."""
 
 _EPOCH = struct.Struct(">qq")
+_MOST_ERAS = 1 << 62
 
 
 class RawRecord(Protocol):
@@ -94,11 +97,16 @@ class Epoch(NamedTuple):
         """The epoch of a changelog record; None when no worker wrote it."""
         for name, value in record.headers:
             if name == EPOCH_HEADER and value is not None and len(value) == _EPOCH.size:
-                return cls(*_EPOCH.unpack(value))
+                epoch = cls(*_EPOCH.unpack(value))
+                return epoch if epoch.era <= _MOST_ERAS else None  # whoever follows could not be above it
         return None
 
 
 NOBODY: Final = Epoch(0, 0)
+
+
+def _logs_of(record: RawRecord) -> bytes:
+    return next((value or b"" for name, value in record.headers if name == LOGS_HEADER), b"")
 
 
 class ForeignWrite(KnownFailure):
@@ -108,10 +116,25 @@ class ForeignWrite(KnownFailure):
 class Slice:
     """The states of one partition: encoded bytes by key, complete up to `offset`."""
 
-    __slots__ = ("_written", "epoch", "late", "offset", "on_their_way", "partition", "skipped", "values")
+    __slots__ = (
+        "_written",
+        "epoch",
+        "late",
+        "logs",
+        "offset",
+        "on_their_way",
+        "other_logs",
+        "partition",
+        "skipped",
+        "values",
+    )
 
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, logs: bytes = b"") -> None:
         self.partition = partition
+        self.logs = logs
+        """What the logs are now that offsets of states count in; empty: it is not known."""
+        self.other_logs: dict[bytes, bytes] = {}
+        """By key of a state whose writer knew other logs, or did not say: which; empty where it is not known."""
         self.values: dict[bytes, bytes] = {}
         self._written: dict[bytes, int] = {}  # when, the longest ago first; without those that were given out as idle
         self.offset: int | None = None
@@ -141,11 +164,18 @@ class Slice:
             if epoch is not None:
                 self.epoch = epoch
             self.late.discard(key)
-            self.put(key, record.value, record.timestamp)
+            self.put(key, record.value, record.timestamp, _logs_of(record))
 
-    def put(self, key: bytes, value: bytes | None, written_ms: int) -> None:
-        """Set the state of one key, as it was written then; None drops it."""
+    def put(self, key: bytes, value: bytes | None, written_ms: int, logs: bytes | None = None) -> None:
+        """Set the state of one key, as it was written then; None drops it.
+
+        `logs` are those that its offsets count in, where they are not those of now.
+        """
         self._written.pop(key, None)
+        if logs is None or (logs == self.logs and logs) or value is None:
+            self.other_logs.pop(key, None)
+        else:
+            self.other_logs[key] = logs
         if value is None:
             self.values.pop(key, None)
         else:

@@ -30,12 +30,12 @@ with the same id.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, NamedTuple, Protocol
 
-from haltline.streams.changelog import EPOCH_HEADER, RawRecord, Slice
+from haltline.streams.changelog import EPOCH_HEADER, LOGS_HEADER, RawRecord, Slice
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Change, PipelineFactory
 
@@ -55,6 +55,10 @@ class Slices(Protocol):
 
     def owned(self) -> Collection[Slice]:
         """Those that this process may write now."""
+        ...
+
+    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
+        """Of a state in this partition that was written when the logs were those: see `Pipeline.forget`."""
         ...
 
 
@@ -137,7 +141,7 @@ class Checkpointer:
             work = _Work()
             batches, self._processed = self._processed, []  # 3
             owned = {part.partition: part for part in self._slices.owned()}
-            changes = _overdue(owned.values())
+            changes = self._overdue(owned.values())
             await self._encode(changes, owned.values(), work)  # 4
             await self._outbox.confirmed(self._outbox.cut())  # 5
             self._alive()
@@ -165,7 +169,22 @@ class Checkpointer:
         if key in self._handed_out:
             return self._handed_out[key]
         places = self._slices.owned() if self._here is None else (self._here,)
-        return next((place.values[key] for place in places if key in place.values), None)
+        return next((self._state(place, key) for place in places if key in place.values), None)
+
+    def _state(self, part: Slice, key: bytes) -> bytes | None:
+        """The state of a key, with offsets that count in the logs as they are now."""
+        value, logs = part.values.get(key), part.other_logs.get(key)
+        if value is None or logs is None:
+            return value
+        return self._pipeline.forget(key, value, self._slices.other_logs(part.partition, logs))
+
+    def _overdue(self, owned: Iterable[Slice]) -> list[Change]:
+        """Write anew the keys whose last record in the log is one of a replaced owner."""
+        changes: list[Change] = []
+        for part in owned:
+            changes += [(part.partition, key, self._state(part, key)) for key in part.late]
+            part.late.clear()
+        return changes
 
     async def _encode(self, changes: list[Change], owned: Iterable[Slice], work: "_Work") -> None:
         work.begin()
@@ -186,13 +205,13 @@ class Checkpointer:
     async def _write(self, changes: Sequence[Change], owned: dict[int, Slice], work: "_Work") -> int:
         work.begin()
         state_bytes = 0
-        headers = {partition: ((EPOCH_HEADER, part.epoch.encode()),) for partition, part in owned.items()}
+        headers = {partition: _headers(part) for partition, part in owned.items()}
         for partition, key, value in changes:
             part = owned.get(partition)
             if part is None:
                 raise RuntimeError(
-                    f"checkpoint: wanted changes in the partitions of this worker ({sorted(owned)}), "
-                    f"came one of key {key!r} in partition {partition}"
+                    f"checkpoint: expected changes in the partitions of this worker ({sorted(owned)}), "
+                    f"got one of key {key!r} in partition {partition}"
                 )
             part.writes()
             self._outbox.send(
@@ -216,13 +235,9 @@ class Checkpointer:
         work.begin()
 
 
-def _overdue(owned: Iterable[Slice]) -> list[Change]:
-    """Write anew the keys whose last record in the log is one of a replaced owner."""
-    changes: list[Change] = []
-    for part in owned:
-        changes += [(part.partition, key, part.values.get(key)) for key in part.late]
-        part.late.clear()
-    return changes
+def _headers(part: Slice) -> tuple[tuple[str, bytes], ...]:
+    epoch = (EPOCH_HEADER, part.epoch.encode())
+    return (epoch, (LOGS_HEADER, part.logs)) if part.logs else (epoch,)
 
 
 class _Work:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
 
 LABELS: Final = ("confirmed", "false_alarm")
@@ -18,6 +18,10 @@ MISSED: Final = "missed"
 
 FLEET: Final = "*"
 """The id of the one fleet."""
+
+
+_NO_RULES: Final = frozenset({"", "approval", "killed"})
+"""What stands for the rule in decisions that none has made."""
 
 
 class NotAllowed(ValueError):
@@ -52,6 +56,22 @@ def make_command(
         )
     except ValidationError as error:
         raise NotAllowed(f"{kind}: {problem_of(error)}") from error
+
+
+def require_label(label: str) -> None:
+    """Raises NotAllowed for what cannot be said of a decision."""
+    if label not in LABELS:
+        raise NotAllowed(f"label: expected one of {', '.join(LABELS)}, got {label!r}")
+
+
+def require_rule(decision: Decision) -> None:
+    """Raises NotAllowed for a decision that no rule has made, so that a label of it would say nothing about any."""
+    if decision.detector in _NO_RULES:
+        raise NotAllowed(
+            f"decision {decision.decision_id}: expected the decision of a rule, as a label is about its rule; got "
+            f"{decision.code!r} ({decision.reason[:80]}). If a rule should have found it: "
+            f"haltline missed {decision.session_id} --rule RULE"
+        )
 
 
 def _now_ms() -> int:

@@ -5,24 +5,27 @@ is the event's own time: no I/O, no wall clock, no randomness, no globals.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from haltline.detectors import catalogue
 from haltline.detectors.act import Act, Calls
 from haltline.detectors.classify import Classifier
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
-from haltline.interventions import approvals, batches, probation, rollback
+from haltline.interventions import approvals, batches, holding, probation, rollback, session_incidents
 from haltline.interventions.after_kill import activity_after_kill
 from haltline.interventions.context import Context, note_of
 from haltline.interventions.controller import Controller, Kill, Standing, control_record, digest
 from haltline.interventions.desk import Desk
 from haltline.interventions.history import Checkpoints
+from haltline.interventions.incidents import ACTS
 from haltline.interventions.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.said import Said, Who
-from haltline.interventions.standing import DeclaredBatch
-from haltline.schemas.control import Command, CommandKind, Feedback
-from haltline.schemas.decisions import Decision
+from haltline.interventions.standing import DeclaredBatch, Held
+from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
+from haltline.schemas.decisions import Decision, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import Signal, SignalKind
 from haltline.streams.across import AcrossCore, ScopeOutcome, ScopeState
@@ -32,8 +35,11 @@ from haltline.streams.signals import origin_of, origin_of_command, stood_in
 from haltline.streams.watches import Watch, Watches, on_probation
 
 # Looked up at every event: from their class, members take ten times as long.
-_SESSION_ENDED = Kind.SESSION_ENDED
+_SESSION_ENDED, _MODEL_TURN = Kind.SESSION_ENDED, Kind.MODEL_TURN
 _KILL, _RESET, _BATCH = CommandKind.KILL, CommandKind.RESET, CommandKind.BATCH
+
+TURN_AFTER_STOP = "turn_after_stop"
+"""What is counted of a turn that a model took though its session was killed or frozen: nobody there refuses turns."""
 
 __all__ = ["MAX_SEEN", "Core", "Failure", "Outcome", "Place", "Position", "SessionState"]
 
@@ -106,9 +112,12 @@ class Core:
         state.calls.note(act)
         if said["task"] is not None or said["checkpoint"] is not None or state.checkpoints is not None:
             _note(state, act)
+        judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
         asked = standing.approvals or standing.probation or said["await_verdict"] or self._examines or declared
-        if not (findings or failures or was_killed or asked):
-            return Outcome(state, signals=signals) if signals else Outcome.nothing(state)
+        if was_killed is None and standing.held is not None:
+            asked = asked or act.kind is _MODEL_TURN
+        if not (findings or failures or was_killed or asked or (state.ended and standing.incidents)):
+            return Outcome(state, signals=signals, judged=judged) if signals or judged else Outcome.nothing(state)
         return self._decided(
             state,
             act,
@@ -118,6 +127,7 @@ class Core:
             findings=findings,
             failures=list(failures),
             signals=list(signals),
+            judged=judged,
         )
 
     def _decided(
@@ -131,10 +141,10 @@ class Core:
         findings: Sequence[Finding],
         failures: list[Failure],
         signals: list[Signal],
+        judged: list[tuple[str, str, float]],
     ) -> Outcome:
         """What follows from an event of which there is anything to say: of most there is not."""
         event, standing = act.event, state.standing
-        judged: list[tuple[str, str, float]] = []
         decision = self._controller.decide(
             standing,
             event,
@@ -148,9 +158,19 @@ class Core:
                 judged=lambda rule, level, helped: judged.append((rule, level, helped)),
             ),
         )
+        held = standing.held
         decision, passed = self._held_to(standing, act, decision, was_killed is None)
         killed = standing.killed
+        frozen = standing.held if held is None and killed is None else None
         stopped = state.ended and self._controller.has_ended(standing, event.time)
+        decision, incidents = session_incidents.on_event(
+            standing, event, decision, killed_before=was_killed is not None, findings=findings
+        )
+        closed: tuple[Decision, ...] = ()
+        if state.ended or (killed is not None and was_killed is None):
+            why = session_incidents.ENDED if state.ended else session_incidents.KILLED
+            closed, resolved = session_incidents.close(standing, _who(state), self.policy, event.time, why)
+            incidents += resolved
         state.due_ms = self._desk.due_ms(standing)
         if decision is not None and was_killed is None:
             origin = origin_of(act, state.agent_id)
@@ -162,12 +182,17 @@ class Core:
             signals=signals,
             detections=tuple(self._detection(event, finding, watch, decision) for finding in findings),
             decision=decision,
+            also=closed,
             control=control_record(state.session_id, state.agent_id, killed)
             if killed is not None and (was_killed is None or stopped)
-            else None,
+            else None
+            if frozen is None
+            else holding.record(frozen, _who(state)),
             released=passed,
             failures=tuple(failures),
+            told=TURN_AFTER_STOP if event.kind is _MODEL_TURN and _is_stopped(was_killed, held) else "",
             judged=judged,
+            incidents=incidents,
         )
 
     def near(self, state: SessionState, event: ActionEvent) -> dict[str, float]:
@@ -192,24 +217,36 @@ class Core:
                 return Outcome(state)  # killed already: what stands says by whom and when
             if state.ended:
                 self._controller.has_ended(standing, command.time)
+            killed.unheard = state.events == 0
+            closed, incidents = session_incidents.close(
+                standing, _who(state), self.policy, command.time, session_incidents.KILLED, by=command.by
+            )
             state.due_ms = self._desk.due_ms(standing)
             control = control_record(state.session_id, state.agent_id, killed)
             signals = tuple(self._signaller.decided(origin, decision, killed=True))
-            return Outcome(state, decision=decision, control=control, signals=signals)
+            return Outcome(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
         if command.kind is _RESET:
             was_killed = standing.killed is not None
-            reset = self._desk.reset(standing, _who(state), command)
+            who = _who(state)
+            reset = self._desk.reset(standing, who, command)
+            said = reset.said
             if reset.standing is not None:
+                closed, incidents = session_incidents.close(
+                    standing, who, self.policy, command.time, session_incidents.RESET, by=command.by
+                )
+                said = replace(said, decisions=(*said.decisions, *closed), incidents=tuple(incidents))
                 # Anew, but what was already taken in stays taken in.
                 state.calls, state.detectors, state.standing = Calls(), {}, reset.standing
-            outcome = self._outcome(state, reset.said)
+            outcome = self._outcome(state, said)
             if was_killed and state.standing.killed is None:
                 outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
             return outcome
         if command.kind is _BATCH and command.batch is not None:
             batches.declare(standing, command)
             return Outcome(state)
-        return self._outcome(state, self._desk.command(standing, _who(state), command))
+        if command.kind in ACTS:
+            return self._outcome(state, session_incidents.on_act(standing, _who(state), command, self.policy))
+        return self._followed(state, self._desk.command(standing, _who(state), command))
 
     def on_feedback(self, state: SessionState | None, feedback: Feedback, at: Place | None = None) -> Outcome:
         """Takes in what the agent's side answers. Changes `state` in place."""
@@ -222,7 +259,9 @@ class Core:
         if not stopped or killed is None:
             return Outcome(state)
         state.due_ms = self._desk.due_ms(state.standing)
-        return Outcome(state, control=control_record(state.session_id, state.agent_id, killed, feedback.decided_at))
+        control = control_record(state.session_id, state.agent_id, killed, feedback.decided_at)
+        incidents = session_incidents.on_stopped(state.standing, _who(state), feedback.time)
+        return Outcome(state, control=control, incidents=incidents)
 
     def on_tick(self, state: SessionState, now_ms: int) -> Outcome:
         """Does the first thing that is due by now, on the worker's clock. Changes `state` in place.
@@ -232,7 +271,15 @@ class Core:
         """
         if not 0 < state.due_ms <= now_ms:
             return Outcome(state, applied=False)
-        return self._outcome(state, self._desk.tick(state.standing, _who(state), now_ms))
+        return self._followed(state, self._desk.tick(state.standing, _who(state), now_ms))
+
+    def on_idle(self, state: SessionState) -> Sequence[IncidentRecord]:
+        """What is to be told of a session that is about to be forgotten, as nothing was heard of it for so long."""
+        time_ms = state.clock_ms + self._ttl_ms
+        return session_incidents.close(state.standing, _who(state), self.policy, time_ms, "idle")[1]
+
+    def _followed(self, state: SessionState, said: Said) -> Outcome:
+        return self._outcome(state, session_incidents.on_said(state.standing, _who(state), said))
 
     def _outcome(self, state: SessionState, said: Said) -> Outcome:
         state.due_ms = self._desk.due_ms(state.standing)
@@ -246,6 +293,7 @@ class Core:
             control=said.control,
             released=said.released,
             told=said.told,
+            incidents=said.incidents,
         )
 
     def _incident(self, state: SessionState, finding: Finding, decision: Decision) -> Detection:
@@ -270,6 +318,10 @@ class Core:
     ) -> tuple[ScopeState, Said]:
         """Carries out an operator's act on one of these, or on a tool. Changes `state` in place."""
         return self._across.on_command(state, command, at)
+
+    def on_idle_scope(self, state: ScopeState) -> Sequence[IncidentRecord]:
+        """As `on_idle`, of an agent, target, tree, mission or the fleet."""
+        return self._across.on_idle(state, state.clock_ms + self._ttl_ms)
 
     @staticmethod
     def outlives(state: ScopeState) -> bool:
@@ -334,8 +386,19 @@ class Core:
         )
 
 
+def _is_stopped(killed: Kill | None, held: Held | None) -> bool:
+    return killed is not None or (held is not None and held.state == ControlState.FROZEN)
+
+
 def _who(state: SessionState) -> Who:
     return Who(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
+
+
+def _settled(standing: Standing, actions: int) -> list[tuple[str, str, float]]:
+    """What is known now to have helped, as nothing came after it: by rule and level."""
+    history = standing.history
+    entries = () if history is None else history.settle(actions)
+    return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
 
 
 def _note(state: SessionState, act: Act) -> None:
@@ -373,6 +436,8 @@ def _observe(watch: Watch, state: SessionState, act: Act) -> tuple[list[Finding]
             if finding is not None:
                 findings.append(finding)
                 act.found = findings
+                if watch.rules[detector_id].mode is not Mode.SHADOW:
+                    act.heeded = (*act.heeded, finding)
     return findings, failures
 
 

@@ -230,7 +230,8 @@ def _reasons(body: str) -> str:
     try:
         told = orjson.loads(body)
         if "partitions" in told:
-            return "; ".join(told["reasons"]) or f"{told['partitions']} partitions, {told['lag_records']} records wait"
+            well = [f"{told['partitions']} partitions, {told['lag_records']} records wait"]
+            return "; ".join([*(told["reasons"] or well), *told.get("notes", ())])
         return str(told.get("problem") or ("well" if told["ok"] else "not ready"))
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return body[:200]

@@ -2,8 +2,8 @@
 
 - `BatchScheduler`: the fetched records of a partition become one record. Faust spends four
   tasks, a lock and its sensors on each record that it sees; so it sees few.
-- `BatchConsumer`: commits the highest acknowledged offset, checkpoints before a partition is
-  given up, and waits less for a fetch.
+- `BatchConsumer`: commits the highest acknowledged offset and which log it counts in, checkpoints before a partition
+  is given up, waits less for a fetch, and tells of a log that begins again.
 - `KeepingFlow`: goes on after a rebalance without throwing away what was fetched meanwhile.
 - `StateTable` and `SliceStore`: the table's bytes by partition, read in batches.
 - `WorkerApp`: no folders on disk, and no changelog records of an earlier assignment.
@@ -113,6 +113,8 @@ class SliceStore(Store[bytes, bytes]):
 
     def __post_init__(self) -> None:
         self.slices: dict[int, Slice] = {}
+        self.logs = b""
+        """See `Slice.logs`."""
         self.records_read = 0
         """Changelog records that were read, of whatever partition."""
         self.data = {}  # what Faust's own methods of the base class look at; stays empty
@@ -123,7 +125,7 @@ class SliceStore(Store[bytes, bytes]):
         """The partition's slice; an empty one if nothing is known."""
         found = self.slices.get(partition)
         if found is None:
-            found = self.slices[partition] = Slice(partition)
+            found = self.slices[partition] = Slice(partition, self.logs)
         return found
 
     def keep(self, partitions: Iterable[int]) -> None:
@@ -161,12 +163,21 @@ class StateTable(faust.Table[bytes, bytes]):
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """What the runtime does when partitions come and go; called in the main loop."""
+    """What the runtime does when partitions come and go; called in the main loop, where nothing else is said."""
 
     on_giving_up: Callable[[set[TP], bool], Awaitable[None]]
     """Before partitions are taken; True when the group has dropped this member already."""
-    on_assigned: Callable[[set[TP], int], None]
+    on_assigned: Callable[[set[TP], int], Awaitable[None]]
     """New assignment, before recovery, with the group's generation."""
+    begins_at: Callable[[TP, int | None, str], int | None]
+    """Where reading of a source begins, by its committed offset and what was committed beside it; None: at its first
+    record. Called in the consumer's thread, before any record of the assignment is handed out."""
+    partitions: int
+    """How many each topic has; others, which were added since, are assigned and never read."""
+    in_commit: Callable[[str], str]
+    """What is committed beside an offset of this topic."""
+    on_gone_back: Callable[[TP, int, int], None]
+    """A fetch brought an offset that is below the one that had to come. Called in the consumer's thread."""
 
 
 class _CurrentQueue(ThrowableQueue[EventT[Any]]):
@@ -217,6 +228,8 @@ class _Thread(AIOKafkaConsumerThread):
         super().__post_init__()
         self.fetched: dict[TP, tuple[int, int]] = {}
         """By partition: offsets of the first and of the last record handed to the main thread since assignment."""
+        self._follows: dict[TP, int] = {}
+        """By source: no offset may come that is below this one."""
         self.sought = False
         """Whether the sources stand where this assignment begins, so that their records may be handed out."""
         self._passed_over = False
@@ -235,14 +248,20 @@ class _Thread(AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         while True:
             self.sought = self._passed_over = False
-            committed = cast("Mapping[TP, int]", await consumer.seek_to_committed())
-            # aiokafka leaves those where they are of which nothing is committed yet
-            new = [tp for tp, offset in committed.items() if not offset and not self.consumer._is_changelog_tp(tp)]
-            if new:
-                await consumer.seek_to_beginning(*new)
+            committed = await consumer.seek_to_committed()
+            sources = [tp for tp in committed if not self.consumer._is_changelog_tp(tp)]
+            beside = await consumer._coordinator.fetch_committed_offsets(sources)
+            for tp in sources:
+                said = beside[tp].metadata if tp in beside else ""
+                begins_at = self.consumer.hooks.begins_at(tp, committed[tp], said)
+                if not begins_at:  # aiokafka leaves those where they are of which nothing is committed yet
+                    await consumer.seek_to_beginning(tp)
+                elif begins_at != committed[tp]:
+                    consumer.seek(tp, begins_at)
+                committed[tp] = self._follows[tp] = begins_at or 0
             if not self._passed_over:
                 self.sought = True
-                return committed
+                return cast("Mapping[TP, int]", committed)
 
     async def _fetch_records(
         self,
@@ -272,13 +291,19 @@ class _Thread(AIOKafkaConsumerThread):
         return {tp: self._noted(tp, fetched) for tp, fetched in records.items() if fetched and tp in allowed}
 
     def _noted(self, tp: TP, records: list[RawRecord]) -> Fetched:
+        follows = self._follows.get(tp)
+        if follows is not None:
+            if records[0].offset < follows:  # Faust would pass over them without a word
+                self.consumer.hooks.on_gone_back(tp, follows, records[0].offset)
+            self._follows[tp] = records[-1].offset + 1
         first, last = self.fetched.get(tp, (records[0].offset, None))
         self.fetched[tp] = (first, records[-1].offset)
         return Fetched(records, follows=last)
 
     def _handed_out(self, tps: Collection[TP]) -> frozenset[TP]:
         """Those whose records may be handed out now."""
-        known = frozenset(tps)  # the main thread changes what it gave us
+        partitions = self.consumer.hooks.partitions
+        known = frozenset(tp for tp in [*tps] if tp.partition < partitions)  # the main thread changes what it gave us
         return known if self.sought else frozenset(tp for tp in known if self.consumer._is_changelog_tp(tp))
 
     def next_fetch(self, tp: TP) -> int | None:
@@ -291,6 +316,13 @@ class _Thread(AIOKafkaConsumerThread):
     def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
         consumer._fetch_max_wait_ms = self.consumer.fetch_wait_ms
+        commit = consumer.commit
+
+        async def commit_of_logs(offsets: Mapping[Any, Any]) -> None:
+            in_commit = self.consumer.hooks.in_commit
+            await commit({tp: said._replace(metadata=in_commit(tp.topic)) for tp, said in offsets.items()})
+
+        consumer.commit = commit_of_logs
         return consumer
 
     def still_member(self) -> bool:
@@ -362,7 +394,8 @@ class BatchConsumer(Consumer):
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Tell the runtime before recovery begins."""
         self._thread.fetched.clear()
-        self.hooks.on_assigned(assigned, generation_id)
+        self._thread._follows.clear()
+        await self.hooks.on_assigned(assigned, generation_id)
         await super().on_partitions_assigned(assigned, generation_id)
 
     def resume_partitions(self, tps: Iterable[TP]) -> None:

@@ -7,7 +7,7 @@ The judgement is a pure function of what was seen and when; `HealthServer` serve
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,10 +110,21 @@ class Verdict:
     partitions: int
     lag_records: int
     stuck: tuple[Stuck, ...]
+    notes: tuple[str, ...] = ()
+    """What happened that people should know of, also where all is well."""
 
 
-def judge(progress: Mapping[Partition, Progress], now_s: float, *, stuck_after_s: float, recovered: bool) -> Verdict:
+def judge(
+    progress: Mapping[Partition, Progress],
+    now_s: float,
+    *,
+    stuck_after_s: float,
+    recovered: bool,
+    troubles: Sequence[str] = (),
+) -> Verdict:
     """Alive unless a partition is stuck; ready when partitions are assigned, recovered and not stuck.
+
+    `troubles` are of the topics; with any it is not ready, and to start it again would not help.
 
     Progress is not expected of a partition whose state is being recovered: nothing is stuck then.
     """
@@ -133,6 +144,7 @@ def judge(progress: Mapping[Partition, Progress], now_s: float, *, stuck_after_s
         f"and none was processed for {now_s - s.since_s:.0f} s"
         for s in stuck
     ]
+    reasons += troubles
     if not progress:
         reasons.append("no partitions are assigned")
     elif not recovered:
@@ -147,29 +159,21 @@ def judge(progress: Mapping[Partition, Progress], now_s: float, *, stuck_after_s
     )
 
 
-class HealthServer:
-    """Serves /healthz, /readyz and /metrics in threads of its own until `close`.
+class _Server:
+    """Serves some paths in threads of its own until `close`.
 
     `port` is the port it got. Raises OSError when it cannot have the one asked for.
     """
 
-    def __init__(
-        self, host: str, port: int, *, verdict: Callable[[], Verdict], exposition: Callable[[], bytes]
-    ) -> None:
-        class Handler(_Handler):
-            answers: Mapping[str, Callable[[], _Answer]] = {
-                "/healthz": lambda: _of_verdict(now := verdict(), now.alive),
-                "/readyz": lambda: _of_verdict(now := verdict(), now.ready),
-                "/metrics": lambda: (HTTPStatus.OK, METRICS_TYPE, exposition()),
-            }
-
+    def __init__(self, host: str, port: int, answers: "Mapping[str, Callable[[], _Answer]]", what: str) -> None:
+        handler = type("Handler", (_Handler,), {"answers": answers})
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = ThreadingHTTPServer((host, port), handler)
         except OSError as refused:
-            raise OSError(f"health: wanted to serve on {host} port {port}, came {refused}") from refused
+            raise OSError(f"{what}: cannot serve on {host} port {port}: {refused}") from refused
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, name=what, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -177,6 +181,27 @@ class HealthServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class MetricsServer(_Server):
+    """Serves /metrics, on an address of its own."""
+
+    def __init__(self, host: str, port: int, exposition: Callable[[], bytes]) -> None:
+        super().__init__(host, port, {"/metrics": lambda: (HTTPStatus.OK, METRICS_TYPE, exposition())}, "metrics")
+
+
+class HealthServer(_Server):
+    """Serves /healthz, /readyz and /metrics."""
+
+    def __init__(
+        self, host: str, port: int, *, verdict: Callable[[], Verdict], exposition: Callable[[], bytes]
+    ) -> None:
+        answers: Mapping[str, Callable[[], _Answer]] = {
+            "/healthz": lambda: _of_verdict(now := verdict(), now.alive),
+            "/readyz": lambda: _of_verdict(now := verdict(), now.ready),
+            "/metrics": lambda: (HTTPStatus.OK, METRICS_TYPE, exposition()),
+        }
+        super().__init__(host, port, answers, "health")
 
 
 _Answer = tuple[HTTPStatus, str, bytes]
@@ -189,6 +214,7 @@ def _of_verdict(verdict: Verdict, good: bool) -> _Answer:
 
 class _Handler(BaseHTTPRequestHandler):
     answers: Mapping[str, Callable[[], _Answer]]
+    timeout = 10.0  # seconds for a request to come: each holds a thread
 
     def do_GET(self) -> None:  # the name that http.server calls
         """Answer one of the paths."""

@@ -8,8 +8,10 @@ from typing import Final
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
+from haltline.schemas.record import rfc3339
 from haltline.streams.commands import NotAllowed, make_command
-from haltline.streams.operator import NotFound, Operator
+from haltline.streams.ids import resolve
+from haltline.streams.incidents import Incidents
 
 LONGEST_S: Final = 86_400
 """No request lives longer: older decisions need not be read."""
@@ -27,6 +29,7 @@ class Request:
     agent_id: str
     reason: str
     """Why it was stopped, for the operator."""
+    incident_id: str | None = None
 
     def is_open(self, now_ms: int) -> bool:
         """Whether it can be answered still."""
@@ -37,14 +40,19 @@ class Request:
 class Answered:
     """What became of an operator's answer."""
 
-    command: Command
+    command: Command | None
+    """None: nothing was sent, as the operator has said the same before."""
     before: Request
     after: Request | None
     """As the worker told it; None: not in time."""
 
 
-class Inbox(Operator):
-    """What an operator sees of approvals, and says to them."""
+class Closed(NotAllowed):
+    """A request that cannot be answered any more."""
+
+
+class Inbox(Incidents):
+    """What an operator sees of approvals and incidents, and says to them."""
 
     def requests(self) -> list[Request]:
         """Every request of the last day, the most urgent and then the longest waiting first."""
@@ -60,14 +68,14 @@ class Inbox(Operator):
     def answer(self, kind: CommandKind, request_id: str, *, by: str, reason: str) -> Answered:
         """Approves or rejects a request, or asks for more; `request_id` may be its beginning.
 
-        Raises NotFound when there is none, NotAllowed when it is no longer open, or the beginning is that of several.
+        Raises NotFound when there is none, Closed when it is no longer open, Ambiguous when several begin so.
         """
-        (answered,) = self._answer(kind, [self._open(request_id)], by=by, reason=reason)
+        (answered,) = self._answer(kind, [self._open(kind, request_id, by)], by=by, reason=reason)
         return answered
 
     def answer_identical(self, kind: CommandKind, request_id: str, *, by: str, reason: str) -> list[Answered]:
         """The same answer to all open requests, of any session, about the same call as this one. Raises as `answer`."""
-        first = self._open(request_id)
+        first = self._open(kind, request_id, by)
         same = [r for r in self.pending() if r.approval.parameters == first.approval.parameters]
         return self._answer(kind, same or [first], by=by, reason=reason)
 
@@ -81,26 +89,19 @@ class Inbox(Operator):
         for request_id in dict.fromkeys(request_ids):
             request = known.get(request_id)
             if request is None:
-                refused[request_id] = "wanted one of the last day, came none"
+                refused[request_id] = "not found among those of the last day"
             elif not request.is_open(now_ms):
-                state = ApprovalState.EXPIRED if request.approval.state in _OPEN else request.approval.state
-                refused[request_id] = f"wanted one that is open, came one that is {state}"
+                refused[request_id] = _closed(kind, request.approval, by)
             else:
                 taken.append(request)
         return self._answer(kind, taken, by=by, reason=reason) if taken else [], refused
 
-    def _open(self, request_id: str) -> Request:
-        known = [r for r in self.requests() if r.approval.request_id.startswith(request_id)]
-        if not known:
-            raise NotFound(f"request {request_id}: wanted one of the last day, came none; see: haltline approvals")
-        if len(known) > 1:
-            raise NotAllowed(f"request {request_id}: wanted the beginning of one id, came that of {len(known)}")
-        (request,) = known
+    def _open(self, kind: CommandKind, request_id: str, by: str) -> Request:
+        known = {r.approval.request_id: r for r in self.requests()}
+        hint = "requests are kept for a day; see: haltline approvals --all"
+        request = known[resolve("request", request_id, known, hint=hint)]
         if not request.is_open(_now_ms()):
-            state = ApprovalState.EXPIRED if request.approval.state in _OPEN else request.approval.state
-            raise NotAllowed(
-                f"request {request.approval.request_id}: wanted one that is open, came one that is {state}"
-            )
+            raise Closed(f"request {request.approval.request_id}: {_closed(kind, request.approval, by)}")
         return request
 
     def _answer(self, kind: CommandKind, requests: list[Request], *, by: str, reason: str) -> list[Answered]:
@@ -115,20 +116,21 @@ class Inbox(Operator):
                 nonce=r.approval.nonce,
             )
             for r in requests
+            if not _said_by(by.strip(), kind, r.approval)
         }
-        after: dict[str, Request] = {}
+        after = {r.approval.request_id: r for r in requests if r.approval.request_id not in commands}
         with self._reader(self._topics.interventions, from_beginning=False) as reader:
             for command in commands.values():
                 self._send(command)
             sent_at = time.monotonic()
-            while len(after) < len(commands) and time.monotonic() - sent_at < self._within_s:
+            while len(after) < len(requests) and time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
                 for told in fold([message.value()] if message is not None else []):
                     command_of = commands.get(told.approval.request_id)
                     if command_of is not None and _shows(told.approval, command_of):
                         after[told.approval.request_id] = told
         return [
-            Answered(command=commands[r.approval.request_id], before=r, after=after.get(r.approval.request_id))
+            Answered(command=commands.get(r.approval.request_id), before=r, after=after.get(r.approval.request_id))
             for r in requests
         ]
 
@@ -149,6 +151,7 @@ def fold(values: Iterable[bytes | None]) -> list[Request]:
                 session_id=decision.session_id,
                 agent_id=decision.agent_id,
                 reason=decision.reason,
+                incident_id=decision.incident_id,
             )
     return list(found.values())
 
@@ -159,7 +162,26 @@ def _shows(approval: Approval, command: Command) -> bool:
         return True
     if command.kind is CommandKind.ASK:
         return approval.state is ApprovalState.INFO_REQUESTED
-    return command.by in (approval.approved_by if command.kind is CommandKind.APPROVE else approval.rejected_by)
+    return _said_by(command.by, command.kind, approval)
+
+
+def _said_by(by: str, kind: CommandKind, approval: Approval) -> bool:
+    """Whether the operator has approved it, or rejected it, before."""
+    names = {CommandKind.APPROVE: approval.approved_by, CommandKind.REJECT: approval.rejected_by}
+    return by in names.get(kind, ())
+
+
+def _closed(kind: CommandKind, approval: Approval, by: str) -> str:
+    """Why it cannot be answered any more."""
+    words = {CommandKind.APPROVE: "already approved by you; ", CommandKind.REJECT: "already rejected by you; "}
+    already = words[kind] if _said_by(by.strip(), kind, approval) else ""
+    state = ApprovalState.EXPIRED if approval.state in _OPEN else approval.state
+    names = approval.rejected_by if state is ApprovalState.REJECTED else approval.approved_by
+    if state is ApprovalState.EXPIRED:
+        said = f"it expired at {rfc3339(approval.expires)}"
+    else:
+        said = f"it is {state}" + (f" ({', '.join(names)})" if names else "")
+    return f"{already}{said} and cannot be answered any more"
 
 
 def _now_ms() -> int:

@@ -10,7 +10,8 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any, Final
@@ -25,9 +26,10 @@ from haltline.interventions.agent.integrations.desk import Answer, Desk
 from haltline.interventions.agent.integrations.publishing import Away, Publisher
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, otel, wire
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.streams import otlp
 from haltline.streams.health import METRICS_TYPE
+from haltline.streams.json_text import MAX_VALUES, has_too_many
 from haltline.streams.metrics import Metrics
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
@@ -38,8 +40,18 @@ _LINES = ("application/x-ndjson", "application/jsonl")
 _SESSION_FIELDS = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
 _TRACES = "/v1/traces"
 _ROUTES = "POST /v1/events, /v1/verdict, /v1/result or /v1/traces, or GET /healthz or /metrics"
-_OPEN = frozenset({"/healthz", "/metrics"})
-"""Asked without a token: they tell counts only."""
+MOST_AT_ONCE: Final = 256
+"""Requests that are answered at a time; most of them wait for a verdict."""
+LARGE_BYTES: Final = 256 * 1024
+MOST_LARGE: Final = 2
+"""Large bodies that are read at a time: as values they are many times as large."""
+_EMPTY_LINES: Final = 10
+"""For each that is none."""
+WITHIN_S: Final = 30.0
+"""From the headers to the end of a body."""
+_OPEN = frozenset({"/healthz"})
+"""Asked without a token."""
+_ENCODINGS: Final = frozenset({"identity", "gzip", "deflate"})
 _CE = "ce-"
 _SPECVERSION = "ce-specversion"
 
@@ -53,6 +65,10 @@ class Bad(Exception):
         self.problems = problems
 
 
+class Busy(Exception):
+    """As many requests are answered as there is room for."""
+
+
 class Intake:
     """The routes."""
 
@@ -60,6 +76,8 @@ class Intake:
         self._settings = settings
         self._token = token
         self._max_sessions = max_sessions
+        self._at_once = 0
+        self._large = asyncio.Semaphore(MOST_LARGE)
         self._publisher = Publisher(settings)
         self._desks: OrderedDict[str, Desk] = OrderedDict()
         self._used_at: dict[str, float] = {}
@@ -95,11 +113,15 @@ class Intake:
     @web.middleware
     async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
         try:
-            if request.path not in _OPEN:
+            if request.path in _OPEN:
+                response: web.StreamResponse = await handler(request)
+            else:
                 self._admit(request)
-            response: web.StreamResponse = await handler(request)
+                response = await self._among_others(request, handler)
         except Bad as bad:
             return _failed(request, bad.status, bad.problems)
+        except Busy as busy:
+            return _failed(request, 503, [str(busy)], {"Retry-After": "1"})
         except Away as away:
             return _failed(request, 503, [f"the broker did not take it: {away}"], {"Retry-After": "1"})
         except web.RequestPayloadError as bad:  # such as a gzip that is none
@@ -124,36 +146,71 @@ class Intake:
         if request.method == "POST" and not readable:  # a page in a browser cannot send these without being asked
             raise Bad(415, f"Content-Type: wanted JSON, came {kind!r:.80}")
 
+        encoding = _encoding(request)
+        if encoding not in _ENCODINGS:
+            raise Bad(415, f"Content-Encoding: expected one of {', '.join(sorted(_ENCODINGS))}, got {encoding:.40}")
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise Bad(413, f"the body: wanted at most {MAX_BODY_BYTES} bytes, came more")
+
+    async def _among_others(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        if self._at_once >= MOST_AT_ONCE:
+            raise Busy(f"expected at most {MOST_AT_ONCE} requests at a time, got one more")
+        self._at_once += 1
+        try:
+            response: web.StreamResponse = await handler(request)
+        finally:
+            self._at_once -= 1
+        return response
+
+    @asynccontextmanager
+    async def _body(self, request: web.Request) -> AsyncIterator[bytes]:
+        """The whole body; of those that may be large, few at a time. Raises Bad when it comes too slowly."""
+        length = request.content_length
+        large = _encoding(request) != "identity" or length is None or length > LARGE_BYTES
+        async with self._large if large else nullcontext():
+            try:
+                async with asyncio.timeout(WITHIN_S):
+                    body = await request.read()
+            except TimeoutError:
+                raise Bad(408, f"the body: expected all of it within {WITHIN_S:g} s, got less") from None
+            if request.content_type != otlp.PROTOBUF and has_too_many(body):
+                raise Bad(413, f"the body: expected at most {MAX_VALUES} values, got more")
+            yield body
+
     async def _events(self, request: web.Request) -> web.Response:
-        body = await request.read()
+        async with self._body(request) as body:
+            return await self._accept(self._checked(self._said(request, body)))
+
+    def _said(self, request: web.Request, body: bytes) -> Iterable[tuple[bytes, list[tuple[str, bytes]]]]:
         if _SPECVERSION in request.headers:
-            return await self._binary(request, body)
+            return self._binary(request, body)
         if request.content_type in _LINES:
+            _require_few(body.count(b"\n") // _EMPTY_LINES)  # many empty ones would take long
             said = [line for line in body.splitlines() if line.strip()]
+            _require_few(len(said))
         else:
             value = _loaded(body)
             listed = value.get("events", [value]) if isinstance(value, dict) else value
             if not isinstance(listed, list):
                 raise Bad(400, f"the body: wanted a list of events, came {type(listed).__name__}")
+            _require_few(len(listed))
             said = [orjson.dumps(one) for one in listed]
-        if len(said) > MAX_EVENTS:
-            raise Bad(413, f"the body: wanted at most {MAX_EVENTS} events, came {len(said)}")
         cloud = request.content_type in {_BATCH, cloudevents.STRUCTURED}
         headers = [("content-type", cloudevents.STRUCTURED.encode())] if cloud else []
         made = _timed if cloud else _whole
-        return await self._accept((made(one), headers) for one in said)
+        return ((made(one), headers) for one in said)
 
-    async def _binary(self, request: web.Request, body: bytes) -> web.Response:
+    def _binary(self, request: web.Request, body: bytes) -> list[tuple[bytes, list[tuple[str, bytes]]]]:
         """A CloudEvent whose attributes are headers, percent-encoded where they are no ASCII."""
         attributes = {
             n.lower()[len(_CE) :]: unquote(v) for n, v in request.headers.items() if n.lower().startswith(_CE)
         }
         attributes.setdefault("time", datetime.now(UTC).isoformat())
         headers = [(f"ce_{name}", text.encode(errors="replace")) for name, text in attributes.items()]
-        return await self._accept([(body or b"{}", headers)])  # the attributes alone can tell all
+        return [(body or b"{}", headers)]  # the attributes alone can tell all
 
-    async def _accept(self, said: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> web.Response:
-        return _json({"accepted": await self._publish(self._checked(said))}, 202)
+    async def _accept(self, events: list[ActionEvent]) -> web.Response:
+        return _json({"accepted": await self._publish(events)}, 202)
 
     async def _publish(self, events: Iterable[ActionEvent]) -> int:
         """Returns how many there were, when all are confirmed. Raises Away when one of them is not."""
@@ -167,8 +224,15 @@ class Intake:
     async def _traces(self, request: web.Request) -> web.Response:
         """OTLP/HTTP. Spans that are not of generative AI are none of ours, and are no error."""
         kind = request.content_type
+        async with self._body(request) as body:
+            good, bad_spans = self._spans(body, kind)
+        await self._publish(good)
+        return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
+
+    def _spans(self, body: bytes, kind: str) -> tuple[list[ActionEvent], list[str]]:
+        """The events of spans that are of generative AI, and what is wrong with the others of these."""
         try:
-            spans = otel.of_agents(otlp.spans_of(await request.read(), kind))
+            spans = otel.of_agents(otlp.spans_of(body, kind))
         except otlp.NotOtlp as bad:
             raise Bad(400, f"the body: {bad}") from None
         except ModuleNotFoundError:
@@ -181,11 +245,13 @@ class Intake:
                 good.append(cleaned(wire.decode_event(orjson.dumps(span), headers), self._settings))
             except (wire.InvalidRecord, orjson.JSONEncodeError) as problem:
                 bad_spans.append(f"span {span.get('spanId', number)!r:.40}: {problem}")
-        await self._publish(good)
-        return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
+        return good, bad_spans
 
     async def _verdict(self, request: web.Request) -> web.Response:
-        said = _object(_loaded(await request.read()))
+        async with self._body(request) as body:
+            said = _object(_loaded(body))
+        if said.get("kind") == Kind.MODEL_TURN:
+            return await self._turn(said)
         name = _text(said, "action")
         args = said.get("args")
         if args is not None and not isinstance(args, dict):
@@ -203,10 +269,18 @@ class Intake:
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
         self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(_said(answer, call_id, killed=desk.guard.killed), 200)
+        return _json(said_of(answer, call_id, killed=desk.guard.killed), 200)
+
+    async def _turn(self, said: Mapping[str, Any]) -> web.Response:
+        """Whether the model may take its next turn."""
+        desk = self._desk(said)
+        answer = await desk.turn_async()
+        self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
+        return _json(said_of(answer, None, killed=desk.guard.killed), 200)
 
     async def _result(self, request: web.Request) -> web.Response:
-        said = _object(_loaded(await request.read()))
+        async with self._body(request) as body:
+            said = _object(_loaded(body))
         session_id, call_id = _text(said, "session_id"), _text(said, "call_id")
         error = said.get("error")
         desk = self._desks.get(session_id)
@@ -221,8 +295,12 @@ class Intake:
         healthy = await asyncio.to_thread(self._publisher.healthy)
         return _json({"broker": healthy, "sessions": len(self._desks)}, 200 if healthy else 503)
 
+    def exposition(self) -> bytes:
+        """Its metrics, for Prometheus."""
+        return self._metrics.exposition()
+
     async def _told(self, _: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": METRICS_TYPE})
+        return web.Response(body=self.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
         desks, self._desks = list(self._desks.values()), OrderedDict()
@@ -273,6 +351,16 @@ class Intake:
         threading.Thread(target=self._desks.pop(oldest).close, daemon=True).start()
 
 
+def _require_few(count: int) -> None:
+    """Before anything is made of them."""
+    if count > MAX_EVENTS:
+        raise Bad(413, f"the body: wanted at most {MAX_EVENTS} events, came {count}")
+
+
+def _encoding(request: web.Request) -> str:
+    return request.headers.get("Content-Encoding", "").strip().lower() or "identity"
+
+
 def _is_meant_for(request: web.Request) -> bool:
     """Whether a request to loopback names it. A page in a browser whose own name was made to lead here does not."""
     address = request.transport.get_extra_info("sockname") if request.transport else None
@@ -292,11 +380,17 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _said(answer: Answer, call_id: str, *, killed: bool) -> dict[str, Any]:
+def said_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
+    """The verdict on a call or a turn, as JSON: with the hints, each once."""
     refused = answer.refused
-    said: dict[str, Any] = {"allowed": refused is None, "call_id": call_id, "killed": killed}
+    said: dict[str, Any] = {"allowed": refused is None, "killed": killed}
+    if call_id is not None:
+        said["call_id"] = call_id
     if refused is not None:
         said |= {"code": refused.code, "message": refused.reason}
+        approval = None if refused.decision is None else refused.decision.approval
+        if approval is not None:
+            said |= {"request_id": approval.request_id, "expires": approval.expires}
     if answer.hints:
         said["hints"] = answer.hints
     if answer.changes:

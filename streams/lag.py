@@ -13,10 +13,12 @@ from typing import Protocol
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
 
+from haltline.interventions.outage import Outage
 from haltline.streams.first_waiting import first_waiting
 from haltline.streams.health import Partition, Progress, Sample, Verdict, follow, judge, waits_since
 from haltline.streams.log_reader import Unreachable
 from haltline.streams.metrics import Metrics
+from haltline.streams.topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +52,7 @@ class Place(Protocol):
 class LagWatch:
     """A thread that keeps the lag metrics and the verdict, until `close`.
 
+    With `topics` it looks at these too, and what is wrong with them stands in the verdict.
     `on_failure` is told of an exception that nobody expects, from the thread, which has ended then: the
     last verdict would stand for ever, so the process must end.
     """
@@ -61,11 +64,14 @@ class LagWatch:
         metrics: Metrics,
         *,
         changelog: str,
+        topics: TopicWatch | None = None,
         interval_s: float,
         stuck_after_s: float,
         on_failure: Callable[[BaseException], object],
     ) -> None:
         self._client = dict(client)
+        self._topics = topics
+        self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,")
         self._admin = AdminClient(self._client, logger=log)
         self._place = place
         self._changelog = changelog
@@ -84,7 +90,11 @@ class LagWatch:
 
     def verdict(self) -> Verdict:
         """What the process says of itself now."""
-        return judge(self._progress, time.time(), stuck_after_s=self._stuck_after_s, recovered=self._place.recovered())
+        troubles = () if self._topics is None else self._topics.troubles
+        recovered = self._place.recovered()
+        return judge(
+            self._progress, time.time(), stuck_after_s=self._stuck_after_s, recovered=recovered, troubles=troubles
+        )
 
     def close(self) -> None:
         """End the thread."""
@@ -95,9 +105,12 @@ class LagWatch:
         try:
             while not self._closing.wait(self._interval_s):
                 try:
+                    if self._topics is not None:
+                        self._topics.look()
                     self._look()
+                    self._outage.back()
                 except KafkaException as failed:  # the last known ends go on counting
-                    log.warning("lag: wanted the ends of the partitions, came %s", failed)
+                    self._outage.away(failed)
                     # This one would name the leaders' epochs of before the crash of a broker, and be refused, for ever.
                     self._admin = AdminClient(self._client, logger=log)
         except Exception as failure:

@@ -1,7 +1,7 @@
 """The states that a worker holds as objects: by key, with what changed since the last checkpoint."""
 
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -20,6 +20,10 @@ SCOPE_KEY = b"\xff"
 """What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
 
 
+Unreadable = Callable[[bytes, int, bytes, str], object]
+"""Is told of a state that cannot be read: its key, its partition, its bytes, and why."""
+
+
 @dataclass(slots=True)
 class Held:
     """A state, and the partition that it is of."""
@@ -29,10 +33,14 @@ class Held:
 
 
 class Living:
-    """States as objects; what is not held is loaded when it is asked for."""
+    """States as objects; what is not held is loaded when it is asked for.
 
-    def __init__(self, load: Load, *, partitions: int, most: int) -> None:
+    One that cannot be read is told, and begins anew: it must not end the watch of a whole partition.
+    """
+
+    def __init__(self, load: Load, *, partitions: int, most: int, unreadable: Unreadable) -> None:
         self._load = load
+        self._unreadable = unreadable
         self._partitions = partitions
         self._most = most
         self._held: OrderedDict[bytes, Held] = OrderedDict()  # the longest untouched first
@@ -61,7 +69,7 @@ class Living:
         state = self._touched(key, session_id, record)
         if state is None:
             data = self._load(key)
-            state = SessionState(session_id) if data is None else state_codec.decode(data)
+            state = SessionState(session_id) if data is None else self._decoded(key, record.partition, data)
             self._held[key] = Held(record.partition, state)
         assert isinstance(state, SessionState)  # by its key
         return state
@@ -77,7 +85,7 @@ class Living:
         state = self._touched(key, scope_id, record)
         if state is None:
             data = self._load(key)
-            state = ScopeState(scope, scope_id) if data is None else state_codec.decode_scope(data)
+            state = ScopeState(scope, scope_id) if data is None else self._decoded(key, record.partition, data)
             self._held[key] = Held(record.partition, state)
         assert isinstance(state, ScopeState)  # by its key
         return state
@@ -85,8 +93,9 @@ class Living:
     def known(self, key: bytes) -> SessionState | None:
         """A session's state without a record of it; None: it is not known here."""
         held = self._held.get(key)
-        if held is None and (data := self._load(key)) is not None:
-            held = self._held[key] = Held(partition_of(key.decode(), self._partitions), state_codec.decode(data))
+        if held is None and _is_session(key) and (data := self._load(key)) is not None:
+            partition = partition_of(_id_of(key), self._partitions)
+            held = self._held[key] = Held(partition, self._decoded(key, partition, data))
         return held.state if held is not None and isinstance(held.state, SessionState) else None
 
     def let_go(self, key: bytes, encoded: bytes) -> State:
@@ -94,7 +103,9 @@ class Living:
         held = self._held.pop(key, None)
         if held is not None:
             return held.state
-        return state_codec.decode_scope(encoded) if key.startswith(SCOPE_KEY) else state_codec.decode(encoded)
+        state = self._decoded(key, partition_of(_id_of(key), self._partitions), encoded)
+        self.changed.pop(key, None)
+        return state
 
     def longest_untouched(self, beyond: int) -> list[bytes]:
         """The keys of what is held beyond so many, the longest untouched first."""
@@ -116,6 +127,17 @@ class Living:
         self._held = OrderedDict(item for item in self._held.items() if item[1].partition not in partitions)
         self.changed = {key: partition for key, partition in self.changed.items() if partition not in partitions}
 
+    def _decoded(self, key: bytes, partition: int, data: bytes) -> State:
+        """The state of a key as an object; a new one, which is to be written, where the bytes are none of it."""
+        try:
+            return decoded(key, data)
+        except state_codec.UnreadableState as why:
+            self._unreadable(key, partition, data, str(why))
+        self.changed[key] = partition
+        if key.startswith(SCOPE_KEY):
+            return ScopeState(key.removeprefix(SCOPE_KEY).decode(errors="replace").partition(":")[0], _id_of(key))
+        return SessionState(_id_of(key))
+
     def _touched(self, key: bytes, record_key: str, record: RawRecord) -> State | None:
         """The object of a state, which will be written at the next checkpoint; None: there is no object yet."""
         held = self._held.get(key)
@@ -130,3 +152,42 @@ class Living:
             return None
         self._held.move_to_end(key)  # touched last
         return held.state
+
+
+def decoded(key: bytes, data: bytes) -> State:
+    """The state of a key as an object. Raises UnreadableState, also for one of another key; CorruptState."""
+    if not key.startswith(SCOPE_KEY):
+        session = state_codec.decode(data)
+        if session.session_id.encode() != key:
+            raise state_codec.UnreadableState(f"expected the state of {key!r}, got one of {session.session_id!r}")
+        return session
+    scope = state_codec.decode_scope(data)
+    if SCOPE_KEY + control_key(scope.scope, scope.id).encode() != key:
+        raise state_codec.UnreadableState(f"expected the state of {key!r}, got one of {scope.scope} {scope.id!r}")
+    return scope
+
+
+def forget(key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+    """The same state without the offsets of these topics that are not below these."""
+    try:
+        state = decoded(key, encoded)
+    except state_codec.UnreadableState:
+        return encoded  # told when it is needed
+    kept = {topic: offset for topic, offset in state.offsets.items() if offset < ends.get(topic, offset + 1)}
+    if kept == state.offsets:
+        return encoded
+    state.offsets = kept
+    return state_codec.encode(state)
+
+
+def _id_of(key: bytes) -> str:
+    name = key.removeprefix(SCOPE_KEY).decode(errors="replace")
+    return name.partition(":")[2] if key.startswith(SCOPE_KEY) else name
+
+
+def _is_session(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

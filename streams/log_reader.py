@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -57,11 +57,12 @@ def open_consumer(
     client: Mapping[str, ClientSetting] | None = None,
     within_s: float = ANSWER_WITHIN_S,
     fetch_wait_ms: int = SHORT_WAIT_MS,
+    on_error: Callable[[KafkaError], object] = lambda _: None,
 ) -> Consumer:
     """A consumer that joins no group and commits nothing, with a broker that has answered.
 
     `client` are librdkafka's settings for encryption and credentials; `fetch_wait_ms` is how long the broker may
-    hold a fetch when nothing is there.
+    hold a fetch when nothing is there. `on_error` is told what the client has to complain of, from who polls.
 
     Raises:
         Unreachable: no broker answers in time.
@@ -71,6 +72,7 @@ def open_consumer(
 
     def complain(error: KafkaError) -> None:
         nonlocal refusal, complaint
+        on_error(error)
         said = f"{error.name()}: {error.str()}"
         # What the broker says against our certificate comes as the end of a connection.
         if error.code() in _REFUSALS or "SSL routines" in error.str():

@@ -71,7 +71,7 @@ METRICS: Final = (
     _counter("dead_letters_total", "Records that could not be read, by reason.", "reason"),
     _counter(
         "followups_total",
-        "What operators, answers and the clock brought about: kill_reissued, kill_unacknowledged, approval_expired ...",
+        "What operators, answers and the clock brought about: kill_reissued, approval_expired, turn_after_stop ...",
         "what",
     ),
     _histogram(
@@ -105,6 +105,11 @@ METRICS: Final = (
     _gauge("assigned_partitions", "Source partitions that this process processes."),
     _gauge("ready", "1 when partitions are assigned and their states are recovered."),
     _gauge("recovery_remaining_records", "Changelog records still to be read before processing goes on."),
+    _counter(
+        "topics_made_anew_total",
+        "Topics that this process found made anew since they were last read, and began anew with.",
+        "topic",
+    ),
     _counter("rebalances_total", "Assignments of partitions to this process."),
     _histogram(
         "checkpoint_duration_seconds",
@@ -119,6 +124,11 @@ METRICS: Final = (
     _counter("sink_lost_records_total", "Offsets that the broker deleted before the audit read them.", "topic"),
     _counter("sink_commits_total", "Commits to the audit table."),
     _histogram("sink_commit_seconds", "Reading a buffer into rows and committing them.", _UP_TO_MINUTES),
+    _counter(
+        "sink_compactions_total", "Runs that put the table's small files together, by what came of them.", "result"
+    ),
+    _histogram("sink_compaction_seconds", "How long such a run took, beside the sink.", _UP_TO_MINUTES),
+    _gauge("sink_table_files", "Files of the audit table after the last of them."),
     _counter("canary_flights_total", "Canary sessions that were sent, by what became of them.", "result"),
     _gauge("canary_up", "1 when the last canary session was killed and acknowledged in time."),
     _gauge("canary_seconds", "From a canary's first call to its kill that stands and is acknowledged."),
@@ -134,6 +144,18 @@ METRICS: Final = (
         "intake_verdicts_total", "Calls that were asked about, by what came: allowed, or the refusal's code.", "code"
     ),
     _gauge("intake_sessions", "Sessions that the intake asks for."),
+    _counter(
+        "notifications_total",
+        "Changes of incidents by what became of them: sent, failed, too_old; and attempts to repeat: retried.",
+        "channel",
+        "outcome",
+    ),
+    _histogram("notification_seconds", "From when a message was due to its acceptance.", _UP_TO_MINUTES, "channel"),
+    _gauge(
+        "notification_oldest_unsent_seconds", "How long the oldest message that is due is not sent; 0: none.", "channel"
+    ),
+    _gauge("notifications_waiting", "Changes that wait to be sent, also for a digest or quiet hours.", "channel"),
+    _counter("incident_changes_unrouted_total", "Changes of incidents that no route leads anywhere."),
     _gauge("build_info", "1; the labels say what runs.", "component", "version", "python"),
 )
 
@@ -148,7 +170,7 @@ class Metrics:
     """
 
     def __init__(self, component: str = "") -> None:
-        """`component` is what runs: worker, audit, console, canary, verifier, intake."""
+        """`component` is what runs: worker, audit, console, canary, verifier, intake, notify."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._lock = threading.Lock()

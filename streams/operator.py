@@ -6,6 +6,7 @@ stays there, and so is carried out later when no worker runs now.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -21,7 +22,9 @@ from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
-from haltline.streams.commands import LABELS, MISSED, NotAllowed, make_command
+from haltline.streams.commands import MISSED, NotAllowed, make_command, require_label, require_rule
+from haltline.streams.heard import HINT, Heard
+from haltline.streams.ids import resolve
 from haltline.streams.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.produce import produce_confirmed
 from haltline.streams.settings import ClientSetting
@@ -57,10 +60,6 @@ class PartitionLag:
     lag_records: int
 
 
-class NotFound(LookupError):
-    """What was asked about is not there."""
-
-
 class Operator:
     """An operator's hands on one cluster.
 
@@ -82,6 +81,14 @@ class Operator:
         self._topics = topics or Topics()
         self._group = group
         self._within_s = answer_within_s
+
+    def find(self, scope: ScopeKind, given: str, *, hint: str = HINT) -> str:
+        """The whole id of what was heard of, by its beginning; of a tool, a target or the fleet as it is given.
+
+        Raises NotFound when nothing was heard of it, Ambiguous when several begin so.
+        """
+        heard = Heard(bootstrap=self._bootstrap, topics=self._topics, client=self._client, within_s=self._within_s)
+        return heard.find(scope, given, hint=hint)
 
     def kill(
         self,
@@ -196,22 +203,21 @@ class Operator:
             make_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch)
         )
 
-    def label(self, decision_id: str, label: str, *, session_id: str | None = None, by: str, reason: str) -> Answer:
-        """Says whether a decision was right, for the tuning of thresholds and for the audit.
+    def label(self, decision: Decision, label: str, *, by: str, reason: str) -> Answer:
+        """Says whether a decision of a rule was right, for the tuning of thresholds and for the audit.
 
-        Without `session_id` the decision is looked up. Raises NotFound when it is not on the topic.
+        Raises NotAllowed for what no rule has decided, such as an operator's own kill.
         """
-        if label not in LABELS:
-            raise NotAllowed(f"label of {decision_id}: wanted one of {', '.join(LABELS)}, came {label!r}")
-        session_id = session_id or self.decision(decision_id).session_id
+        require_label(label)
+        require_rule(decision)
         return self._tell(
             make_command(
                 CommandKind.LABEL,
                 ScopeKind.SESSION,
-                session_id,
+                decision.session_id,
                 by=by,
                 reason=reason,
-                decision_id=decision_id,
+                decision_id=decision.decision_id,
                 label=label,
             )
         )
@@ -225,16 +231,20 @@ class Operator:
         )
 
     def decision(self, decision_id: str) -> Decision:
-        """A decision by its id. Raises NotFound when the `interventions` topic does not hold it."""
+        """A decision by its id or the beginning of it, as far as the `interventions` topic holds it.
+
+        Raises NotFound when there is none, Ambiguous when several begin so.
+        """
+        found: dict[str, Decision] = {}
+        begins = decision_id.encode()
         with self._reader(self._topics.interventions) as reader:
             for message in reader.to_end():
-                try:
-                    decision = wire.decode(Decision, message.value())
-                except wire.InvalidRecord:
+                if begins not in (message.value() or b""):
                     continue
-                if decision.decision_id == decision_id:
-                    return decision
-        raise NotFound(f"topic {self._topics.interventions}: wanted decision {decision_id}, came none of this id")
+                with suppress(wire.InvalidRecord):
+                    decision = wire.decode(Decision, message.value())
+                    found.setdefault(decision.decision_id, decision)
+        return found[resolve("decision", decision_id, found)]
 
     def standing(self) -> list[ControlRecord]:
         """All that holds now, the longest standing first."""

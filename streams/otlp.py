@@ -4,6 +4,7 @@ Both become spans as OTLP/JSON has them. Protobuf needs opentelemetry-proto, of 
 """
 
 import base64
+import itertools
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -16,6 +17,10 @@ JSON: Final = "application/json"
 _INVALID_ARGUMENT: Final = 3  # google.rpc.Code
 _UNAVAILABLE: Final = 14
 _MAX_DEPTH: Final = 100
+MAX_SPANS: Final = 10_000
+"""Of one request; exporters send 512 unless told otherwise."""
+MAX_ATTRIBUTES: Final = 1024
+"""Of one span; SDKs keep 128 unless told otherwise."""
 
 
 class NotOtlp(Exception):
@@ -70,7 +75,7 @@ def _from_json(body: bytes) -> list[JsonObject]:
     if request == {}:  # nothing to tell of
         return []
     try:
-        return [
+        spans = [
             span
             for resource in request["resourceSpans"]
             for scope in resource.get("scopeSpans") or []
@@ -79,6 +84,8 @@ def _from_json(body: bytes) -> list[JsonObject]:
         ]
     except (KeyError, TypeError, AttributeError):
         raise NotOtlp("wanted an OTLP request (resourceSpans, scopeSpans, spans), came another") from None
+    _require_few(len(spans))
+    return spans
 
 
 def _from_protobuf(body: bytes) -> list[JsonObject]:
@@ -92,9 +99,14 @@ def _from_protobuf(body: bytes) -> list[JsonObject]:
         raise NotOtlp(f"wanted an OTLP request in protobuf, came {error}") from None
     if body and not request.resource_spans:
         raise NotOtlp("wanted an OTLP request in protobuf (resource_spans), came other fields")
-    return [
-        _span(span) for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans
-    ]
+    scopes = [scope for resource in request.resource_spans for scope in resource.scope_spans]
+    _require_few(sum(len(scope.spans) for scope in scopes))  # a span of two bytes is a kilobyte as a value
+    return [_span(span) for scope in scopes for span in scope.spans]
+
+
+def _require_few(spans: int) -> None:
+    if spans > MAX_SPANS:
+        raise NotOtlp(f"expected at most {MAX_SPANS} spans, got {spans}")
 
 
 def _span(span: Any) -> JsonObject:
@@ -106,7 +118,10 @@ def _span(span: Any) -> JsonObject:
         "kind": int(span.kind),
         "startTimeUnixNano": str(span.start_time_unix_nano),
         "endTimeUnixNano": str(span.end_time_unix_nano),
-        "attributes": [{"key": entry.key, "value": _value(entry.value)} for entry in span.attributes],
+        "attributes": [
+            {"key": entry.key, "value": _value(entry.value)}
+            for entry in itertools.islice(span.attributes, MAX_ATTRIBUTES)
+        ],
         "status": {"code": int(span.status.code), "message": span.status.message},
     }
 

@@ -38,6 +38,14 @@ class Pipeline(Protocol):
         """
         ...
 
+    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+        """The same state without what it includes of logs that are no more.
+
+        `ends` has topics with the first offset that their partition cannot have had when this worker was given it: a
+        state that includes that offset, or a later one, counts in a log that is no more. 0: whatever it includes.
+        """
+        ...
+
     def tick(self) -> None:
         """Do what is due by the clock; called some twenty times a second while there is something to own.
 

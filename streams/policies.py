@@ -17,10 +17,11 @@ from typing import Final, Protocol
 from confluent_kafka import KafkaException, Message
 
 from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.interventions.outage import Outage
 from haltline.schemas.policy import Policy
 from haltline.streams.core import Core
 from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable
-from haltline.streams.policy_file import BadPolicy, in_vain, load_policy, parse_policy
+from haltline.streams.policy_file import BadPolicy, in_vain, may_be_cut, parse_policy, read_file
 from haltline.streams.settings import ClientSetting
 
 DEFAULT_NAME: Final = Policy().name
@@ -132,7 +133,10 @@ class PolicyFile(_Followed):
         self._path = path
         self._wake = threading.Event()
         self._read = self._seen = self._stat()
-        self.core = self._core(load_policy(path, plugins))
+        text = read_file(path)
+        self._ends = not may_be_cut(text)
+        """What is in force ends as a whole document does: so one that does not was cut."""
+        self.core = self._core(parse_policy(text, str(path), plugins))
         self._thread.start()
 
     def look(self) -> None:
@@ -153,7 +157,14 @@ class PolicyFile(_Followed):
             return  # the same, or still being written
         self._read = self._seen
         try:
-            self._accept(load_policy(self._path, self._plugins), str(self._path))
+            text = read_file(self._path)
+            policy = parse_policy(text, str(self._path), self._plugins)
+            if self._ends and may_be_cut(text):
+                raise BadPolicy(  # noqa: TRY301  # one way out
+                    f"{self._path}:{text.count(chr(10)) + 1}: expected a line break at the end, as before, got none: "
+                    "it may have been cut while it was saved"
+                )
+            self._accept(policy, str(self._path))
         except (BadPolicy, OSError) as bad:
             self._refuse(str(bad))
 
@@ -192,6 +203,7 @@ class PolicyTopic(_Followed):
         )
         self._seen = -1
         """Offset of the last record of this name; all of them are on one partition."""
+        self._outage = Outage(log, "policy: the topic")
         self._reader: LogReader | None = self._open()
         try:
             self.core = self._first(self._reader)
@@ -228,8 +240,9 @@ class PolicyTopic(_Followed):
             if self._reader is None:
                 self._reader = self._open()  # from the beginning: the topic is short
             message = self._reader.poll(_POLL_S)
+            self._outage.back()
         except (KafkaException, Unreachable, NoSuchTopic) as failed:
-            log.warning("policy: wanted to follow the topic, came %s; tries again, the policy stays in force", failed)
+            self._outage.away(f"{failed}; tries again, the policy stays in force")
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None

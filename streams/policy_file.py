@@ -14,12 +14,9 @@ from haltline.detectors.settings import adapters
 from haltline.schemas.policy import Policy
 from haltline.schemas.problems import problem_of
 from haltline.schemas.wire import VERSION
-from haltline.streams import presets
+from haltline.streams import presets, yaml_text
 from haltline.streams.core import Core
 from haltline.streams.rules import without_effect
-
-MAX_CHARS = 1024 * 1024
-"""The longest document that is read."""
 
 
 class BadPolicy(ValueError):
@@ -34,11 +31,28 @@ def load_policy(path: Path, plugins: Plugins = NO_PLUGINS) -> Policy:
         OSError: the file cannot be read.
 
     """
+    return parse_policy(read_file(path), str(path), plugins)
+
+
+def read_file(path: Path) -> str:
+    """The text of a document, as far as one is read.
+
+    Raises:
+        BadPolicy: it is no UTF-8.
+        OSError: the file cannot be read.
+
+    """
+    with path.open("rb") as file:
+        data = file.read(4 * yaml_text.MAX_CHARS + 1)
     try:
-        text = path.read_text(encoding="utf-8")
+        return data.decode()
     except UnicodeDecodeError as error:
-        raise BadPolicy(f"{path}: wanted UTF-8 text, got {error}") from None
-    return parse_policy(text, str(path), plugins)
+        raise BadPolicy(f"{path}: expected UTF-8 text, got {error}") from None
+
+
+def may_be_cut(text: str) -> bool:
+    """Whether a document may be the beginning of one: its last line has no end, and no bracket closes all of it."""
+    return not text.endswith("\n") and not (text.lstrip().startswith("{") and text.rstrip().endswith("}"))
 
 
 def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGINS) -> Policy:
@@ -72,46 +86,34 @@ def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
 
 
 def _read(text: str, source: str) -> tuple[yaml.Node | None, dict[str, Any]]:
-    if len(text) > MAX_CHARS:
-        raise BadPolicy(f"{source}: wanted at most {MAX_CHARS} characters, got {len(text)}")
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        fields = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        raise BadPolicy(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
-    except (ValueError, RecursionError) as error:  # a date that there is not, brackets without end
-        raise BadPolicy(f"{source}: not YAML: {error}") from error
+        root, fields = yaml_text.read(text)
+    except yaml_text.BadYaml as bad:
+        line = "" if bad.line is None else f":{bad.line}"
+        raise BadPolicy(f"{source}{line}: not YAML: {bad.problem}") from None
     if fields is None:
-        return root, {}
+        raise BadPolicy(f"{source}: expected a mapping of policy fields, got an empty document; {{}} is every default")
     if not isinstance(fields, dict):
-        raise BadPolicy(f"{source}:1: wanted a mapping of policy fields, got {type(fields).__name__}")
-    _refuse_doubles(root, source, set())
-    try:
-        return root, _whole(fields)
-    except RecursionError:  # an alias of itself
-        raise BadPolicy(f"{source}: wanted a document that ends, got one that contains itself") from None
+        raise BadPolicy(f"{source}:1: expected a mapping of policy fields, got {type(fields).__name__}")
+    _refuse_doubles(root, source)
+    return root, _whole(fields)
 
 
-def _refuse_doubles(node: yaml.Node | None, source: str, seen: set[int]) -> None:
+def _refuse_doubles(node: yaml.Node | None, source: str) -> None:
     """YAML would take the last of two rules with one name, and say nothing."""
-    if node is None or id(node) in seen:
-        return
-    seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
         keys = set()
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in keys:
                     raise BadPolicy(
-                        f"{source}:{key.start_mark.line + 1}: wanted each name once, got {key.value!r} again"
+                        f"{source}:{key.start_mark.line + 1}: expected each name once, got {key.value!r} again"
                     )
                 keys.add(key.value)
-            _refuse_doubles(value, source, seen)
+            _refuse_doubles(value, source)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _refuse_doubles(item, source, seen)
+            _refuse_doubles(item, source)
 
 
 def _whole(value: Any) -> Any:

@@ -72,7 +72,9 @@ def _rule(any_rule: JsonObject, detector: type[Pattern[Any]], definitions: JsonO
     settings = schema_of(detector)
     definitions.update(settings.pop("$defs", {}))
     rule["title"] = detector.id
-    rule["description"] = detector.__doc__ or ""
+    rule["description"] = (
+        f"{detector.__doc__ or ''}{' Runs only where a policy names it.' if detector.optional else ''}"
+    )
     rule["properties"]["settings"] = settings
     rule["properties"]["mode"]["default"] = default_mode(detector.id).value
     levels = ", ".join(f"{severity.value} {default_level(detector.id, severity).value}" for severity in Severity)

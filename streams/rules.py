@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from haltline.detectors import PATTERNS, require_known
+from haltline.detectors import PATTERNS, require_known, unnamed
 from haltline.detectors.base import Pattern
 from haltline.detectors.settings import check, construct, restrict
 from haltline.interventions.defaults import default_level, default_mode
@@ -67,7 +67,7 @@ def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Ov
         ValueError: a setting is wrong.
 
     """
-    said = policy.rules.get(detector.id, Rule())
+    said = policy.rules.get(detector.id) or unnamed(detector)
     rule = said.model_copy(
         update={
             "mode": said.mode if "mode" in said.model_fields_set else default_mode(detector.id),
@@ -103,7 +103,7 @@ def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] =
 def _restricted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
     said = other.model_fields_set
     return {
-        "enabled": rule.enabled or ("enabled" in said and other.enabled),
+        "enabled": rule.enabled or (other.enabled and (detector.optional or "enabled" in said)),
         "mode": max(rule.mode, other.mode) if "mode" in said else rule.mode,
         "levels": rule.levels | {s: max(rule.levels[s], level) for s, level in other.levels.items()},
         "settings": restrict(detector, rule.settings, other.settings) if other.settings else rule.settings,
@@ -112,6 +112,7 @@ def _restricted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[s
 
 def _exempted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
     return {name: getattr(other, name) for name in other.model_fields_set} | {
+        "enabled": other.enabled if detector.optional or "enabled" in other.model_fields_set else rule.enabled,
         "levels": {**rule.levels, **other.levels},
         "settings": {**rule.settings, **check(detector, other.settings)},
     }
@@ -136,9 +137,13 @@ def _spelled_out(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) ->
     """The policy with a rule for each detector that is not built in.
 
     A correlation's mode and level are as it says itself. Another package's detector that only overrides name is off,
-    where no override says else.
+    where no override says else. What is optional runs where a correlation goes by it.
     """
     rules = dict(policy.rules)
+    goes_by = [s.finding for c in policy.correlations for s in c.select.values() if s.finding is not None]
+    for name, detector in detectors.items():
+        if detector.optional and name not in rules and any(fnmatchcase(name, glob) for glob in goes_by):
+            rules[name] = Rule()
     for correlation in policy.correlations:
         said = rules.get(correlation.rule_id, Rule())
         begun = {} if correlation.level is None else {correlation.severity: correlation.level}

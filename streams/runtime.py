@@ -14,7 +14,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NoReturn, cast
 
 from faust.streams import Stream
@@ -29,6 +30,7 @@ from haltline.streams.faust_app import make_app, source_topic
 from haltline.streams.faust_overrides import BatchConsumer, Fetched, Hooks, new_loop
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
+from haltline.streams.lives import Lives
 from haltline.streams.metrics import Metrics
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Load, Pipeline, PipelineFactory, RawRecord
@@ -36,6 +38,7 @@ from haltline.streams.pulse import Pulse
 from haltline.streams.recovery_watch import RecoveryWatch
 from haltline.streams.runtime_metrics import RuntimeMetrics
 from haltline.streams.settings import WorkerSettings
+from haltline.streams.topic_watch import MadeAnew, TopicWatch
 
 __all__ = ["EXIT_FAILED", "Load", "Outbox", "Pipeline", "PipelineFactory", "RawRecord", "WorkerSettings", "run_worker"]
 
@@ -101,8 +104,18 @@ class _Worker:
             delivery_timeout_s=settings.delivery_timeout_s,
             settings={**settings.client, **settings.producer},
         )
-        _same_partitions(self.outbox, (*settings.sources, settings.changelog))
-        self.app, self.store = make_app(settings, Hooks(on_giving_up=self.on_giving_up, on_assigned=self.on_assigned))
+        self.topics = TopicWatch(connection, settings.sources, settings.changelog)
+        self.lives = Lives(self.topics.logs, settings.changelog, metrics)
+        hooks = Hooks(
+            on_giving_up=self.on_giving_up,
+            on_assigned=self.on_assigned,
+            begins_at=self.begins_at,
+            partitions=self.topics.partitions,
+            in_commit=self.topics.logs.in_commit,
+            on_gone_back=_gone_back,
+        )
+        self.app, self.store = make_app(settings, hooks)
+        self.store.logs = self.topics.logs.mark
         self.store.on_recovered = self.on_recovered
         self.app.agent(source_topic(self.app, settings), name="batches")(self.consume)
         self.pulse = Pulse(settings.stood_still_s or settings.session_timeout_s, _stood_still)
@@ -130,6 +143,7 @@ class _Worker:
             self,
             metrics,
             changelog=settings.changelog,
+            topics=self.topics,
             interval_s=settings.watermark_interval_s,
             stuck_after_s=settings.stuck_after_s,
             on_failure=end_process,
@@ -139,7 +153,7 @@ class _Worker:
             self.server = HealthServer(
                 settings.metrics_host,
                 settings.metrics_port,
-                verdict=self.lag.verdict,
+                verdict=lambda: replace(self.lag.verdict(), notes=tuple(self.lives.notes)),
                 exposition=metrics.exposition,
             )
             log.info("worker: serves /metrics, /healthz and /readyz on port %d", self.server.port)
@@ -276,14 +290,21 @@ class _Worker:
         self.ours = {}
         self.sources = ()
 
-    def on_assigned(self, assigned: set[TP], generation: int) -> None:
+    async def on_assigned(self, assigned: set[TP], generation: int) -> None:
         """Keep what is still ours; Faust reads the rest."""
+        count = self.topics.partitions
+        sources = tuple(tp for tp in assigned if tp.topic in self.settings.sources and tp.partition < count)
+        try:
+            await asyncio.to_thread(self.topics.look)
+            self.lives.ends = await asyncio.to_thread(self.topics.ends, [(tp.topic, tp.partition) for tp in sources])
+        except Exception as failure:
+            end_process(failure)
         self.gauges.rebalances.inc()
         self.generation = generation
         self.store.keep(tp.partition for tp in assigned if tp.topic == self.settings.changelog)
         self.ours = {}
         self.done = {}
-        self.sources = tuple(tp for tp in assigned if tp.topic in self.settings.sources)
+        self.sources = sources
         self.holding = False
 
     def on_recovered(self, active: set[TP]) -> None:
@@ -299,6 +320,15 @@ class _Worker:
             if part.skipped:
                 log.error("changelog partition %d: %d records have no key, and are nothing", tp.partition, part.skipped)
 
+    def begins_at(self, tp: TP, committed: int | None, beside: str) -> int | None:
+        """Where reading of a source begins; None: at its first record. Called in the consumer's thread."""
+        part = self.store.slices.get(tp.partition)
+        marks = set() if part is None else set(part.other_logs.copy().values())
+        found = self.lives.begins_at((tp.topic, tp.partition), committed, beside, marks)
+        if part is not None and found != committed:  # each state is to be asked for what it includes
+            part.other_logs = dict.fromkeys(part.values, part.logs) | part.other_logs
+        return found
+
     def recovery(self) -> Recovery:
         """Faust's recovery service."""
         return cast("TableManager", self.app.tables).recovery
@@ -312,6 +342,10 @@ class _Worker:
     def owned(self) -> Collection[Slice]:
         """What may be written now."""
         return self.ours.values()
+
+    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
+        """Which offsets of a state do not count in the logs as they are."""
+        return self.lives.ends_for(partition, logs)
 
     # What the lag thread asks for, from its own thread.
 
@@ -353,11 +387,8 @@ class _Worker:
                     end_process(failure)
 
 
-def _same_partitions(outbox: Outbox, topics: Sequence[str]) -> None:
-    """Co-partitioned topics are joined by partition number: what differs cannot be processed."""
-    counts = {topic: outbox.partitions(topic) for topic in topics}
-    if len(set(counts.values())) != 1:
-        raise KnownFailure(f"topics: wanted the same number of partitions in each, came {counts}")
+def _gone_back(tp: TP, follows: int, came: int) -> NoReturn:
+    end_process(MadeAnew.of_offsets(tp.topic, tp.partition, follows, came))
 
 
 def _stood_still(seconds: float) -> NoReturn:

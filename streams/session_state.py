@@ -11,6 +11,7 @@ from haltline.interventions.standing import Standing
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.signals import Signal
 from haltline.streams.place import Failure
 from haltline.streams.signals import Unsaid
@@ -72,6 +73,8 @@ class Outcome:
     """More decisions, after the first."""
     told: str = ""
     """What operators, answers or the clock have brought about, to be counted; see `Said.told`."""
+    incidents: Sequence[IncidentRecord] = ()
+    """How incidents stand from now on, in order."""
     judged: Sequence[tuple[str, str, float]] = ()
     """Interventions of which it is known now how far they helped: rule, level, and 0 to 1."""
 
@@ -86,4 +89,5 @@ class Outcome:
     def follows(self) -> bool:
         """Whether anything does: of most inputs nothing does but their place in the state."""
         said = self.decision is not None or self.control is not None or self.released
-        return said or bool(self.detections or self.failures or self.signals)
+        said = said or bool(self.detections or self.failures or self.signals or self.judged)
+        return said or bool(self.incidents or self.also)

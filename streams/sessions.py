@@ -7,22 +7,26 @@ from operator import attrgetter
 
 from haltline.detectors.act import Calls
 from haltline.interventions.controller import control_record
+from haltline.interventions.incidents import ACTS
 from haltline.interventions.proof import ARM
 from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, Feedback, control_key
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection
-from haltline.schemas.signals import Signal
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
 from haltline.streams import state_codec
 from haltline.streams.across import ScopeState
 from haltline.streams.core import Core, Outcome, SessionState
 from haltline.streams.due import Agenda
-from haltline.streams.living import Living, State
+from haltline.streams.living import Living, State, forget
 from haltline.streams.pipeline import Change, Load, RawRecord
 from haltline.streams.policies import News
 from haltline.streams.ports import Meter, Sender
+from haltline.streams.topics import DEFAULT_CHANGELOG
+from haltline.streams.unreadable import letter_of
 
 MAX_STATE_BYTES = 4 * 1024 * 1024
 """Of one session, encoded; typical ones take a thousandth of it. The changelog takes twice as much."""
@@ -65,12 +69,14 @@ class SessionPipeline:
         policies: Callable[[], Sequence[News]] = list,
         max_live_sessions: int = MAX_LIVE_SESSIONS,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        changelog: str = DEFAULT_CHANGELOG,
     ) -> None:
         self._policies = policies
+        self._changelog = changelog
         self._topics = topics
         self._outbox = outbox
         self._metrics = metrics
-        self._states = Living(load, partitions=partitions, most=max_live_sessions)
+        self._states = Living(load, partitions=partitions, most=max_live_sessions, unreadable=self._unreadable)
         self._now_ms = now_ms
         self._handle = {
             topics.actions: self._event,
@@ -117,6 +123,9 @@ class SessionPipeline:
         if command.scope is not ScopeKind.SESSION:
             self._scope_command(command, record)
             return
+        if command.kind in ACTS and self._is_of_tree(command, record):
+            self._scope_command(command, record, SignalScope.ROOT)
+            return
         state = self._states.session(command.id, record)
         self._do_what_is_due(state, record.partition, self._now_ms())  # first: an approval may come too late
         self._emit(self._core.on_command(state, command, record), record)
@@ -144,6 +153,7 @@ class SessionPipeline:
             self._found(session, detection)
         for decision in outcome.decisions:
             self._decided(decision.session_id.encode(), decision, record)
+        self._tell_incidents(outcome.incidents)
         for control in outcome.controls:
             self._stand(control.model_copy(update={"decided_at": self._now_ms()}))
         for command in outcome.commands:
@@ -238,6 +248,21 @@ class SessionPipeline:
         state.detectors = {}
         self._metrics.detector_error("state")
 
+    def _unreadable(self, key: bytes, partition: int, data: bytes, why: str) -> None:
+        """Keeps the bytes of a state that cannot be read; a new one takes its place."""
+        topics = self._topics
+        letter = letter_of(
+            key, partition, why, changelog=self._changelog, control=topics.control, now_ms=self._now_ms()
+        )
+        log.error("%s; its bytes are on %s", letter.detail, topics.dead_letter)
+        self._outbox.send(topics.dead_letter, key=key, value=data, headers=letter.headers())
+        self._metrics.detector_error("state")
+        self._metrics.dead_letter(letter.reason)
+
+    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+        """The same state without offsets that are not below these: those count in logs that are no more."""
+        return forget(key, encoded, ends)
+
     def idle_before_ms(self, partition: int) -> int:
         """Sessions that were last written before then are idle, in the time of their partition's events.
 
@@ -251,13 +276,17 @@ class SessionPipeline:
             return True  # it is written again soon
         state = self._states.let_go(key, encoded)
         if isinstance(state, ScopeState):
-            return self._core.outlives(state)
+            if self._core.outlives(state):
+                return True
+            self._tell_incidents(self._core.on_idle_scope(state))
+            return False
         now_ms = self._now_ms()
         standing = state.standing
         if standing.killed is not None or state.due_ms or any(b.expires_ms > now_ms for b in standing.batches):
             return True
         if standing.probation is not None:  # goes with the session
             self._release(ScopeKind.SESSION, state.session_id)
+        self._tell_incidents(self._core.on_idle(state))
         return False
 
     def revoke(self, partitions: Collection[int]) -> None:
@@ -302,15 +331,16 @@ class SessionPipeline:
             self._found(key, detection)
         if outcome.decision is not None:
             now_ms = self._decided(key, outcome.decision, record)
-            for more in outcome.also:
-                self._decided(key, more, record)
             if outcome.control is not None:
                 first_ms = outcome.control.decided_at or now_ms
                 self._stand(outcome.control.model_copy(update={"decided_at": first_ms}))
         elif outcome.control is not None:
             self._stand(outcome.control)
+        for more in outcome.also:
+            self._decided(key, more, record)
         if outcome.released:
             self._release(ScopeKind.SESSION, outcome.state.session_id)
+        self._tell_incidents(outcome.incidents)
         self._tell(outcome.signals)
         if outcome.told:
             self._metrics.followed(outcome.told)
@@ -333,17 +363,28 @@ class SessionPipeline:
         self._metrics.decision(decision, None if record is None else (now_ms - record.timestamp) / 1000)
         return now_ms
 
+    def _tell_incidents(self, incidents: Iterable[IncidentRecord]) -> None:
+        """Says how incidents stand."""
+        for incident in incidents:
+            self._outbox.send(self._topics.incidents, key=incident.key.encode(), value=incident.to_json())
+
     def _tell(self, signals: Iterable[Signal]) -> None:
         for signal in signals:
             self._outbox.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
 
-    def _scope_command(self, command: Command, record: RawRecord) -> None:
-        state = self._states.scope(command.scope.value, command.id, record)
+    def _is_of_tree(self, command: Command, record: RawRecord) -> bool:
+        """Whether an act is on an incident of the tree that a session began: those have its scope and id too."""
+        known = self._states.session(command.id, record).standing.incidents.values()
+        return all(incident.incident_id != command.incident_id for incident in known)
+
+    def _scope_command(self, command: Command, record: RawRecord, scope: str | None = None) -> None:
+        state = self._states.scope(scope or command.scope.value, command.id, record)
         _, said = self._core.on_scope_command(state, command, record)
         if said.control is not None:
             self._stand(said.control.model_copy(update={"decided_at": self._now_ms()}))
         if said.released:
             self._release(command.scope, command.id)
+        self._tell_incidents(said.incidents)
         if said.told:
             self._metrics.followed(said.told)
 

@@ -19,7 +19,7 @@ _DESTRUCTIVE = Effect.DESTRUCTIVE
 _SESSION_ENDED = Kind.SESSION_ENDED
 
 UNKNOWN = "unknown"
-"""The id of an agent that did not say who it is: nothing is added up over those."""
+"""The id of an agent that did not say who it is: nothing is added up over those, but destruction by host."""
 
 PROFILE_ACTIONS = 32
 """A session tells what its actions are like each time it has taken so many."""
@@ -127,6 +127,8 @@ class Signaller:
         self._started = any(kind is SignalKind.STARTED for _, kind in heard)
         self._profiles = (SignalScope.AGENT, SignalKind.PROFILE) in heard
         self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in heard)
+        self._trees = (SignalScope.ROOT, SignalKind.DESTRUCTIVE) in heard
+        self._missions = (SignalScope.MISSION, SignalKind.DESTRUCTIVE) in heard
         self._targets = (SignalScope.TARGET, SignalKind.DESTRUCTIVE) in heard
         budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.limits]
         self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets))
@@ -179,17 +181,32 @@ class Signaller:
             yield origin.signal(SignalKind.STARTED, SignalScope.ROOT, origin.roots[0])
 
     def _destroys(self, act: Act, agent_id: str) -> Iterator[Signal]:
+        if self._trees:  # the sessions of one tree share a machine more often than not
+            yield from self._of_tree(act, agent_id)
         shared = [d.target for d in act.losses if d.target.partition("=")[0] not in _NOT_SHARED][:MAX_TARGETS]
         if not shared:
             return
+        event = act.event
+        if agent_id == UNKNOWN and event.host is not None:
+            agent_id = f"{UNKNOWN}@{event.host}"[:_MAX_ID]
         origin = origin_of(act, agent_id)
         targets = [_short(target) for target in dict.fromkeys(shared)]
         more = {"action": act.action[:512], "target": targets[0], "targets": targets}
+        if self._missions and event.mission_id is not None:
+            yield origin.signal(SignalKind.DESTRUCTIVE, SignalScope.MISSION, event.mission_id, **more)
         yield from origin.to_agent_and_fleet(SignalKind.DESTRUCTIVE, **more)
         for target in targets if self._targets else ():
             yield origin.signal(
                 SignalKind.DESTRUCTIVE, SignalScope.TARGET, target, action=act.action[:512], target=target
             )
+
+    @staticmethod
+    def _of_tree(act: Act, agent_id: str) -> Iterator[Signal]:
+        told = [_short(loss.target) for loss in act.losses if loss.target != UNKNOWN][:MAX_TARGETS]
+        if told:
+            origin = origin_of(act, agent_id)
+            more = {"action": act.action[:512], "target": told[0], "targets": told}
+            yield origin.signal(SignalKind.DESTRUCTIVE, SignalScope.ROOT, origin.roots[0], **more)
 
     def _profile(self, unsaid: Unsaid, act: Act, agent_id: str) -> Iterator[Signal]:
         if not unsaid.actions:

@@ -27,6 +27,10 @@ class CorruptState(Exception):
     """Bytes in the changelog that are not a state of a version that is known."""
 
 
+class UnreadableState(CorruptState):
+    """Bytes that no release has written under their key: damage to one record, and no fault of this release."""
+
+
 def encode(state: State) -> bytes:
     """The state as JSON."""
     return orjson.dumps(state)
@@ -38,7 +42,8 @@ def decode(data: bytes) -> SessionState:
     What a detector that is no longer there has left is kept as it is, for the release that knows it.
 
     Raises:
-        CorruptState: it is something else; says what.
+        UnreadableState: it is something else; says what.
+        CorruptState: another release wrote it; says which version.
 
     """
     return _decode(_SESSION, data)
@@ -48,7 +53,7 @@ def decode_scope(data: bytes) -> ScopeState:
     """As `decode`, of what is not one session's.
 
     Raises:
-        CorruptState: it is something else; says what.
+        UnreadableState, CorruptState: as `decode`.
 
     """
     return _decode(_SCOPE, data)
@@ -57,8 +62,10 @@ def decode_scope(data: bytes) -> ScopeState:
 def _decode(adapter: TypeAdapter[_S], data: bytes) -> _S:
     try:
         fields = orjson.loads(data)
-        if fields.get("v") != VERSION:
-            raise CorruptState(f"state version: wanted {VERSION}, got {fields.get('v')!r} in {data[:80]!r}")
+        version = fields.get("v")
+        if version != VERSION:
+            said = f"state version: expected {VERSION}, got {version!r} in {data[:80]!r}"
+            raise CorruptState(said) if type(version) is int else UnreadableState(said)
         state = adapter.validate_python(fields)
         if isinstance(state, SessionState):
             state.__dict__ = {"due_ms": state.due_ms, **vars(state)}  # is written in this order; see `streams.due`
@@ -67,5 +74,5 @@ def _decode(adapter: TypeAdapter[_S], data: bytes) -> _S:
             if memory is not None:
                 state.detectors[detector_id] = memory.validate_python(state.detectors[detector_id])
     except (orjson.JSONDecodeError, ValidationError, AttributeError) as error:
-        raise CorruptState(f"wanted a session's state, got {data[:80]!r}: {error}") from error
+        raise UnreadableState(f"expected a state, got {data[:80]!r}: {error}") from error
     return state

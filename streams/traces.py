@@ -22,7 +22,7 @@ from haltline.schemas.problems import problem_of
 from haltline.streams.backtest import Recorded
 
 STEP_MS = 5_000
-"""How far the time advances with each action where the source has no times."""
+"""How long after the end of one action the next begins where the source has no times."""
 
 _START_MS = 1_735_689_600_000  # 2025-01-01: any moment does, where the source has none
 _OUTCOMES = frozenset({"ok", "error", "timeout", "refused"})
@@ -90,8 +90,8 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
     for position, (number, row) in enumerate(rows):
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
-        if time is None:
-            clock, time = "steps", _START_MS + position * step_ms
+        if time is None:  # nobody decides on the next action before it is known what came of the last one
+            clock, time = "steps", events[-1][1].time + step_ms if events else _START_MS
         seq = row.get("seq")
         seq = seq if isinstance(seq, int) else position
         try:

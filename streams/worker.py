@@ -53,6 +53,7 @@ def run(
             outbox=outbox if sealing_key is None else SealingSender(outbox, sealing_key, topics),
             metrics=SessionMeter(metrics),
             policies=policies.take,
+            changelog=settings.changelog,
         )
 
     try:

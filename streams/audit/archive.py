@@ -1,6 +1,8 @@
 """What the audit table holds, as the records that they were: each once, however often it was delivered."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -8,8 +10,9 @@ import orjson
 
 from haltline.schemas import wire
 from haltline.schemas.control import Command
-from haltline.schemas.decisions import Decision
+from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Detection
 from haltline.schemas.record import Record
 from haltline.streams.audit.query import literal, open_query
 
@@ -21,6 +24,7 @@ _EVENTS: Final = (
     "session.ended",
     "model.turn",
 )
+_KINDS: Final = ", ".join(map(literal, _EVENTS))
 _R = TypeVar("_R", bound=Record)
 
 
@@ -34,16 +38,43 @@ class Archive:
         """Every decision, by time on the broker; `where` is SQL over the table's columns. Raises QueryFailed."""
         return _once(self._records(Decision, "\"kind\" = 'decision'", where), lambda one: one.decision_id)
 
+    def detections(self, where: str = "") -> list[Detection]:
+        """Every finding, as `decisions`. Raises QueryFailed."""
+        return _once(self._records(Detection, "\"kind\" = 'detection'", where), lambda one: one.detection_id)
+
     def labels(self) -> list[Command]:
         """What operators said of decisions, in order. Raises QueryFailed."""
         return _once(self._records(Command, "\"kind\" = 'label'", ""), lambda one: one.command_id)
 
     def events(self, session_id: str) -> list[ActionEvent]:
         """What a session did, in the order of the log. Raises QueryFailed."""
-        kinds = ", ".join(map(literal, _EVENTS))
-        rows = self._rows(f'"kind" IN ({kinds}) AND "session_id" = {literal(session_id)}')
-        found = (_event(row) for row in rows)
-        return _once((event for event in found if event is not None), lambda one: one.event_id)
+        return self.events_of([session_id])[session_id]
+
+    def events_of(self, session_ids: Sequence[str]) -> dict[str, list[ActionEvent]]:
+        """By session: what it did, in the order of the log. Raises QueryFailed."""
+        found: dict[str, dict[str, ActionEvent]] = {session_id: {} for session_id in session_ids}
+        for first in range(0, len(session_ids), 100):
+            some = ", ".join(map(literal, session_ids[first : first + 100]))
+            for row in self._rows(f'"kind" IN ({_KINDS}) AND "session_id" IN ({some})'):
+                event = _event(row)
+                if event is not None:
+                    found[event.session_id].setdefault(event.event_id, event)
+        return {session_id: list(events.values()) for session_id, events in found.items()}
+
+    def quiet(self, most: int, seed: int, *, besides: Collection[str] = (), least_results: int = 10) -> list[str]:
+        """Sessions that no rule would have paused, without `besides`: of more than `most` a sample. Raises QueryFailed.
+
+        Only those with `least_results` results or more: of fewer there is little to say.
+        """
+        levels = ", ".join(literal(level.value) for level in Level if level >= Level.PAUSE)
+        rows = self._query.iter_rows(
+            'SELECT "session_id" FROM audit WHERE "decode_error" IS NULL AND "kind" = \'action.completed\' '
+            'AND "session_id" NOT IN (SELECT "session_id" FROM audit WHERE "session_id" IS NOT NULL AND '
+            f'"kind" = \'decision\' AND ("level" IN ({levels}) OR "would" IN ({levels}))) '
+            f'GROUP BY "session_id" HAVING count(*) >= {least_results:d}'
+        )
+        names = (row["session_id"] for row in rows)
+        return nsmallest(most, (n for n in names if n not in besides), key=lambda name: _drawn(name, seed))
 
     def proposals(self, event_ids: Sequence[str]) -> dict[str, ActionEvent]:
         """Events by their ids, as far as they are there. Raises QueryFailed."""
@@ -78,6 +109,11 @@ def _event(row: Mapping[str, Any]) -> ActionEvent | None:
         return wire.decode_event(row["raw"], headers)
     except wire.InvalidRecord:
         return None
+
+
+def _drawn(name: str, seed: int) -> bytes:
+    """A number that is as good as random, and the same each time."""
+    return blake2b(f"{seed} {name}".encode(errors="surrogatepass"), digest_size=8).digest()
 
 
 def _once(records: Iterator[_R], key: Any) -> list[_R]:

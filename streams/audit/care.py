@@ -31,6 +31,7 @@ from haltline.streams.audit.columns import Row, to_arrow
 from haltline.streams.audit.query import AuditQuery, literal
 from haltline.streams.audit.signing import Signer
 from haltline.streams.audit.statements import ERASURE, INTENDED, RETENTION, statement
+from haltline.streams.audit.table import WRITER
 
 _ATTEMPTS: Final = 20
 _USUAL_HOURS: Final = 168
@@ -51,7 +52,8 @@ class Caretaker:
 
     def compact(self) -> dict[str, Any]:
         """Puts small files together; what it did, as the table's library says it."""
-        return dict(self._again(lambda table: table.optimize.compact()))
+        # One at a time: each takes the memory of the files that it puts together.
+        return dict(self._again(lambda table: table.optimize.compact(max_concurrent_tasks=1, writer_properties=WRITER)))
 
     def vacuum(self, *, kept_hours: int, dry_run: bool = False) -> list[str]:
         """Deletes files that no commit of the last `kept_hours` hours names; which, or which it would."""

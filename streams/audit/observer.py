@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from haltline.streams.audit.compaction import Compacted
 from haltline.streams.audit.writer import Place
 
 
@@ -27,6 +28,9 @@ class SinkObserver(Protocol):
     def on_assigned(self, places: frozenset[Place]) -> None:
         """These partitions are this sink's now."""
 
+    def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
+        """Small files were put together beside the sink, or that failed, after so long."""
+
 
 class Unobserved:
     """Tells nobody."""
@@ -47,4 +51,7 @@ class Unobserved:
         """Ignored."""
 
     def on_assigned(self, places: frozenset[Place]) -> None:
+        """Ignored."""
+
+    def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
         """Ignored."""

@@ -1,7 +1,8 @@
 """Questions to the audit table, in SQL, on an engine that is part of the table's library."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -10,8 +11,9 @@ from deltalake import DeltaTable
 
 from haltline.schemas.topics import LAYOUT
 from haltline.streams.audit.engine import TABLE, Answer, QueryFailed, answer, open_table
+from haltline.streams.ids import NotFound, resolve
 
-__all__ = ["TABLE", "AuditQuery", "QueryFailed", "audit_rows", "literal", "open_query", "session_story"]
+__all__ = ["TABLE", "AuditQuery", "QueryFailed", "audit_rows", "literal", "open_query", "session_in", "session_story"]
 
 _ORDER: Final = tuple(layout.name for layout in LAYOUT)
 
@@ -108,6 +110,17 @@ def session_story(
     quoted = literal(session_id)
     rows = audit_rows(uri, where=f'"session_id" = {quoted} OR "key" = {quoted}', storage_options=storage_options)
     return sorted(rows, key=_when)
+
+
+def session_in(ask: Callable[[str], Iterable[Mapping[str, Any]]], given: str) -> str:
+    """The id of the session that is meant, by its beginning; as it was given where the table has none.
+
+    Raises Ambiguous when several begin so; QueryFailed.
+    """
+    sql = f"SELECT DISTINCT session_id FROM {TABLE} WHERE starts_with(session_id, {literal(given)})"
+    with suppress(NotFound):  # who asks says it in its own words
+        return resolve("session", given, [str(row["session_id"]) for row in ask(sql)])
+    return given
 
 
 def literal(value: str | datetime) -> str:

@@ -11,6 +11,8 @@ from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedba
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import EARLIEST_MS
 from haltline.schemas.signals import Signal
@@ -244,6 +246,29 @@ def _of_feedback(record: KafkaRecord) -> dict[str, Any]:
     }
 
 
+def _of_incident(record: KafkaRecord) -> dict[str, Any]:
+    incident = wire.decode(IncidentRecord, record.value)
+    return {
+        "kind": incident.change,
+        "event_time": incident.changed_at,
+        "event_id": incident.incident_id,
+        "session_id": incident.session_id,
+        "agent_id": incident.agent_id,
+        "mission_id": incident.mission_id,
+        "level": incident.level,
+        "scope": incident.scope,
+        "scope_id": incident.scope_id,
+        "targets": [incident.target] if incident.target is not None else None,
+        "detector": incident.cause,
+        "severity": incident.severity,
+        "code": incident.resolution or incident.state,
+        "decision_id": incident.decision_id,
+        "by": incident.by or "haltline",
+        "reason": incident.comment or incident.summary,
+        "summary": summary.of_incident(incident),
+    }
+
+
 def _of_command(record: KafkaRecord) -> dict[str, Any]:
     command = wire.decode(Command, record.value)
     return {
@@ -298,6 +323,22 @@ def _of_signal(record: KafkaRecord) -> dict[str, Any]:
     }
 
 
+def _of_notification(record: KafkaRecord) -> dict[str, Any]:
+    told = wire.decode(NotificationRecord, record.value)
+    return {
+        "kind": "notification",
+        "event_time": told.at,
+        "event_id": told.notification_id,
+        "session_id": told.session_id,
+        "agent_id": told.agent_id,
+        "level": told.level,
+        "code": told.outcome,
+        "by": "haltline",
+        "reason": told.detail,
+        "summary": summary.of_notification(told),
+    }
+
+
 def _of_policy(record: KafkaRecord) -> dict[str, Any]:
     policy = wire.decode(Policy, record.value)
     return {
@@ -330,10 +371,12 @@ _FIELDS: Final[Mapping[str, Callable[[KafkaRecord], dict[str, Any]]]] = {
     "detections": _of_detection,
     "interventions": _of_decision,
     "feedback": _of_feedback,
+    "incidents": _of_incident,
     "commands": _of_command,
     "signals": _of_signal,
     "control": _of_control,
     "policies": _of_policy,
+    "notifications": _of_notification,
     "dead-letter": _of_dead_letter,
     "": _of_unknown,
 }

@@ -19,6 +19,7 @@ _SAID: Final[Mapping[ApprovalState, RecordOutcome]] = {
 """What became of a request; one that expired is nobody's word, and is told apart in the record's context."""
 _ANSWERS: Final = "approval"
 """The detector of decisions that say what became of a request."""
+_OF_ONE_CALL: Final = frozenset({ApprovalState.APPROVED, ApprovalState.USED})
 _TOP: Final = 10
 
 
@@ -37,6 +38,8 @@ def records_of(
         if decision.detector == _ANSWERS:
             continue
         state = None if decision.approval is None else became[decision.approval.request_id]
+        if decision.approval is not None and decision.approval.behind and state in _OF_ONE_CALL:
+            state = ApprovalState.PENDING  # another call was approved
         record = record_of(
             decision,
             proposals.get(decision.event_id),

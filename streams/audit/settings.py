@@ -59,6 +59,13 @@ class AuditSettings:
     sign_every: int = 1000
     """Rows of a partition behind which its chain is signed."""
 
+    compact_commits: int = 200
+    """Small files that are put together when there are so many, as each commit adds at least one; 0: never."""
+    compact_every_s: float = 600.0
+    """From one run that puts them together to the next, at least."""
+    vacuum_hours: int | None = 168
+    """Files that no commit of so many hours names are deleted then; None: they stay."""
+
     redact: Collection[str] = KINDS
     """What is taken out before a record is stored: some of `haltline.streams.audit.redacting.KINDS`."""
 
@@ -87,6 +94,10 @@ class AuditSettings:
         for name in ("flush_rows", "flush_bytes", "fetch_wait_ms", "sign_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: wanted 1 or more, came {getattr(self, name)}")
+        if self.compact_commits < 0 or self.compact_commits == 1:
+            raise ValueError(f"compact_commits: expected 0 (never) or at least 2, got {self.compact_commits}")
+        if self.compact_every_s < 0 or (self.vacuum_hours or 0) < 0:
+            raise ValueError("compact_every_s and vacuum_hours: expected 0 or more, got less")
         if self.flush_bytes > _LARGEST_FLUSH_BYTES:
             raise ValueError(f"flush_bytes: wanted at most {_LARGEST_FLUSH_BYTES}, came {self.flush_bytes}")
         Redaction(self.redact)  # it knows them all

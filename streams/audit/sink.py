@@ -13,6 +13,7 @@ from typing import Final
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.streams.asking import answered
+from haltline.streams.audit.compaction import Compactor
 from haltline.streams.audit.identity import LogIdentity
 from haltline.streams.audit.observer import SinkObserver, Unobserved
 from haltline.streams.audit.reading import KafkaRecord, Reader
@@ -21,6 +22,7 @@ from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
+from haltline.streams.broker_outage import BrokerOutage
 from haltline.streams.settings import ClientSetting
 
 _log = logging.getLogger(__name__)
@@ -71,6 +73,9 @@ class AuditSink:
             signer=None if settings.signing_key is None else load_signer(settings.signing_key),
             sign_every=settings.sign_every,
         )
+        self._broker = BrokerOutage(_log, "audit sink")
+        # Another table than a Delta table of the settings has no files to put together.
+        self._compactor = Compactor(settings) if table is None else None
         self._stop = threading.Event()
         self._next: dict[Place, int] = {}
         """Where the consumer reads on, of each partition that it reads."""
@@ -120,6 +125,7 @@ class AuditSink:
             while not self._stop.is_set():
                 message = consumer.poll(self._wait_s())
                 self.last_turn_s = time.monotonic()
+                self._broker.look(consumer, self._settings.topics.actions)
                 if message is not None:
                     self._take(consumer, message)
                     # What is here already, without waiting: librdkafka's queue bounds it.
@@ -129,9 +135,22 @@ class AuditSink:
                     self._place(consumer)
                 if self._is_due():
                     self._flush(consumer)
+                self._look_after_files()
             self._flush(consumer)
         finally:
+            if self._compactor is not None:
+                self._compactor.close()
             consumer.close()
+
+    def _look_after_files(self) -> None:
+        done = None if self._compactor is None else self._compactor.look()
+        if done is None:
+            return
+        if isinstance(done.what, Exception):
+            _log.warning("audit table: its small files were not put together, tried again later: %s", done.what)
+        elif done.what.removed:
+            _log.info("audit table: %s", done.what)
+        self._observer.on_compacted(done.what, done.seconds)
 
     def _take(self, consumer: Consumer, message: Message) -> None:
         error = message.error()
@@ -178,6 +197,8 @@ class AuditSink:
 
     def _tell(self, flushed: Flushed, seconds: float) -> None:
         if flushed.rows:
+            if self._compactor is not None:
+                self._compactor.wrote()
             self._observer.on_commit(flushed.rows, seconds)
         for topic, records in flushed.unreadable.items():
             self._observer.on_unreadable(topic, records)
@@ -235,7 +256,10 @@ class AuditSink:
         except KafkaException as error:
             if error.args[0].code() not in _PASSING:
                 raise
-            _log.warning("audit sink: the broker does not say where partitions begin and end, asking again: %s", error)
+            if not self._broker.heard(error.args[0]):
+                _log.warning(
+                    "audit sink: the broker does not say where partitions begin and end, asks again: %s", error
+                )
             return
         for place, written in self._unplaced.items():
             self._next[place] = self._start(place, written, *ends[place])
@@ -295,6 +319,10 @@ class AuditSink:
         elif error.fatal() or code not in _PASSING:
             raise KafkaException(error)
         else:
+            self._complain(error)
+
+    def _complain(self, error: KafkaError) -> None:
+        if not self._broker.heard(error):
             _log.warning("audit sink: %s", error.str())
 
     def _meet_cluster(self) -> None:
@@ -324,7 +352,7 @@ class AuditSink:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "error",  # never let Kafka choose where to read
-            "error_cb": lambda error: _log.warning("audit sink: %s", error.str()),
+            "error_cb": self._complain,
             "on_commit": _log_commit,
         }
 

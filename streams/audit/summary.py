@@ -5,6 +5,8 @@ from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
 
@@ -64,6 +66,15 @@ def of_feedback(feedback: Feedback) -> str:
     return f"{words}: {feedback.detail}" if feedback.detail else words
 
 
+def of_incident(incident: IncidentRecord) -> str:
+    """`incident 4f1c09ab opened: repetition, BLOCK, 1 time: ...`, `incident 4f1c09ab resolved (session_ended): ...`."""
+    why = f" ({incident.resolution or incident.approval})" if incident.resolution or incident.approval else ""
+    who = f" by {incident.by}" if incident.by else ""
+    times = f"{incident.count} time{'' if incident.count == 1 else 's'}"
+    name = f"incident {incident.incident_id[:8]} {incident.change}{why}{who}"
+    return f"{name}: {incident.cause}, {incident.level}, {times}: {incident.comment or incident.summary}"
+
+
 def of_command(command: Command) -> str:
     """`session_reset by alice: the table was restored`, `agent_kill cleaner by alice: it does not stop`."""
     who = "" if command.scope is ScopeKind.SESSION else f" {command.id}"
@@ -87,6 +98,12 @@ def of_signal(signal: Signal) -> str:
 def of_policy(policy: Policy) -> str:
     """`policy default version 3`."""
     return f"policy {policy.name} version {policy.version}"
+
+
+def of_notification(told: NotificationRecord) -> str:
+    """`sent to pagerduty: incident inc_5d0c opened`."""
+    why = f": {told.detail}" if told.detail else ""
+    return f"{told.outcome} to {told.channel}: incident {told.incident_id} {told.change}{why}"
 
 
 def of_dead_letter(letter: DeadLetter) -> str:

@@ -118,7 +118,7 @@ class DeltaAuditTable:
 
 # No two records are alike: a dictionary of them would only cost memory, and their extremes say nothing.
 _AS_IT_CAME: Final = ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
-_WRITER: Final = WriterProperties(
+WRITER: Final = WriterProperties(
     compression="ZSTD",
     compression_level=3,
     column_properties=dict.fromkeys(("raw", "record_digest", "chain_hash"), _AS_IT_CAME),
@@ -218,7 +218,7 @@ class OpenDeltaTable:
                 RecordBatchReader.from_batches(SCHEMA, made),
                 mode="append",
                 schema_mode=None if there == SCHEMA.names else "merge",  # an older or newer table
-                writer_properties=_WRITER,
+                writer_properties=WRITER,
                 commit_properties=CommitProperties(
                     app_transactions=[Transaction(app_id, version) for app_id, version in versions.items()]
                 ),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from haltline.streams.audit.compaction import Compacted
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.writer import Place
@@ -35,6 +36,9 @@ class SinkTelemetry:
         self._lost = metrics.children("sink_lost_records_total")
         self._commits = metrics.counter("sink_commits_total")
         self._commit_seconds = metrics.histogram("sink_commit_seconds")
+        self._compactions = metrics.children("sink_compactions_total")
+        self._compaction_seconds = metrics.histogram("sink_compaction_seconds")
+        self._files = metrics.gauge("sink_table_files")
         self._rebalances = metrics.counter("rebalances_total")
         self._assigned = metrics.gauge("assigned_partitions")
         self._ready = metrics.gauge("ready")
@@ -70,6 +74,15 @@ class SinkTelemetry:
         self._lag[place] = max(0, end_offset - next_offset)
         self._lag_records.labels(place.topic, str(place.partition)).set(self._lag[place])
         self._committed.labels(place.topic, str(place.partition)).set(next_offset)
+
+    def on_compacted(self, done: Compacted | Exception, seconds: float) -> None:
+        """A run that puts small files together has ended."""
+        if isinstance(done, Compacted):
+            self._compactions["done" if done.removed else "not needed",].inc()
+            self._files.set(done.files)
+        else:
+            self._compactions["failed",].inc()
+        self._compaction_seconds.observe(seconds)
 
     def on_assigned(self, places: frozenset[Place]) -> None:
         """The partitions that are this sink's now. What is another's is another's to tell."""

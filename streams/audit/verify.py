@@ -11,6 +11,7 @@ What is proved, and by what:
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +59,21 @@ class Problem:
         return f"{self.place}{at}: {self.what}"
 
 
+class Verdict(StrEnum):
+    """What a verification has proved."""
+
+    VERIFIED = "verified"
+    """The chains are whole, and signed with the public key that was given, as far as they are signed."""
+    INTACT_UNSIGNED = "intact_unsigned"
+    """The chains are whole. No key was given: whoever can write the table could have made all of them anew."""
+    NOT_INTACT = "not_intact"
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return {Verdict.VERIFIED: "VERIFIED", Verdict.INTACT_UNSIGNED: "INTACT, UNSIGNED"}.get(self, "NOT INTACT")
+
+
 @dataclass
 class Verification:
     """What was looked at, and what is wrong."""
@@ -75,6 +91,15 @@ class Verification:
     unsigned: int = 0
     """Rows behind the last checkpoint of their partition: chained, but not signed yet."""
     problems: list[Problem] = field(default_factory=list)
+    with_key: bool = False
+    """Signatures were checked, with a public key."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What this verification has proved."""
+        if self.problems:
+            return Verdict.NOT_INTACT
+        return Verdict.VERIFIED if self.with_key else Verdict.INTACT_UNSIGNED
 
     @property
     def ok(self) -> bool:
@@ -117,7 +142,7 @@ class Verifier:
         self._begins: dict[Place, list[Head]] = {}
         self._erasures: dict[str, _Erasure] = {}
         self._witness = witness
-        self.found = Verification()
+        self.found = Verification(with_key=public_key is not None)
 
     def run(self) -> Iterator[tuple[Place, int]]:
         """Verifies partition by partition; yields each with its number of rows before it begins. See `found`."""

@@ -1,6 +1,7 @@
 """What the operators' commands say of their answers."""
 
 import time
+from typing import Annotated
 
 import typer
 
@@ -19,6 +20,7 @@ from haltline.streams.cli.common import (
     say_error,
 )
 from haltline.streams.commands import FLEET
+from haltline.streams.heard import HINT
 from haltline.streams.operator import Answer, Operator
 
 
@@ -32,6 +34,20 @@ def operator_of(bootstrap: str, prefix: str, client: Client, timeout_s: float, g
 def id_within(scope: ScopeKind, scope_id: str) -> str:
     """The id that was given; the fleet has one of its own."""
     return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
+
+
+Unknown = Annotated[
+    bool,
+    typer.Option("--unknown", help="Take ID as it is, though nothing was heard of it: it is stopped if it starts."),
+]
+
+NOTHING_TO_END = "nothing stands against it, and nothing was heard of it"
+
+
+def whole_id(operator: Operator, scope: ScopeKind, scope_id: str, *, unknown: bool = False, hint: str = HINT) -> str:
+    """The id that is meant, which may be given by its beginning. Raises NotFound and Ambiguous."""
+    given = id_within(scope, scope_id)
+    return given if unknown else operator.find(scope, given, hint=hint)
 
 
 def named(answer: Answer) -> str:
@@ -54,6 +70,8 @@ def acknowledged(record: ControlRecord) -> str:
         return f"released, for {record.actions_left} actions on probation"
     if record.state is not ControlState.KILLED:
         return "-"
+    if record.stopped_at is None and record.unheard:
+        return "nothing was heard of it: it is stopped if it starts"
     if record.stopped_at is None:
         times = f", though sent {record.issued} times" if record.issued else ""
         return f"NEVER acknowledged{times}" if record.escalated_at else f"not acknowledged by an agent yet{times}"

@@ -40,6 +40,9 @@ Identical = Annotated[
 ]
 
 
+_DONE = {CommandKind.APPROVE: "approved", CommandKind.REJECT: "rejected", CommandKind.ASK: "asked"}
+
+
 def approvals(
     *,
     everything: Annotated[bool, typer.Option("--all", help="Also those that were answered in the last day.")] = False,
@@ -79,7 +82,8 @@ def approve(
 ) -> None:
     """Let one call pass, once: the one that waits, or the next one with exactly these arguments.
 
-    A critical request takes two different operators. Exit 1 when it is not open any more, or no worker answers.
+    A critical request takes two different operators; approving it twice changes nothing and says so. Exit 1 when it is
+    not open any more, or no worker answers.
 
     Example: haltline approve 3f2a --by ada --reason 'the table is a copy'
     """
@@ -140,11 +144,12 @@ def _do(
     for answered in answers:
         if answered.after is None:
             say_error(
-                f"haltline: {kind} of {answered.before.approval.request_id}: wanted a worker's answer, came none in "
-                "time. It counts if it is read before the request expires; see: haltline approvals --all"
+                f"haltline: {kind} of {answered.before.approval.request_id}: no answer from a worker "
+                "in time. It counts if it is read before the request expires; see: haltline approvals --all"
             )
         elif not as_json:
-            say(f"{_about(answered.before)}: {_state(answered.after)}")
+            already = f"already {_DONE[kind]} by you; " if answered.command is None else ""
+            say(f"{_about(answered.before)}: {already}{_state(answered.after, kind)}")
     if any(not _is_heard(answered) for answered in answers):
         raise typer.Exit(Exit.NO)
 
@@ -158,10 +163,21 @@ def _about(request: Request) -> str:
     return f"{approval.request_id} {approval.action} {', '.join(approval.targets) or approval.arguments}"
 
 
-def _state(request: Request) -> str:
+def _state(request: Request, said: CommandKind | None = None) -> str:
+    """How it stands; of one that takes several people, how many have said what. What was just said comes first."""
     approval = request.approval
-    if approval.state == "pending" and approval.quorum > 1:
-        return f"approved by {len(approval.approved_by)} of the {approval.quorum} that it takes"
+    if approval.state == "pending" and (approval.quorum > 1 or approval.approved_by or approval.rejected_by):
+        votes = {
+            CommandKind.APPROVE: (approval.approved_by, approval.quorum),
+            CommandKind.REJECT: (approval.rejected_by, max(approval.voters, approval.quorum) - approval.quorum + 1),
+        }
+        first = CommandKind.REJECT if said is CommandKind.REJECT else CommandKind.APPROVE
+        told = [
+            f"{_DONE[kind]} by {len(names)} of {needed} needed" + (f" ({', '.join(names)})" if names else "")
+            for kind, (names, needed) in sorted(votes.items(), key=lambda vote: vote[0] is not first)
+            if names or (kind is first and needed > 1)
+        ]
+        return f"{'; '.join(told)}; still open"
     return {"used": "approved, and under way"}.get(approval.state, approval.state.replace("_", " "))
 
 

@@ -95,8 +95,12 @@ def verify(
 ) -> None:
     """Prove that no record of the table was changed, removed, added, doubled or moved, or name the first that was.
 
-    Exit 1 when something is wrong. Works while sinks write, on the table as it was at the start. With --every the
-    result is on /metrics, and deploy/prometheus has alerts on it.
+    VERIFIED: chains and signatures are right (--public-key). INTACT, UNSIGNED: the chains are right, and no key was
+    given, so that whoever can write the table could have made all of it anew. NOT INTACT: something is wrong.
+
+    Exit 0 for the first two; with --public-key a table that nobody signed is not intact. Exit 1 when something is
+    wrong, 2 when there is no table or no such key. Works while sinks write, on the table as it was at the start. With
+    --every the result is on /metrics, and deploy/prometheus has alerts on it.
 
     Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub
     """
@@ -113,7 +117,7 @@ def verify(
             verifier = Verifier(table, options_of(storage_option), topics=Topics(prefix), public_key=key, witness=kept)
         except DeltaError as error:
             raise OSError(str(error)) from error
-        _verify(verifier, signatures=key is not None, as_json=as_json)
+        _verify(verifier, as_json=as_json)
         return verifier.found
 
     try:
@@ -126,7 +130,7 @@ def verify(
         raise typer.Exit(Exit.NO)
 
 
-def _verify(verifier: "Verifier", *, signatures: bool, as_json: bool) -> None:
+def _verify(verifier: "Verifier", *, as_json: bool) -> None:
     """Goes through the table and prints what was found."""
     shown = Console(stderr=True)
     with Progress(console=shown, disable=not shown.is_terminal) as progress:
@@ -136,6 +140,7 @@ def _verify(verifier: "Verifier", *, signatures: bool, as_json: bool) -> None:
     found = verifier.found
     told: dict[str, Any] = {
         "ok": found.ok,
+        "verdict": found.verdict,
         "partitions": found.partitions,
         "rows": found.rows,
         "erased": found.erased,
@@ -150,10 +155,12 @@ def _verify(verifier: "Verifier", *, signatures: bool, as_json: bool) -> None:
     else:
         for problem in found.problems:
             say(f"WRONG  {problem}")
-        signed = f"{found.checkpoints} signatures right" if signatures else "signatures not checked: no public key"
-        verdict = "VERIFIED" if found.ok else "NOT VERIFIED"
+        if found.with_key:
+            signed = f"{found.checkpoints} signatures checked"
+        else:
+            signed = f"{found.checkpoints or 'no'} signatures in it, none checked as no public key was given"
         say(
-            f"{verdict}: {found.rows} rows of {found.partitions} partitions, {signed}; "
+            f"{found.verdict.words}: {found.rows} rows of {found.partitions} partitions, {signed}; "
             f"{found.unsigned} rows not signed yet, {found.erased} erased"
         )
         if found.unfinished:

@@ -96,7 +96,7 @@ def ask(
 
     Example: haltline audit ask spend --csv > spend.csv
     """
-    from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.query import QueryFailed, open_query, session_in  # noqa: PLC0415  # deltalake is large
     from haltline.streams.audit.questions import QUESTIONS, sql_of  # noqa: PLC0415
     from haltline.streams.replay.moments import BadMoment, parse_moment  # noqa: PLC0415
 
@@ -115,15 +115,17 @@ def ask(
     now_ms = time.time_ns() // 1_000_000
     try:
         start, end = (parse_moment(text, now_ms).time_ms for text in (since, until))
+        asks = open_query(table, options_of(storage_option))
+        session = None if session is None else session_in(asks.rows, session)
         sql = sql_of(name, session_id=session, agent_id=agent, since_ms=start, until_ms=end, limit=limit + 1)
-        found = open_query(table, options_of(storage_option)).answer(sql)
+        found = asks.answer(sql)
         _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
     except (QueryFailed, BadMoment) as error:
         fail(error, Exit.USAGE)
 
 
 def story(
-    session: Annotated[str, typer.Argument(help="The session.", metavar="SESSION")],
+    session: Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")],
     *,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
@@ -134,9 +136,15 @@ def story(
 
     Example: haltline audit story session-42
     """
-    from haltline.streams.audit.query import QueryFailed, session_story  # noqa: PLC0415  # as above
+    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+        QueryFailed,
+        open_query,
+        session_in,
+        session_story,
+    )
 
     try:
+        session = session_in(open_query(table, options_of(storage_option)).rows, session)
         rows = session_story(table, session, options_of(storage_option))
     except QueryFailed as error:
         fail(error, Exit.USAGE)

@@ -1,7 +1,7 @@
 """`haltline audit interventions` and `haltline audit incident`: what was done, and the whole report of a stop."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.table import Table
@@ -10,6 +10,12 @@ from haltline.schemas.record import rfc3339
 from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
 from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.streams.cli.common import AsJson, Exit, console, fail, print_json, printable, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from haltline.schemas.decisions import Decision
+    from haltline.streams.audit.archive import Archive
 
 _FORMATS: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
 
@@ -33,16 +39,26 @@ def interventions(
 ) -> None:
     """List intervention records: what was prevented or changed, with outcome, risk, blast radius and cost.
 
-    A call that is tried again and again counts its cost once. Exit 1 when there is none.
+    A call that is tried again and again counts its cost once. Exit 1 when there is none. With --stats also whether
+    hints helped, by rule (`advice`): what the session did in its next ten actions.
 
     Example: haltline audit interventions --type loop_detected --json
 
     Example: haltline audit interventions --stats
     """
     from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
-    from haltline.streams.audit.query import QueryFailed, literal  # noqa: PLC0415  # as above
+    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+        QueryFailed,
+        literal,
+        open_query,
+        session_in,
+    )
     from haltline.streams.audit.records import records_of, statistics  # noqa: PLC0415
 
+    try:
+        session = None if session is None else session_in(open_query(table, options_of(storage_option)).rows, session)
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
     asked = {"session_id": session, "agent_id": agent}
     conditions = [f'"{name}" = {literal(value)}' for name, value in asked.items() if value is not None]
     for sign, moment in ((">=", since), ("<", until)):
@@ -63,7 +79,11 @@ def interventions(
     if not records:
         fail(f"audit table {table}: wanted interventions, came none", Exit.NO)
     if stats:
-        print_json(statistics(records))
+        try:
+            advice = _advice(archive, decisions, " AND ".join(conditions))
+        except QueryFailed as error:
+            fail(error, Exit.USAGE)
+        print_json({**statistics(records), "advice": advice})
     elif as_json:
         shown = records[-limit:]
         print_json({"interventions": shown, "total": len(records), "skip": len(records) - len(shown), "limit": limit})
@@ -79,8 +99,17 @@ def interventions(
         console().print(lines)
 
 
+def _advice(archive: "Archive", decisions: "Sequence[Decision]", where: str) -> list[dict[str, object]]:
+    """Of each rule, what became of its hints."""
+    from haltline.interventions.advice import by_rule, is_hint  # noqa: PLC0415  # for this question alone
+
+    sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
+    found = archive.detections(where) if sessions else []
+    return [rule.to_dict() for rule in by_rule(decisions, found, archive.events_of(sessions))]
+
+
 def incident(
-    session: Annotated[str, typer.Argument(help="The session.", metavar="SESSION")],
+    session: Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")],
     incident_id: Annotated[
         str | None, typer.Option("--id", help="Of several: the incident's or the decision's id; left out: the last.")
     ] = None,
@@ -97,10 +126,16 @@ def incident(
     """
     from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
     from haltline.streams.audit.incident import stop_of, whole  # noqa: PLC0415
-    from haltline.streams.audit.query import QueryFailed, literal  # noqa: PLC0415  # as above
+    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+        QueryFailed,
+        literal,
+        open_query,
+        session_in,
+    )
 
     try:
         archive = Archive(table, options_of(storage_option))
+        session = session_in(open_query(table, options_of(storage_option)).rows, session)
         decisions = archive.decisions(f'"session_id" = {literal(session)}')
         stop = stop_of(decisions, incident_id)
         events = archive.events(session) if stop is not None else []

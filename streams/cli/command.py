@@ -11,7 +11,15 @@ from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.schemas.topics import Topics
-from haltline.streams.cli.answers import conclude, id_within, named, operator_of, story
+from haltline.streams.cli.answers import (
+    NOTHING_TO_END,
+    Unknown,
+    conclude,
+    named,
+    operator_of,
+    story,
+    whole_id,
+)
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_GROUP,
@@ -21,20 +29,25 @@ from haltline.streams.cli.common import (
     Bootstrap,
     By,
     ClientConfig,
+    Exit,
     Group,
     Prefix,
     Reason,
     Timeout,
     duration,
+    fail,
 )
 from haltline.streams.cli.impact import show_impact, show_stopped
-from haltline.streams.commands import LABELS
+from haltline.streams.commands import LABELS, require_label
+from haltline.streams.ids import NotFound
 from haltline.streams.impact import preview as find_impact
 from haltline.streams.impact import wait_for_stops
 
 Scope = Annotated[ScopeKind, typer.Option(help="What ID is the id of.", case_sensitive=False)]
-ScopeId = Annotated[str, typer.Argument(help="The session's id, or the id within --scope.", metavar="ID")]
-Session = Annotated[str, typer.Argument(help="The session's id.", metavar="SESSION")]
+ScopeId = Annotated[
+    str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
+]
+Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
 
 
 def kill(
@@ -51,6 +64,7 @@ def kill(
     until_stopped: Annotated[
         bool, typer.Option("--until-stopped", help="Wait until the agents' side says that it stopped; list who did.")
     ] = False,
+    unknown: Unknown = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -60,6 +74,9 @@ def kill(
 ) -> None:
     """Stop a session, or every session of an agent, tool, target, mission or the fleet, now.
 
+    The id of a session, an agent or a mission may be shortened; one that nothing was heard of is refused (exit 1),
+    unless --unknown says that it is meant: then it is stopped if it starts, and nobody is waited for.
+
     --preview says whom, by what was published within --lookback, and does nothing. The fleet takes two operators, each
     with this command. Doing it twice does no harm. Exit 1 when no worker answers in time (the command is kept for when
     one runs), or when not all have stopped in time.
@@ -68,12 +85,14 @@ def kill(
 
     Example: haltline kill --scope agent cleaner --preview --by ada --reason 'catalogue is being restored'
     """
-    scope_id = id_within(scope, scope_id)
+    if unknown and until_stopped and scope is ScopeKind.SESSION:
+        fail("--until-stopped: nobody can say that it stopped of whom nothing was heard (--unknown)", Exit.USAGE)
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
     find = partial(find_impact, bootstrap, Topics(prefix), scope, scope_id, lookback=lookback, client=client_config)
     if preview:
         show_impact(find(), lookback, as_json=as_json)
         return
-    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
     of_many = until_stopped and scope is not ScopeKind.SESSION
     expected = find() if of_many else None
     answer = operator.kill(scope, scope_id, by=by, reason=reason, until_stopped=until_stopped and not of_many)
@@ -129,15 +148,15 @@ def reset(
 
     Example: haltline reset --scope agent cleaner --only session-42 --by ada --reason 'this one only reads'
     """
+    operator = operator_of(bootstrap, prefix, client_config, timeout)
+    scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
     if only is not None:
-        operator = operator_of(bootstrap, prefix, client_config, timeout)
-        answer = operator.spare(scope, id_within(scope, scope_id), only, by=by, reason=reason)
+        only = whole_id(operator, ScopeKind.SESSION, only, hint=NOTHING_TO_END)
+        answer = operator.spare(scope, scope_id, only, by=by, reason=reason)
         what = "is released from it" if answer.answered else "wanted an answer from a worker"
         conclude(answer, f"{named(answer)}: session {only} {what}", as_json=as_json)
         return
-    answer = operator_of(bootstrap, prefix, client_config, timeout).reset(
-        scope, id_within(scope, scope_id), by=by, reason=reason, probation_actions=probation, force=force
-    )
+    answer = operator.reset(scope, scope_id, by=by, reason=reason, probation_actions=probation, force=force)
     if not answer.answered and force:
         conclude(answer, f"{named(answer)}: wanted a second operator's reset --force, or a worker", as_json=as_json)
     elif answer.after is not None and answer.after.code == CLOSED:
@@ -174,13 +193,19 @@ def batch(
     timeout: Timeout = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Declare a bulk clean-up beforehand, so that its volume does not stop the session.
+    """Declare a bulk clean-up beforehand, so that its volume does not stop the session, which may be still to start.
 
     The same target twice still counts as a loop. Exit 1 when no worker answers in time.
 
     Example: haltline batch night-7 --max-deletes 100 --targets 'asset_id=stg_*' --by ada --reason 'staging clean-up'
     """
-    answer = operator_of(bootstrap, prefix, client_config, timeout, group).declare_batch(
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    unheard = ""
+    try:
+        session = whole_id(operator, ScopeKind.SESSION, session)
+    except NotFound:
+        unheard = "; nothing was heard of this session yet"
+    answer = operator.declare_batch(
         session,
         max_deletes=max_deletes,
         actions=actions,
@@ -192,7 +217,8 @@ def batch(
     declared = answer.command.batch
     if answer.answered and declared is not None:
         covered = f"{declared.actions} on {', '.join(declared.targets) or 'any target'}"
-        text = f"{named(answer)} may do {max_deletes} destructive acts until {rfc3339(declared.expires)}: {covered}"
+        until = rfc3339(declared.expires)
+        text = f"{named(answer)} may do {max_deletes} destructive acts until {until}: {covered}{unheard}"
         conclude(answer, text, as_json=as_json)
     else:
         conclude(answer, f"batch of {named(answer)}: wanted an answer from a worker", as_json=as_json)
@@ -200,11 +226,10 @@ def batch(
 
 def label(
     *,
-    decision: Annotated[str, typer.Argument(help="The decision's id.")],
+    decision: Annotated[str, typer.Argument(help="The decision's id, or its beginning.", metavar="DECISION")],
     verdict: Annotated[str, typer.Argument(help=" or ".join(LABELS), metavar="LABEL")],
     by: By,
     reason: Reason,
-    session: Annotated[str | None, typer.Option(help="Its session; left out: looked up.", metavar="SESSION")] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -212,17 +237,20 @@ def label(
     timeout: Timeout = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a decision was right, for the audit and the tuning of thresholds.
+    """Say whether the decision of a rule was right, for the audit and the tuning of thresholds.
 
-    Exit 1 when there is no such decision.
+    Exit 1 when there is no such decision; an operator's own kill has no rule to be right about (exit 2). The ids are
+    in `haltline tail --topic interventions`.
 
     Example: haltline label 9f3c0a77 false_alarm --by ada --reason 'was the nightly clean-up'
     """
-    answer = operator_of(bootstrap, prefix, client_config, timeout, group).label(
-        decision, verdict, session_id=session, by=by, reason=reason
-    )
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    require_label(verdict)
+    meant = operator.decision(decision)
+    answer = operator.label(meant, verdict, by=by, reason=reason)
     said = "is noted" if answer.answered else "wanted an answer from a worker"
-    conclude(answer, f"decision {decision}, {verdict}: {said}", as_json=as_json)
+    about = f"decision {meant.decision_id} of {meant.detector} in session {meant.session_id}"
+    conclude(answer, f"{about}, {verdict}: {said}", as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:

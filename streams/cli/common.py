@@ -19,8 +19,9 @@ from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord
 from haltline.streams.commands import NotAllowed
+from haltline.streams.ids import Ambiguous, NotFound
+from haltline.streams.inbox import Closed
 from haltline.streams.log_reader import Gone, NoSuchTopic, Unreachable
-from haltline.streams.operator import NotFound
 
 
 class Exit(IntEnum):
@@ -120,15 +121,26 @@ Group = Annotated[
         show_default=False,
     ),
 ]
+
+
+def _said(param: typer.CallbackParam, value: str) -> str:
+    if param.required and not value.strip():  # before anything is looked up
+        raise typer.BadParameter(f"{param.name}: wanted a text that says it, came {value!r}")
+    return value
+
+
 By = Annotated[
     str,
     typer.Option(
+        callback=_said,
         envvar="HALTLINE_OPERATOR",
         help="Who does it: a person's name, for the audit. Never guessed from the login, which may be shared.",
         metavar="NAME",
     ),
 ]
-Reason = Annotated[str, typer.Option(help="Why, for the audit and for whoever reads it later.", metavar="TEXT")]
+Reason = Annotated[
+    str, typer.Option(callback=_said, help="Why, for the audit and for whoever reads it later.", metavar="TEXT")
+]
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 MetricsPort = Annotated[
@@ -153,7 +165,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except Unreachable as error:
             fail(error, Exit.UNREACHABLE)
-        except (NotFound, Gone, InvalidRecord) as error:
+        except (NotFound, Ambiguous, Closed, Gone, InvalidRecord) as error:
             fail(error, Exit.NO)
         except (NoSuchTopic, NotAllowed) as error:
             fail(error, Exit.USAGE)
@@ -232,3 +244,11 @@ def ago(moment_ms: int, now_ms: int) -> str:
     if seconds < 48 * 3600:
         return f"{seconds // 3600} h {seconds % 3600 // 60} min"
     return f"{seconds // 86_400} d"
+
+
+def token_in(file: Path) -> str:
+    """The token that a file holds. Raises ValueError for an empty file, and OSError."""
+    token = file.read_text(encoding="utf-8").strip()
+    if not token:
+        raise ValueError(f"{file}: expected a token, got an empty file")
+    return token

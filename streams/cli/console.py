@@ -22,11 +22,13 @@ from haltline.streams.cli.common import (
     fail,
     group_of,
     say,
+    token_in,
 )
 
 # The console is above this package, and is imported by name where it is asked for.
 _AUTH, _RUN, _SETTINGS = "haltline.console.auth", "haltline.console.run", "haltline.console.settings"
 _RULES, _PROVIDER = "haltline.console.rules", "haltline.console.provider"
+_LINKS = "haltline.streams.notify.links"
 
 console = typer.Typer(help="Serve the API: what agents did, what stopped them, and what operators do about it.")
 
@@ -77,6 +79,23 @@ def serve(  # the options are the settings
     ] = False,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at; 0: any.", min=0, max=65535)] = 8460,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(help="Also serve /metrics, without a key, on a port of its own; 0: any.", min=0, max=65535),
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address to listen at for it.")] = "127.0.0.1",
+    metrics_token_file: Annotated[
+        Path | None,
+        typer.Option(help="Its text, as bearer token, opens /metrics, as any key that may look does.", metavar="FILE"),
+    ] = None,
+    link_key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_LINK_KEY",
+            help="The notifier's `link_key_file`: links of notifications to approvals are checked with it.",
+            metavar="FILE",
+        ),
+    ] = None,
     audit_table: Annotated[
         str | None,
         typer.Option(
@@ -105,6 +124,8 @@ def serve(  # the options are the settings
     try:
         known = auth.Keys.read(keys) if keys is not None else None
         provider = import_module(_PROVIDER).Provider.read(oidc) if oidc is not None else None
+        token = None if metrics_token_file is None else token_in(metrics_token_file)
+        links = None if link_key is None else import_module(_LINKS).LinkKey.read(link_key)
         ruled = of_rules.ConsoleRules() if rules is None else of_rules.ConsoleRules.from_file(rules)
     except (OSError, ValueError) as error:
         fail(error, Exit.USAGE)
@@ -124,6 +145,8 @@ def serve(  # the options are the settings
             workers=workers,
             client=client_config,
             rules=ruled,
+            metrics_token=token,
+            link_key=links,
             audit_table=audit_table,
             audit_options=options_of(storage_option),
             audit_public_key=None if audit_public_key is None else str(audit_public_key),
@@ -131,6 +154,7 @@ def serve(  # the options are the settings
         host,
         port,
         rebuild=rebuild,
+        metrics_at=None if metrics_port is None else (metrics_host, metrics_port),
     )
     raise typer.Exit(code)
 

@@ -4,7 +4,7 @@ import typer
 
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
-from haltline.streams.cli.answers import conclude, id_within, named, operator_of, story
+from haltline.streams.cli.answers import NOTHING_TO_END, Unknown, conclude, named, operator_of, story, whole_id
 from haltline.streams.cli.command import Scope, ScopeId
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
@@ -29,6 +29,7 @@ def freeze(
     reason: Reason,
     scope_id: ScopeId = "",
     scope: Scope = ScopeKind.SESSION,
+    unknown: Unknown = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -41,6 +42,7 @@ def freeze(
     Example: haltline freeze --scope target asset_id=fact_sales --by ada --reason 'is being restored'
     """
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
     _hold(operator, CommandKind.FREEZE, scope, scope_id, by=by, reason=reason, as_json=as_json)
 
 
@@ -50,6 +52,7 @@ def contain(
     reason: Reason,
     scope_id: ScopeId = "",
     scope: Scope = ScopeKind.SESSION,
+    unknown: Unknown = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -64,6 +67,7 @@ def contain(
     Example: haltline contain session-42 --by ada --reason 'we look at what it did'
     """
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
     _hold(operator, CommandKind.CONTAIN, scope, scope_id, by=by, reason=reason, as_json=as_json)
 
 
@@ -85,13 +89,14 @@ def lift(
     Example: haltline lift --scope target asset_id=fact_sales --by ada --reason 'restored'
     """
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
     _hold(operator, CommandKind.LIFT, scope, scope_id, by=by, reason=reason, as_json=as_json)
 
 
 def _hold(
     operator: Operator, kind: CommandKind, scope: ScopeKind, scope_id: str, *, by: str, reason: str, as_json: bool
 ) -> None:
-    answer = operator.hold(kind, scope, id_within(scope, scope_id), by=by, reason=reason)
+    answer = operator.hold(kind, scope, scope_id, by=by, reason=reason)
     if answer.second_wanted:
         conclude(answer, f"{named(answer)}: {kind} is noted; a second operator has to ask for it too", as_json=as_json)
     elif not answer.answered:

@@ -23,7 +23,8 @@ worker says. `install` adds it to a settings file (.claude/settings.json), shows
 The options, and all else that a guard can be told, can be said in the environment as well: HALTLINE_BOOTSTRAP ...
 HALTLINE_HOOK_APPROVAL=ask puts what waits for an operator's approval to the user of the terminal; else it is refused.
 
-Exit codes: 0 answered; 1 no hook came, or haltline could not be asked (the call goes on); 2 set up wrongly.
+Exit codes: 0 answered; 1 haltline could not be asked, and the call goes on; 2 what came cannot be read as a hook, so
+the call is not made (Claude Code blocks it, and shows the message to the model). `install`: 2 set up wrongly.
 
 Example: haltline hook install --bootstrap kafka-1:9092 --agent-id builder
 """
@@ -33,6 +34,10 @@ OPTIONS = {
     "--agent-id": "HALTLINE_AGENT_ID",
     "--client-config": "HALTLINE_CLIENT_CONFIG",
 }
+_NOT_CALLS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop",
+              "SessionEnd", "Notification", "PreCompact")  # fmt: skip
+"""Hooks that stand before no call."""
+_MOST_BYTES = 64 * 1024 * 1024
 _ANSWER_S = 20.0
 _START_S = 15.0
 _POLL_S = 0.01
@@ -54,25 +59,34 @@ def main(arguments: list[str]) -> int:
     if "-h" in arguments or "--help" in arguments:
         print(_USAGE, end="")
         return 0
+    raw = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    try:
+        return _answered(arguments, raw)
+    except Exception as error:  # with Python's own exit code 1 the call would go on
+        return _block(f"{_UNREADABLE} ({error!r:.300})")
+
+
+def _answered(arguments: list[str], raw: bytes) -> int:
+    try:
+        hook = json.loads(raw) if len(raw) <= _MOST_BYTES else None
+    except (ValueError, RecursionError):
+        hook = None
+    event = hook.get("hook_event_name") if isinstance(hook, dict) else None
+    session_id = hook.get("session_id") if isinstance(hook, dict) else None
+    if not isinstance(hook, dict) or not isinstance(session_id, str) or not session_id:
+        why = "expected a hook of Claude Code on standard input, a JSON object with session_id; got none"
+        if event in _NOT_CALLS:
+            return _fail(why, 1)  # there is no call to refuse; of a Stop, 2 would say: go on
+        if b'"PreToolUse"' in raw:
+            _deny(None, _UNREADABLE, why)
+        return _block(f"{_UNREADABLE} ({why})")
+    killed = _killed(session_id)
     try:
         os.environ.update(environment(arguments))
-    except ValueError as error:
-        return _fail(str(error), 1)  # 2 would refuse every call
-    raw = sys.stdin.buffer.read()
-    try:
-        hook = json.loads(raw)
-        session_id = hook["session_id"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        hook, session_id = {}, None
-    if not isinstance(session_id, str) or not session_id:
-        if b'"PreToolUse"' in raw:  # of no session that could be asked about
-            return _deny(None, _UNREADABLE, "the hook could not be read")
-        return _fail("wanted a hook of Claude Code on standard input, a JSON object with session_id; came none", 1)
-    try:
-        path = _place(session_id)
-        answer = _ask(path, raw)
-    except (Unanswered, OSError) as error:
-        return _unanswered(hook, _killed(session_id), str(error))
+        killed = _killed(session_id)  # of this broker's session
+        answer = _ask(_place(session_id), raw)
+    except (Unanswered, OSError, ValueError) as error:
+        return _unanswered(hook, killed, str(error))
     if answer.get("error"):
         return _unread(hook, _killed(session_id), str(answer["error"]))
     if answer.get("out"):
@@ -195,7 +209,11 @@ def _unanswered(hook: dict[str, Any], killed: dict[str, str] | None, why: str) -
 
 def _unread(hook: dict[str, Any], killed: dict[str, str] | None, why: str) -> int:
     """The companion cannot read the hook: the worker does not see the call, so it is not made."""
-    return _deny(killed, _UNREADABLE, why) if hook.get("hook_event_name") == "PreToolUse" else _fail(why, 1)
+    if str(hook.get("hook_event_name")) in _NOT_CALLS:
+        return _fail(why, 1)
+    _deny(killed, _UNREADABLE, why)
+    # With 2, what is printed is not read; and to end the whole turn of a killed session is said there.
+    return 0 if killed is not None else _block(_UNREADABLE)
 
 
 def _deny(killed: dict[str, str] | None, otherwise: str, why: str) -> int:
@@ -221,6 +239,10 @@ def _closed(tool: str) -> bool:
     except (ValueError, OSError):
         closed_from = GuardSettings(bootstrap="unused").fail_closed_from
     return closed_from is not None and known_effect(tool, None) >= closed_from
+
+
+def _block(why: str) -> int:
+    return _fail(why, 2)
 
 
 def _fail(why: str, code: int) -> int:

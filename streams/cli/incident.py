@@ -35,6 +35,7 @@ def incident(
     Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
     """
     from haltline.streams.audit.engine import NoRecords, QueryFailed  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.query import session_in  # noqa: PLC0415
     from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
     from haltline.streams.incident.bundle import read_bundle, write_bundle  # noqa: PLC0415
     from haltline.streams.incident.check import check  # noqa: PLC0415
@@ -45,6 +46,7 @@ def incident(
     chosen = read_policy(policy) if policy is not None else None
     try:
         found = TableRange(table, Topics(prefix), sink=sink, storage_options=options_of(storage_option))
+        session = session_in(found.rows, session)
         collected = collect(found, session, policy=chosen, name=policy_name, plugins=plugins)
         write_bundle(out, collected.manifest, collected.files)
         bundle = read_bundle(out)

@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from haltline.streams.cli.answers import operator_of
+from haltline.schemas.decisions import ScopeKind
+from haltline.streams.cli.answers import operator_of, whole_id
 from haltline.streams.cli.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.streams.cli.command import Session
 from haltline.streams.cli.common import (
@@ -52,6 +53,7 @@ def missed(
     Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was told'
     """
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    session = whole_id(operator, ScopeKind.SESSION, session, hint="nothing was heard of it")
     answer = operator.missed(session, rule, by=by, reason=reason)
     if as_json:
         print_json({"command": answer.command, "answered": answer.answered})

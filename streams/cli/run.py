@@ -110,8 +110,10 @@ def worker(
     read_policy(policy)  # before anything is opened
     _require_key(sealing_key)
     _require_free(metrics_host, metrics_port)
-    require_topics(bootstrap, [*topics.all, settings.changelog], client_config)
-    _log_to_stderr()
+    # Who is told of incidents is the notifier's business: a worker may not so much as know of that topic.
+    mine = [name for name in topics.all if name != topics.notifications]
+    require_topics(bootstrap, [*mine, settings.changelog], client_config)
+    log_to_stderr()
     try:
         code = run(
             settings,
@@ -196,6 +198,16 @@ def audit(
             metavar="KINDS",
         ),
     ] = "all",
+    compact_after: Annotated[
+        int,
+        typer.Option(
+            help="Small files of the table that are put together when there are so many, in a process beside; 0: never",
+            min=0,
+        ),
+    ] = 200,
+    vacuum_hours: Annotated[
+        int, typer.Option(help="Files that no commit of so many hours names are deleted then; 0: they stay.", min=0)
+    ] = 168,
     fetch_wait_ms: FetchWait = 500,
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9465,
@@ -226,6 +238,8 @@ def audit(
             flush_s=flush,
             signing_key=signing_key,
             sign_every=sign_every,
+            compact_commits=compact_after,
+            vacuum_hours=vacuum_hours or None,
             redact={"all": KINDS, "none": ()}.get(redact, [kind.strip() for kind in redact.split(",")]),
             fetch_wait_ms=fetch_wait_ms,
             client=client_config,
@@ -236,7 +250,7 @@ def audit(
         fail(error, Exit.USAGE)
     _require_free(metrics_host, metrics_port)
     open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
-    _log_to_stderr()
+    log_to_stderr()
     raise typer.Exit(run_audit(settings))
 
 
@@ -255,7 +269,8 @@ def kafka(
         fail(error, Exit.NO)
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
+    """What a process has to say, by time and level."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("haltline").setLevel(logging.INFO)
 
@@ -280,7 +295,7 @@ def read_policy(file: Path | None) -> Policy:
 
     try:
         plugins = installed()
-        return load_policy(file, plugins) if file is not None else parse_policy("", "default policy", plugins)
+        return load_policy(file, plugins) if file is not None else parse_policy("{}", "default policy", plugins)
     except ValueError as error:
         fail(error, Exit.USAGE)
     except OSError as error:

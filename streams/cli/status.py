@@ -1,6 +1,7 @@
 """`haltline status`: what is killed now, and how far the workers are."""
 
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated
 
@@ -29,12 +30,15 @@ from haltline.streams.cli.common import (
     printable,
     say,
 )
+from haltline.streams.ids import NotFound, resolve
 from haltline.streams.operator import Operator, PartitionLag
 
 
 def status(
     *,
-    session: Annotated[str | None, typer.Argument(help="Only this session.", metavar="SESSION")] = None,
+    session: Annotated[
+        str | None, typer.Argument(help="Only this session, by its id or its beginning.", metavar="SESSION")
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
     client_config: ClientConfig = NO_CLIENT_CONFIG,
@@ -52,7 +56,10 @@ def status(
     operator = Operator(bootstrap, topics=Topics(prefix), group=group, client=client_config)
     standing = operator.standing()
     if session is not None:
-        standing = [record for record in standing if record.scope is ScopeKind.SESSION and record.id == session]
+        standing = [record for record in standing if record.scope is ScopeKind.SESSION]
+        with suppress(NotFound):  # what does not stand needs no id that is known
+            session = resolve("session", session, (record.id for record in standing))
+        standing = [record for record in standing if record.id == session]
         if as_json:
             print_json({"control": standing})
         else:

@@ -10,12 +10,13 @@ from confluent_kafka import Message
 from haltline.interventions.vocabularies import render
 from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, Feedback
-from haltline.schemas.decisions import Decision
+from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.intervening import Vocabulary
 from haltline.schemas.record import Record, rfc3339
 from haltline.schemas.topics import Topics
+from haltline.streams.cli.answers import operator_of, whole_id
 from haltline.streams.cli.common import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_PREFIX,
@@ -27,8 +28,11 @@ from haltline.streams.cli.common import (
     Prefix,
     fail,
     printable,
+    say_error,
 )
+from haltline.streams.ids import NotFound
 from haltline.streams.log_reader import LogReader
+from haltline.streams.operator import Operator
 
 _POLL_S = 0.5
 
@@ -39,7 +43,9 @@ def tail(
         list[str],
         typer.Option(help=f"Topic without the prefix, may be repeated: {', '.join(wire.MODELS)}.", metavar="NAME"),
     ] = ["actions", "interventions"],  # noqa: B006  # typer copies it
-    session: Annotated[str | None, typer.Option(help="Only records with this key.", metavar="ID")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Only of this session: its id, or the beginning of it.", metavar="ID")
+    ] = None,
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Begin with the oldest record.")] = False,
     count: Annotated[int | None, typer.Option(help="End after so many records.", min=1)] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -61,6 +67,8 @@ def tail(
         fail(f"--topic: wanted one of {', '.join(wire.MODELS)}, came {', '.join(sorted(unknown))}", Exit.USAGE)
     names = [Topics(prefix).prefix + name for name in topic]
     left = count
+    if session is not None:
+        session = _whole(operator_of(bootstrap, prefix, client_config, timeout_s=10.0), session)
     try:
         with LogReader(bootstrap, names, from_beginning=from_beginning, client=client_config) as reader:
             while left is None or left > 0:
@@ -71,6 +79,15 @@ def tail(
                 left = None if left is None else left - 1
     except KeyboardInterrupt:
         return  # how following is ended
+
+
+def _whole(operator: Operator, session: str) -> str:
+    """The session's id; as it was given where nothing was heard of it yet, since it may still start."""
+    try:
+        return whole_id(operator, ScopeKind.SESSION, session)
+    except NotFound:
+        say_error(f"nothing was heard of session {session} yet")
+        return session
 
 
 def _line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
@@ -124,7 +141,8 @@ def _described(record: Record) -> str:
             return f"{record.kind} {record.action} {' '.join(record.targets)}{ended}{error}".strip()
         case Decision():
             held_back = f" (would be {record.would})" if record.would else ""
-            return f"{record.level}{held_back} {record.code}: {record.reason}"
+            asked = "" if record.approval is None else f"; request {record.approval.request_id}"
+            return f"{record.level}{held_back} {record.code}: {record.reason} [decision {record.decision_id}{asked}]"
         case Detection():
             return f"{record.finding.severity} {record.finding.code}: {record.finding.reason}"
         case Feedback():

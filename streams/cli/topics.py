@@ -88,6 +88,7 @@ def acls(
     worker: Annotated[str, typer.Option(help="Principal of the workers.", metavar="PRINCIPAL")] = "User:worker",
     audit: Annotated[str, typer.Option(help="Principal of the audit sink.", metavar="PRINCIPAL")] = "User:audit",
     operator: Annotated[str, typer.Option(help="Principal of the operators.", metavar="PRINCIPAL")] = "User:operator",
+    notifier: Annotated[str, typer.Option(help="Principal of the notifier.", metavar="PRINCIPAL")] = "User:notifier",
     audit_group: Annotated[
         str, typer.Option(help="The audit sinks' consumer group; left out: the workers', and -audit.", metavar="NAME")
     ] = "",
@@ -106,6 +107,7 @@ def acls(
     Example: haltline topics acls --agent User:agents --operator User:ops --bootstrap kafka-1:9092
     """
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
+    principals[Role.NOTIFIER] = notifier
     topics = Topics(prefix)
     sinks = audit_group or f"{group_of(prefix)}-audit"
     wanted = grants(principals, topics, changelog=changelog_of(topics, group), group=group, audit_group=sinks)

@@ -29,6 +29,7 @@ KINDS: Final = {
     "detections": "detections",
     "interventions": "decisions",
     "feedback": "feedback",
+    "incidents": "incidents",
     "commands": "commands",
     "signals": "signals",
     "control": "control",

@@ -11,6 +11,7 @@ from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import Record
 from haltline.schemas.signals import Signal
@@ -25,6 +26,7 @@ _MODELS: Final[Mapping[str, type[Record]]] = {
     "detections": Detection,
     "interventions": Decision,
     "feedback": Feedback,
+    "incidents": IncidentRecord,
     "commands": Command,
     "signals": Signal,
     "control": ControlRecord,

@@ -1,0 +1,159 @@
+"""The connections of one server: how many, how long a request may take to come, and an answer to be taken.
+
+Neither uvicorn nor aiohttp ends a client that sends its headers byte by byte, or does not read what it asked for. Where
+there are too many, those go first that have not said what they want: whoever comes then and asks at once is answered.
+For the server's event loop alone.
+"""
+
+import asyncio
+from collections import OrderedDict
+from typing import Final
+
+MOST: Final = 512
+"""At a time; under the limit of open files (1024) that most systems begin with."""
+HEADERS_WITHIN_S: Final = 10.0
+"""The headers of a request, from the connection's beginning, or from the first byte behind an answer."""
+IDLE_S: Final = 75.0
+"""Without a byte behind an answer."""
+READ_WITHIN_S: Final = 30.0
+"""An answer that the client does not read."""
+MAX_HEADER_BYTES: Final = 64 * 1024
+
+
+class Connections:
+    """All of one server."""
+
+    def __init__(
+        self,
+        *,
+        most: int = MOST,
+        headers_s: float = HEADERS_WITHIN_S,
+        idle_s: float = IDLE_S,
+        read_s: float = READ_WITHIN_S,
+    ) -> None:
+        self.most = most
+        self.headers_s = headers_s
+        self.idle_s = idle_s
+        self.read_s = read_s
+        self.open: dict[asyncio.BaseTransport, Connection] = {}
+        self.waiting: OrderedDict[Connection, None] = OrderedDict()
+        """Those of which no whole request has come, the longest waiting first."""
+
+    def opened(self, transport: asyncio.Transport) -> "Connection":
+        """A new one. Where there are too many, the one that says nothing for the longest is ended, else this one."""
+        connection = Connection(self, transport)
+        if len(self.open) >= self.most:
+            next(iter(self.waiting), connection).end()
+        if not connection.ended:
+            self.open[transport] = connection
+            connection.waits()
+        return connection
+
+
+class Connection:
+    """One of them."""
+
+    def __init__(self, among: Connections, transport: asyncio.Transport) -> None:
+        self._among = among
+        self._transport = transport
+        self._until: asyncio.TimerHandle | None = None
+        self._unread_until: asyncio.TimerHandle | None = None
+        self._unheard_bytes = 0
+        self._idle = False
+        self.ended = False
+
+    def waits(self, *, idle: bool = False) -> None:
+        """For a request: at the beginning, and behind each answer."""
+        if self.ended:
+            return
+        self.heard()
+        self._unheard_bytes, self._idle = 0, idle
+        self._among.waiting[self] = None
+        self._end_in(self._among.idle_s if idle else self._among.headers_s)
+
+    def begins(self) -> None:
+        """Bytes have come, which may begin a request."""
+        if self._idle and self in self._among.waiting:
+            self._idle = False
+            self._end_in(self._among.headers_s)
+
+    def received(self, count: int) -> None:
+        """As many bytes have come, and were read by the server; headers have a length."""
+        self.begins()
+        if self in self._among.waiting:
+            self._unheard_bytes += count
+            if self._unheard_bytes > MAX_HEADER_BYTES:
+                self.end()
+
+    def heard(self) -> None:
+        """The headers of a request have come."""
+        self._among.waiting.pop(self, None)
+        if self._until is not None:
+            self._until.cancel()
+            self._until = None
+
+    def full(self) -> None:
+        """The client does not read."""
+        if self._unread_until is None:
+            self._unread_until = asyncio.get_running_loop().call_later(self._among.read_s, self.end)
+
+    def drained(self) -> None:
+        """It does again."""
+        if self._unread_until is not None:
+            self._unread_until.cancel()
+            self._unread_until = None
+
+    def lost(self) -> None:
+        """It is over."""
+        self.ended = True
+        self.heard()
+        self.drained()
+        self._among.open.pop(self._transport, None)
+
+    def end(self) -> None:
+        """Closes it, whatever there is still to send."""
+        self.lost()
+        self._transport.abort()
+
+    def _end_in(self, seconds: float) -> None:
+        if self._until is not None:
+            self._until.cancel()
+        self._until = asyncio.get_running_loop().call_later(seconds, self.end)
+
+
+class Bounded(asyncio.Protocol):
+    """A server's own protocol, among connections that are bounded; who answers says `heard` and `waits`."""
+
+    def __init__(self, inner: asyncio.Protocol, among: Connections) -> None:
+        self._inner = inner
+        self._among = among
+        self._connection: Connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begins."""
+        self._inner.connection_made(transport)
+        self._connection = self._among.opened(transport)  # type: ignore[arg-type]  # of a stream, it is a Transport
+
+    def data_received(self, data: bytes) -> None:
+        """Hands it on."""
+        self._connection.begins()
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """Hands it on."""
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._connection.full()
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._connection.drained()
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Ends."""
+        self._connection.lost()
+        self._inner.connection_lost(exc)

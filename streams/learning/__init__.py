@@ -1,0 +1,1 @@
+"""Learning the points of `stagnation` from sessions that people judged."""

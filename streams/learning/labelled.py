@@ -1,0 +1,183 @@
+"""Sessions that operators labelled as what a model of `stagnation` is learned from. Pure.
+
+- A decision of a rule about loops that was confirmed: the session ran away. The event of the decision is the signal;
+  what leads up to it, `LEADS` events, is left out, and so is what comes more than `LASTS` events after it.
+- `haltline missed` with such a rule: the session ran away, nobody said where. Its last third counts as fruitless, with
+  little weight; of the rest nothing is assumed.
+- A false alarm: the session was sound. It counts less where the rule was another one, about which was said less.
+- Labels of other rules' decisions that were confirmed (a destructive one, a budget) say nothing of progress: such a
+  session is left out.
+- Sessions that a recording calls solved, and sessions of the table that nobody labelled and in which no rule came to a
+  pause, are taken for sound with little weight.
+
+Of a session with several labels, a runaway counts.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from haltline.schemas.control import Command
+from haltline.schemas.decisions import Decision
+from haltline.streams.backtest import Recorded
+from haltline.streams.labels import CONFIRMED, FALSE_ALARM, MISSED
+from haltline.streams.learning.spans import Span
+
+LOOPS = frozenset(
+    {
+        "agreement",
+        "context_thrash",
+        "cycle",
+        "environment_gone",
+        "error_repetition",
+        "exploration_wandering",
+        "fruitless_search",
+        "fruitless_waits",
+        "polling",
+        "repetition",
+        "retry_storm",
+        "stagnation",
+        "stagnation_candidate",
+        "verify_mismatch",
+    }
+)
+"""Rules about steps that bring nothing new."""
+
+LEADS = 6
+"""Events before the signal with which a runaway begins: three calls and their results."""
+LASTS = 20
+"""Events after the last confirmed decision: later ones may be of a session that found its way back."""
+LEAST = 5
+"""Runaways, and as many sound sessions, without which nothing is learned."""
+
+_SOLVED = frozenset({"resolved", "solved"})
+"""What a recording says of a session that reached its goal."""
+
+
+class Word(StrEnum):
+    """Where it is known from how a session went."""
+
+    CONFIRMED = CONFIRMED
+    MISSED = MISSED
+    FALSE_ALARM = FALSE_ALARM
+    SOLVED = "solved"
+    QUIET = "quiet"
+    """Nobody labelled it, and no rule came to a pause."""
+
+    @property
+    def runaway(self) -> bool:
+        """Whether the session ran away."""
+        return self in (Word.CONFIRMED, Word.MISSED)
+
+
+@dataclass(slots=True)
+class Said:
+    """What operators said of one session."""
+
+    confirmed: list[str] = field(default_factory=list)
+    """The events of decisions of `LOOPS` that were right."""
+    missed: bool = False
+    """One of `LOOPS` should have found something."""
+    false_alarms: set[str] = field(default_factory=set)
+    """Rules that were wrong."""
+    otherwise: bool = False
+    """Another rule was right, or should have found something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """One session, and what is taken from it."""
+
+    session: Recorded
+    word: Word
+    span: Span | None
+    """Where it ran away; None: it was sound."""
+    sound_weight: float
+    """How much the steps of sound work count."""
+    runaway_weight: float = 0.0
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.session.session_id
+
+
+def said_of(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, Said]:
+    """By session, what was said of it; of a decision the last label counts."""
+    known = {decision.decision_id: decision for decision in decisions}
+    found: dict[str, Said] = {}
+    last: dict[str, str] = {}
+    for label in labels:
+        if label.label == MISSED and label.code:
+            said = found.setdefault(label.id, Said())
+            if label.code in LOOPS:
+                said.missed = True
+            else:
+                said.otherwise = True
+        elif label.decision_id is not None and label.label is not None:
+            last[label.decision_id] = label.label
+    for decision_id, word in last.items():
+        decision = known.get(decision_id)
+        if decision is None or not decision.detector:
+            continue
+        said = found.setdefault(decision.session_id, Said())
+        if word == FALSE_ALARM:
+            said.false_alarms.add(decision.detector)
+        elif word == CONFIRMED and decision.detector in LOOPS:
+            said.confirmed.append(decision.event_id)
+        elif word == CONFIRMED:
+            said.otherwise = True
+    return found
+
+
+def lesson_of(session: Recorded, said: Said | None, *, quiet: bool = False) -> Lesson | None:
+    """What is taken from a session; None: what is known of it says nothing of its progress.
+
+    None for `said`: nobody labelled it. `quiet`: nor would a rule have paused it.
+    """
+    if said is None:
+        if session.label in _SOLVED:
+            return Lesson(session, Word.SOLVED, None, 0.5)
+        return Lesson(session, Word.QUIET, None, 0.2) if quiet else None
+    if span := _confirmed(session, said.confirmed):
+        return Lesson(session, Word.CONFIRMED, span, 0.6, 1.0)
+    if said.missed and session.events:
+        first, last = session.events[0][0], session.events[-1][0]
+        return Lesson(session, Word.MISSED, Span(first, last - (last - first) // 3), 0.0, 0.3)
+    if said.otherwise or said.confirmed or not said.false_alarms:
+        return None
+    return Lesson(session, Word.FALSE_ALARM, None, 1.0 if said.false_alarms & LOOPS else 0.5)
+
+
+def lessons_of(sessions: Iterable[Recorded], said: Mapping[str, Said], quiet: Collection[str] = ()) -> list[Lesson]:
+    """What is taken from sessions, in the order of their ids; `quiet` are those that no rule would have paused."""
+    found = (lesson_of(one, said.get(one.session_id), quiet=one.session_id in quiet) for one in sessions)
+    return sorted((one for one in found if one is not None), key=lambda one: one.session_id)
+
+
+def counts_of(lessons: Iterable[Lesson]) -> dict[Word, int]:
+    """How many sessions of each kind there are."""
+    words = [lesson.word for lesson in lessons]
+    return {word: words.count(word) for word in Word}
+
+
+def too_few(lessons: Iterable[Lesson]) -> str | None:
+    """What is missing to learn from it, and how to say it; None: there is enough."""
+    of = counts_of(lessons)
+    runaways = of[Word.CONFIRMED] + of[Word.MISSED]
+    sound = of[Word.FALSE_ALARM] + of[Word.SOLVED]
+    if runaways >= LEAST and sound >= LEAST:
+        return None
+    return (
+        f"expected at least {LEAST} sessions that ran away and {LEAST} sound ones, got {runaways} "
+        f"({of[Word.CONFIRMED]} confirmed, {of[Word.MISSED]} missed) and {sound} "
+        f"({of[Word.FALSE_ALARM]} false alarms, {of[Word.SOLVED]} solved in recordings). To label: haltline label "
+        "DECISION confirmed|false_alarm --by NAME --reason TEXT; haltline missed SESSION --rule stagnation --by NAME "
+        "--reason TEXT. `haltline audit interventions` lists decisions"
+    )
+
+
+def _confirmed(session: Recorded, event_ids: list[str]) -> Span | None:
+    """From a few events before the first confirmed decision to some after the last; None: none is of its events."""
+    numbers = [number for number, event in session.events if event.event_id in event_ids]
+    return Span(max(0, numbers[0] - LEADS), numbers[0], numbers[-1] + LASTS) if numbers else None

@@ -1,0 +1,16 @@
+"""Where a session ran away."""
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a session ran away, as numbers of events in the source."""
+
+    begins: int
+    """The first fruitless step: what comes before is sound; what comes from here to the signal is left out."""
+    signal: int
+    """The first at which what came up to there was reason enough to step in."""
+    ends: float = inf
+    """The last fruitless step: what comes after it is left out."""

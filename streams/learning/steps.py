@@ -1,0 +1,40 @@
+"""The steps of recorded sessions as the detector sees them: what is learned from."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from haltline.detectors.act import Act, Calls
+from haltline.detectors.classify import Classifier
+from haltline.schemas.policy import Policy
+from haltline.streams.backtest import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of one session, in order."""
+
+    session_id: str
+    numbers: tuple[int, ...]
+    """The number of each step's event in the source."""
+    values: tuple[tuple[float, ...], ...]
+    """`novelty.VALUES` after each step."""
+
+
+def steps_of(sessions: Iterable[Recorded], policy: Policy | None = None) -> list[Steps]:
+    """Measures each session by itself, as the worker would under this policy's tools."""
+    classifier = Classifier(policy or Policy())
+    return [_steps(session, classifier) for session in sessions]
+
+
+def _steps(session: Recorded, classifier: Classifier) -> Steps:
+    calls = Calls()
+    numbers: list[int] = []
+    values: list[tuple[float, ...]] = []
+    for number, event in session.events:
+        phase, call = calls.phase(event)
+        act = Act(event, classifier, phase, calls, call)
+        if act.novelty is not None:
+            numbers.append(number)
+            values.append(act.novelty)
+        calls.note(act)
+    return Steps(session.session_id, tuple(numbers), tuple(values))

@@ -1,0 +1,85 @@
+"""Prometheus' Alertmanager, API v2: an alert for each open incident, ended when it is resolved."""
+
+import time
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.record import rfc3339
+from haltline.streams.notify import config
+from haltline.streams.notify.channels.base import Secrets
+from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.message import Change, Message, severity_of
+
+_LASTS: Final = timedelta(days=7)
+"""An alert without an end would be resolved by Alertmanager's own clock, five minutes later."""
+
+
+class Alertmanager:
+    """Its alerts are the same for the same labels, so a duplicate changes nothing."""
+
+    def __init__(self, channel: config.Alertmanager, secrets: Secrets) -> None:
+        self._labels = channel.labels
+        self._headers = {"content-type": "application/json"}
+        if channel.token_file is not None:
+            self._headers["authorization"] = f"Bearer {secrets.read(channel.token_file)}"
+        self._http = Http(f"{channel.url.rstrip('/')}/api/v2/alerts", secrets, channel.timeout.total_seconds())
+        self.repeat_s = channel.repeat.total_seconds()
+
+    def send(self, message: Message) -> None:
+        """Posts the alerts of its changes."""
+        self.repeat(list(message.changes))
+
+    def repeat(self, changes: list[Change]) -> None:
+        """Says how these incidents stand."""
+        alerts = [alert for change in changes for alert in self._alerts(change)]
+        self._http.post(orjson.dumps(alerts), self._headers)
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._http.close()
+
+    def _alerts(self, change: Change) -> list[dict[str, Any]]:
+        """The alert; and, as its severity is a label and labels are its identity, the end of those with a lower one."""
+        record = change.record
+        current = severity_of(record)
+        is_open = record.state is not IncidentState.RESOLVED
+        ended = [severity for severity in Severity if severity < current or (severity is current and not is_open)]
+        now_ms = time.time_ns() // 1_000_000
+        # A clock of an agent may be ahead, and an end in the future would be none yet.
+        alerts = [self._alert(change, severity, min(record.changed_at, now_ms)) for severity in ended]
+        until_ms = now_ms + round(_LASTS.total_seconds() * 1000)
+        return [*alerts, self._alert(change, current, until_ms)] if is_open else alerts
+
+    def _alert(self, change: Change, severity: Severity, ends_ms: int) -> dict[str, Any]:
+        record = change.record
+        link = change.approval_link or change.session_link
+        said = {
+            "summary": change.title,
+            "description": change.text,
+            "approval": change.approval_link,
+            "session": record.session_id,
+            "level": record.level.value,
+        }
+        return {
+            "labels": {**self._labels, **_identity(record), "severity": severity.value},
+            "annotations": {name: value for name, value in said.items() if value},
+            # An end before the begin is refused.
+            "startsAt": rfc3339(min(record.first_at, ends_ms - 1)),
+            "endsAt": rfc3339(ends_ms),
+            **({"generatorURL": link} if link is not None else {}),
+        }
+
+
+def _identity(record: IncidentRecord) -> dict[str, str]:
+    """What does not change while it is open."""
+    return {
+        "alertname": "HaltlineIncident",
+        "incident_id": record.incident_id,
+        "cause": record.cause,
+        "scope": record.scope.value,
+        "scope_id": record.scope_id,
+    }

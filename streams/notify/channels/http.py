@@ -1,0 +1,71 @@
+"""One POST, and what its answer means."""
+
+import logging
+import time
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Final
+
+import httpx2
+
+from haltline.streams.notify.channels.base import Failed, Secrets
+
+_AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+_MOST_WAIT_S: Final = 3600.0
+_SHOWN_CHARS: Final = 200
+
+logging.getLogger("httpx2").setLevel(logging.WARNING)  # with less it logs addresses, which are secrets
+
+
+class Http:
+    """Posts JSON to one address, which is a secret itself. Redirects are not followed."""
+
+    def __init__(self, url: str, secrets: Secrets, timeout_s: float) -> None:
+        try:
+            address = httpx2.URL(url)
+        except (httpx2.InvalidURL, TypeError):  # whose text has the address
+            address = httpx2.URL("")
+        if address.scheme not in ("http", "https") or not address.host:
+            raise ValueError("expected an address with https://, got something else")
+        self._url = address
+        self._secrets = secrets
+        self._client = httpx2.Client(timeout=timeout_s)
+
+    def post(self, body: bytes, headers: dict[str, str]) -> str:
+        """The text of the answer. Raises Failed when it was not accepted."""
+        try:
+            answer = self._client.post(self._url, content=body, headers=headers)
+        except httpx2.HTTPError as error:
+            raise Failed(self._secrets.without(f"no answer: {type(error).__name__}: {error}"), again=True) from None
+        require_accepted(answer.status_code, answer.text, answer.headers.get("retry-after"), self._secrets)
+        return answer.text
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._client.close()
+
+
+def require_accepted(status: int, text: str, retry_after: str | None, secrets: Secrets) -> None:
+    """Raises Failed for an answer that is none of success."""
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    said = secrets.without(" ".join(text.split()))[:_SHOWN_CHARS]
+    raise Failed(
+        f"expected an answer of success, got {status}: {said}",
+        again=status in _AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+        after_s=_seconds(retry_after),
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Of a number of seconds or a date."""
+    if retry_after is None:
+        return None
+    try:
+        seconds = float(retry_after)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
+        except ValueError:
+            return None
+    return min(max(0.0, seconds), _MOST_WAIT_S)

@@ -1,0 +1,60 @@
+"""Teams' incoming webhooks (Workflows): an Adaptive Card."""
+
+from typing import Any, Final
+
+import orjson
+
+from haltline.streams.notify import config
+from haltline.streams.notify.channels.base import Failed, Secrets
+from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.message import Message
+
+_THROTTLED: Final = "HTTP error 429"
+"""Connectors say so with status 200."""
+
+
+class Teams:
+    """One channel or chat, as the webhook's address says."""
+
+    def __init__(self, channel: config.Teams, secrets: Secrets) -> None:
+        self._http = Http(secrets.read(channel.url_file), secrets, channel.timeout.total_seconds())
+
+    def send(self, message: Message) -> None:
+        """Teams drops no duplicates; people see the incident's id."""
+        said = self._http.post(orjson.dumps(_body(message)), {"content-type": "application/json"})
+        if _THROTTLED in said:
+            raise Failed("expected the card to be accepted, got 429 in the answer's text", again=True)
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._http.close()
+
+
+def _body(message: Message) -> dict[str, Any]:
+    single = message.single
+    body: list[dict[str, Any]] = [_text(message.title, weight="Bolder", size="Medium")]
+    actions: list[dict[str, Any]] = []
+    if single is None:
+        body += [_text(line) for line in message.lines()]
+    else:
+        body.append(_text(single.text))
+        body.append({"type": "FactSet", "facts": [{"title": name, "value": value} for name, value in single.facts()]})
+        actions = [
+            {"type": "Action.OpenUrl", "title": title, "url": link}
+            for title, link in (("Approve or reject", single.approval_link), ("Open session", single.session_link))
+            if link is not None
+        ]
+    card = {
+        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+        "type": "AdaptiveCard",
+        "version": "1.4",
+        "body": body,
+        **({"actions": actions} if actions else {}),
+    }
+    attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
+    return {"type": "message", "attachments": [attachment]}
+
+
+def _text(text: str, **style: str) -> dict[str, Any]:
+    # A run of text is no Markdown: what agents wrote links nowhere.
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": text or "-", **style}]}

@@ -1,0 +1,54 @@
+"""A CloudEvent to an address of one's own, signed as Standard Webhooks says."""
+
+import base64
+from datetime import UTC, datetime
+from typing import Final
+
+import orjson
+from standardwebhooks import Webhook as Signer
+
+from haltline.streams.notify import config
+from haltline.streams.notify.channels.base import Secrets
+from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.message import Message
+
+_LEAST_BYTES: Final = 24
+_MOST_BYTES: Final = 64
+"""Of a secret, as Standard Webhooks says."""
+
+
+class Webhook:
+    """Signs with every secret of the file, so that the receiver can change from one to the next."""
+
+    def __init__(self, channel: config.Webhook, secrets: Secrets) -> None:
+        self._http = Http(secrets.read(channel.url_file), secrets, channel.timeout.total_seconds())
+        self._signers = []
+        for secret in secrets.lines(channel.secret_file):
+            try:
+                length = len(base64.b64decode(secret.removeprefix("whsec_"), validate=True))
+            except ValueError:  # whose text may have the secret
+                length = 0
+            if not _LEAST_BYTES <= length <= _MOST_BYTES:
+                raise ValueError(
+                    f"{channel.secret_file}: expected whsec_ and Base64 of {_LEAST_BYTES} to {_MOST_BYTES} bytes, "
+                    "got something else"
+                )
+            self._signers.append(Signer(secret))
+
+    def send(self, message: Message) -> None:
+        """The id is that of the message, on every attempt: the receiver knows a duplicate by it."""
+        body, now = orjson.dumps(message.cloud_event()), datetime.now(UTC)
+        signatures = [signer.sign(message.message_id, now, body.decode()) for signer in self._signers]
+        self._http.post(
+            body,
+            {
+                "content-type": "application/cloudevents+json; charset=utf-8",
+                "webhook-id": message.message_id,
+                "webhook-timestamp": str(int(now.timestamp())),
+                "webhook-signature": " ".join(signatures),
+            },
+        )
+
+    def close(self) -> None:
+        """Closes connections."""
+        self._http.close()

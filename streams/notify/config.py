@@ -1,0 +1,326 @@
+"""The document of a notifier: channels, routes, where links lead. Read and checked, with the line that is wrong."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from haltline.schemas.decisions import Level, ScopeKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.problems import problem_of
+from haltline.streams import yaml_text
+from haltline.streams.notify.hours import Hours, over_at
+from haltline.streams.notify.lengths import length_of_time
+
+_WEEK_MS: Final = 7 * 86_400_000
+
+
+class BadConfig(ValueError):
+    """A document that cannot be used: which file and line, what was expected, what it says."""
+
+
+class Kind(StrEnum):
+    """What a notification is about: the change of an incident, as routes choose by it."""
+
+    OPENED = "opened"
+    ESCALATED = "escalated"
+    APPROVAL_WANTED = "approval_wanted"
+    """A call waits for a person."""
+    APPROVAL_CLOSED = "approval_closed"
+    """It was answered, or has expired."""
+    ACKNOWLEDGED = "acknowledged"
+    RESOLVED = "resolved"
+    ASSIGNED = "assigned"
+    COMMENTED = "commented"
+    COUNTED = "counted"
+
+
+USUAL: Final = (Kind.OPENED, Kind.ESCALATED, Kind.APPROVAL_WANTED, Kind.ACKNOWLEDGED, Kind.RESOLVED)
+"""What a route tells of when it does not say."""
+
+
+def _named(text: str) -> str:
+    if not text.replace("-", "").replace("_", "").isalnum():
+        raise ValueError(f"expected a name of letters, digits, - and _, got {text!r:.80}")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_named)]
+Length = Annotated[timedelta, BeforeValidator(length_of_time), Field(gt=timedelta(0), le=timedelta(days=30))]
+"""Such as 90s, 15m or 1h30m."""
+Patterns = Annotated[tuple[str, ...], BeforeValidator(lambda said: [said] if isinstance(said, str) else said)]
+"""One or several, with * and ?."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Channel(_Part):
+    """What every channel has. Addresses of hooks are secrets, and are in files as keys and passwords are."""
+
+    timeout: Length = timedelta(seconds=10)
+    """Of one attempt."""
+    give_up_after: Length = timedelta(hours=1)
+    """From when a message was to be sent; it becomes a dead letter then, after three attempts at least."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """The receiver has incidents of its own, which follow ours: it takes no digest, and is told of the end."""
+        return False
+
+
+class Webhook(Channel):
+    """A CloudEvent, signed as Standard Webhooks says."""
+
+    kind: Literal["webhook"]
+    url_file: Path
+    secret_file: Path
+    """`whsec_` and Base64, one a line: several while receivers change from one to the next."""
+
+
+class Slack(Channel):
+    """An incoming webhook of Slack."""
+
+    kind: Literal["slack"]
+    url_file: Path
+
+
+class Teams(Channel):
+    """An incoming webhook of Teams (Workflows)."""
+
+    kind: Literal["teams"]
+    url_file: Path
+
+
+class PagerDuty(Channel):
+    """PagerDuty's Events API v2."""
+
+    kind: Literal["pagerduty"]
+    routing_key_file: Path
+    url: str = "https://events.pagerduty.com/v2/enqueue"
+    """Another in another service region."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """It has."""
+        return True
+
+
+class Email(Channel):
+    """Mail by SMTP."""
+
+    kind: Literal["email"]
+    host: str
+    port: Annotated[int, Field(ge=1, le=65535)] = 587
+    tls: Literal["starttls", "implicit", "none"] = "starttls"
+    """How the connection is encrypted; `none` is for a relay on this machine."""
+    ca_file: Path | None = None
+    """Certificates that the server's is checked with; left out: the system's."""
+    user: str | None = None
+    password_file: Path | None = None
+    sender: Annotated[str, Field(alias="from", min_length=3)]
+    to: Annotated[tuple[str, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.user is None) != (self.password_file is None):
+            raise ValueError("expected both of user and password_file, or none, got one")
+        if self.user is not None and self.tls == "none":
+            raise ValueError("expected tls starttls or implicit with a password, got none")
+        return self
+
+
+class Alertmanager(Channel):
+    """Prometheus' Alertmanager, API v2."""
+
+    kind: Literal["alertmanager"]
+    url: str
+    """Such as http://alertmanager:9093."""
+    token_file: Path | None = None
+    """Sent as bearer token."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """More of each alert."""
+    repeat: Length = timedelta(minutes=5)
+    """How often alerts of open incidents are sent again: Alertmanager keeps them in memory only."""
+
+    @property
+    def keeps_state(self) -> bool:
+        """It has."""
+        return True
+
+
+class Apprise(Channel):
+    """Whatever else apprise can send to."""
+
+    kind: Literal["apprise"]
+    urls_file: Path
+    """Apprise's URLs, one a line."""
+
+
+AnyChannel = Annotated[
+    Webhook | Slack | Teams | PagerDuty | Email | Alertmanager | Apprise, Field(discriminator="kind")
+]
+
+
+class AtLeast(_Part):
+    """From a level or a severity on; either is enough."""
+
+    level: Level | None = None
+    severity: Severity | None = None
+
+
+class Match(_Part):
+    """Which incidents; all that is said must hold."""
+
+    level: Level | None = None
+    """The highest so far, or above."""
+    severity: Severity | None = None
+    """As the level."""
+    cause: Patterns = ()
+    agent: Patterns = ()
+    mission: Patterns = ()
+    scope: tuple[ScopeKind, ...] = ()
+    during: tuple[Hours, ...] = ()
+
+
+class Digest(_Part):
+    """Several changes in one message."""
+
+    every: Length
+    by: tuple[Literal["agent", "mission", "cause", "session", "level"], ...] = ()
+    """A message for each value of these; none: one for all."""
+
+
+class Route(_Part):
+    """Who is told of which changes, and when."""
+
+    name: Name
+    match: Match = Match()
+    changes: Annotated[tuple[Kind, ...], Field(min_length=1)] = USUAL
+    channels: tuple[Name, ...] = ()
+    """None: nobody is told, and later routes are not asked unless it goes on."""
+    digest: Digest | None = None
+    quiet: tuple[Hours, ...] = ()
+    """What happens then is held back, and sent as a digest when they are over."""
+    at_once: AtLeast = AtLeast(level=Level.KILL, severity=Severity.CRITICAL)
+    """From here on neither waits for a digest nor for the end of quiet hours."""
+    go_on: Annotated[bool, Field(alias="continue")] = False
+    """Whether later routes are asked too."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        for moment_ms in range(0, _WEEK_MS, 3_600_000):
+            over_at(self.quiet, moment_ms)
+        return self
+
+
+class Config(_Part):
+    """The whole document."""
+
+    console: str | None = None
+    """What links begin with, such as https://haltline.example.org."""
+    link_key_file: Path | None = None
+    """Signs links to approvals; the console has the same (`--link-key`)."""
+    link_lasts: Length = timedelta(hours=24)
+    oldest: Length = timedelta(hours=24)
+    """A change that was older when it was first read is not sent: after a long stop, and at the very first start."""
+    channels: Annotated[dict[Name, AnyChannel], Field(min_length=1)]
+    routes: Annotated[tuple[Route, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        names = [route.name for route in self.routes]
+        if doubled := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"routes: expected each name once, got {min(doubled)!r} again")
+        for route in self.routes:
+            if unknown := sorted(set(route.channels) - set(self.channels)):
+                raise ValueError(
+                    f"routes: route {route.name}: expected channels of {', '.join(sorted(self.channels))}, "
+                    f"got {', '.join(unknown)}"
+                )
+        if self.link_key_file is not None and self.console is None:
+            raise ValueError("console: expected an address, as link_key_file is there, got none")
+        if self.console is not None and not self.console.startswith(("https://", "http://")):
+            raise ValueError(f"console: expected an address with https://, got {self.console!r:.100}")
+        return self
+
+
+def load_config(path: Path) -> Config:
+    """Reads and checks a document, YAML or TOML by its name; relative paths in it are beside it.
+
+    Raises:
+        BadConfig: it cannot be used.
+        OSError: the file cannot be read.
+
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadConfig(f"{path}: expected UTF-8 text, got {error}") from None
+    root, said = _read(text, path)
+    try:
+        return Config.model_validate(_beside(said, path.parent))
+    except ValidationError as error:
+        problem = problem_of(error)
+        # A problem of the whole document names its part in front.
+        steps = problem.steps or (problem.text.partition(":")[0],)
+        place = f"{problem.place}: " if problem.steps else ""
+        # What stands in a channel may be a secret that somebody has put there.
+        text = problem.message if steps[0] == "channels" and problem.kind != "value_error" else problem.text
+        raise BadConfig(f"{path}{_line(root, steps)}: {place}{text}") from None
+
+
+def _read(text: str, path: Path) -> tuple[yaml.Node | None, dict[str, Any]]:
+    root: yaml.Node | None = None
+    if path.suffix == ".toml":
+        try:
+            said: Any = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise BadConfig(f"{path}: expected TOML, got {error}") from None
+    else:
+        try:
+            root, said = yaml_text.read(text)
+        except yaml_text.BadYaml as bad:
+            line = "" if bad.line is None else f":{bad.line}"
+            raise BadConfig(f"{path}{line}: expected YAML, got {bad.problem}") from None
+    if not isinstance(said, dict):
+        raise BadConfig(f"{path}: expected a mapping with channels and routes, got {type(said).__name__}")
+    return root, said
+
+
+def _line(node: yaml.Node | None, steps: Sequence[str]) -> str:
+    """`:` and the line of the innermost of the steps that the document has."""
+    if node is None:
+        return ""
+    line = node.start_mark.line
+    for step in steps:
+        below = next((value for name, key, value in _children(node) if name == step and (line := key) >= 0), None)
+        if below is None:
+            continue  # pydantic names the kind of a channel between its name and its field
+        node = below
+    return f":{line + 1}"
+
+
+def _children(node: yaml.Node) -> Iterator[tuple[str, int, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        yield from ((str(key.value), key.start_mark.line, value) for key, value in node.value)
+    elif isinstance(node, yaml.SequenceNode):
+        yield from ((str(number), value.start_mark.line, value) for number, value in enumerate(node.value))
+
+
+def _beside(said: Any, folder: Path) -> Any:
+    """The same, with the paths of `..._file` made of the document's folder."""
+    if isinstance(said, dict):
+        return {
+            name: str(folder / value)
+            if isinstance(name, str) and name.endswith("_file") and isinstance(value, str)
+            else _beside(value, folder)
+            for name, value in said.items()
+        }
+    return [_beside(one, folder) for one in said] if isinstance(said, list) else said

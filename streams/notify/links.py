@@ -1,0 +1,74 @@
+"""Links of notifications into the console. That to an approval is signed and expires; it opens the page, no more.
+
+Whoever follows it still signs in, and answers there: neither a program that previews links nor an agent that reads
+the chat can release anything with it. The signature keeps others from making links that look like ours.
+"""
+
+import time
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from itsdangerous import BadSignature, URLSafeSerializer
+
+from haltline.schemas.incidents import IncidentRecord
+
+OPENS_AT: Final = "/open/approvals"
+_SALT: Final = "haltline-approval-link"
+_LEAST_CHARS: Final = 32
+
+
+class BadLink(ValueError):
+    """A link that was not signed with this key, or whose time is over."""
+
+
+class LinkKey:
+    """Signs links to approvals, and checks them."""
+
+    def __init__(self, key: str) -> None:
+        self._signer = URLSafeSerializer(key, salt=_SALT)
+
+    @classmethod
+    def read(cls, file: Path) -> "LinkKey":
+        """Of a file with 32 random characters or more. Raises ValueError, OSError."""
+        key = file.read_text(encoding="utf-8").strip()
+        if len(key) < _LEAST_CHARS:
+            raise ValueError(f"{file}: expected a key of at least {_LEAST_CHARS} characters, got {len(key)}")
+        return cls(key)
+
+    def token(self, request_id: str, until_ms: int) -> str:
+        """Opens the approval until then."""
+        return str(self._signer.dumps([request_id, until_ms // 1000]))
+
+    def request_of(self, token: str, now_s: float | None = None) -> str:
+        """The id of the approval request that a token opens. Raises BadLink."""
+        try:
+            request_id, until_s = self._signer.loads(token)
+        except (BadSignature, ValueError, TypeError):
+            raise BadLink("expected a link that haltline signed, got another") from None
+        if (time.time() if now_s is None else now_s) > until_s:
+            raise BadLink("expected a link that is still valid, got one that has expired")
+        return str(request_id)
+
+
+class Links:
+    """Where the links of one notifier lead."""
+
+    def __init__(self, console: str | None, key: LinkKey | None, lasts_ms: int) -> None:
+        self._console = None if console is None else console.rstrip("/")
+        self._key = key
+        self._lasts_ms = lasts_ms
+
+    def session(self, record: IncidentRecord) -> str | None:
+        """The page of the session."""
+        if self._console is None or record.session_id is None:
+            return None
+        return f"{self._console}/sessions/{quote(record.session_id, safe='')}"
+
+    def approval(self, record: IncidentRecord, at_ms: int) -> str | None:
+        """The page of the approval request that is open; of a record with the same time always the same."""
+        if self._console is None or record.request_id is None:
+            return None
+        if self._key is None:
+            return f"{self._console}/approvals/{quote(record.request_id, safe='')}"
+        return f"{self._console}{OPENS_AT}?token={self._key.token(record.request_id, at_ms + self._lasts_ms)}"

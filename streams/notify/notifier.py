@@ -1,0 +1,477 @@
+"""The process: incidents in, messages out, and what was told on the `notifications` topic.
+
+The order is: send, record, commit. A change is recorded once; between a message and its record a crash sends it again,
+under the same id.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
+from haltline.schemas.topics import Topics
+from haltline.schemas.wire import InvalidRecord, decode
+from haltline.streams.broker_outage import BrokerOutage
+from haltline.streams.health import Verdict
+from haltline.streams.log_reader import open_consumer, partitions_of
+from haltline.streams.metrics import Metrics
+from haltline.streams.notify.channels import sender_of
+from haltline.streams.notify.config import Config
+from haltline.streams.notify.links import LinkKey, Links
+from haltline.streams.notify.message import Change
+from haltline.streams.notify.routes import FOLLOWED, Planned, notification_id, plan
+from haltline.streams.notify.sending import ChannelThread, Owner, Settled, now_ms
+from haltline.streams.notify.told import Owned, recalled
+from haltline.streams.notify.waiting import Item
+from haltline.streams.settings import ClientSetting
+
+_log = logging.getLogger(__name__)
+
+_POLL_S: Final = 0.2
+_COMMIT_EVERY_S: Final = 1.0
+_STUCK_AFTER_S: Final = 60.0
+_MOST_WAITING: Final = 20_000
+"""Changes in memory; beyond it nothing more is read until some are sent."""
+_FLUSH_S: Final = 15.0
+_GATHER_MS: Final = 1000
+
+_Then = Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotifierSettings:
+    """Where a notifier reads."""
+
+    bootstrap: str
+    topics: Topics = field(default_factory=Topics)
+    group: str = "haltline-notify"
+    client: Mapping[str, ClientSetting] = field(default_factory=dict)
+    """librdkafka settings of every connection, for encryption and credentials."""
+    fetch_wait_ms: int = 500
+    session_timeout_s: float = 10.0
+    """A notifier that is silent for longer loses its partitions."""
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """A record of the incidents topic; its partition says whether it is still this process's."""
+
+    partition: Owned
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def owned(self) -> bool:
+        return self.partition.owned
+
+
+class Notifier:
+    """Reads until `stop`. Raises ValueError when a channel cannot be made of what its files say."""
+
+    def __init__(self, settings: NotifierSettings, config: Config, metrics: Metrics) -> None:
+        self._settings = settings
+        self._config = config
+        self._links = links_of(config)
+        self._oldest_ms = round(config.oldest.total_seconds() * 1000)
+        self._owned: dict[int, Owned] = {}
+        self._lock = threading.RLock()  # what the producer tells of may come while it is asked for room
+        self._stop = threading.Event()
+        self._failure: BaseException | None = None
+        self._came_round_s = time.monotonic()
+        self._paused = False
+        self._outage = BrokerOutage(_log, "notify")
+        self._outcomes = metrics.counter("notifications_total")
+        self._unrouted = metrics.counter("incident_changes_unrouted_total")
+        self._oldest = metrics.gauge("notification_oldest_unsent_seconds")
+        self._waiting = metrics.gauge("notifications_waiting")
+        self._letters = metrics.counter("dead_letters_total")
+        self._assigned = metrics.gauge("assigned_partitions")
+        self._lag = metrics.gauge("consumer_lag_records")
+        self._channels = {
+            name: ChannelThread(
+                name,
+                channel,
+                sender_of(name, channel),
+                metrics,
+                change_of=self._change_of,
+                settled=self._settled,
+                on_failure=self._fail,
+            )
+            for name, channel in config.channels.items()
+        }
+        for name in self._channels:
+            self._measure(name)
+        self._producer = Producer(
+            {
+                **settings.client,
+                "bootstrap.servers": settings.bootstrap,
+                "partitioner": "murmur2_random",
+                "acks": "all",
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,  # what was sent is recorded, however long the broker is away
+                "linger.ms": 2,
+            },
+            logger=_log,
+        )
+
+    def run(self) -> None:
+        """Until `stop`.
+
+        Raises:
+            NoSuchTopic, Unreachable, KafkaException: the cluster cannot be worked with.
+            RuntimeError: a channel's thread has failed, for a reason that nobody expected.
+
+        """
+        self._require_topics()
+        consumer = Consumer(self._consumer_settings(), logger=_log)
+        for channel in self._channels.values():
+            channel.start()
+        try:
+            consumer.subscribe(
+                [self._settings.topics.incidents],
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
+            )
+            committed_s = time.monotonic()
+            while not self._stop.is_set():
+                message = consumer.poll(_POLL_S)
+                self._came_round_s = time.monotonic()
+                self._producer.poll(0)
+                self._outage.look(consumer, self._settings.topics.incidents)
+                if message is not None:
+                    self._take(message)
+                if time.monotonic() - committed_s >= _COMMIT_EVERY_S:
+                    committed_s = time.monotonic()
+                    self._commit(consumer)
+                    self._look(consumer)
+        finally:
+            for channel in self._channels.values():
+                channel.stop()
+            for channel in self._channels.values():
+                channel.join(channel.channel.timeout.total_seconds() + 1)
+            self._producer.flush(_FLUSH_S)
+            self._commit(consumer)
+            consumer.close()
+        if self._failure is not None:
+            raise RuntimeError(f"notify: {type(self._failure).__name__}: {self._failure}") from self._failure
+
+    def stop(self) -> None:
+        """End, after what is under way. For any thread, and for a handler of signals."""
+        self._stop.set()
+
+    def verdict(self) -> Verdict:
+        """Alive while the main loop comes round; ready while partitions are assigned too."""
+        silent_s = time.monotonic() - self._came_round_s
+        came_round = silent_s < _STUCK_AFTER_S
+        reasons = [] if came_round else [f"the notifier has not come round for {silent_s:.0f} s"]
+        if not self._owned:
+            reasons.append("no partitions are assigned")
+        notes = []
+        for name, channel in self._channels.items():
+            number, oldest_s = channel.load()
+            if oldest_s >= _STUCK_AFTER_S:
+                notes.append(f"channel {name}: {number} wait, the oldest for {oldest_s:.0f} s since it was due")
+        return Verdict(
+            alive=came_round,
+            ready=not reasons,
+            reasons=tuple(reasons),
+            partitions=len(self._owned),
+            lag_records=0,
+            stuck=(),
+            notes=tuple(notes),
+        )
+
+    def _consumer_settings(self) -> dict[str, ClientSetting]:
+        settings = self._settings
+        return {
+            **settings.client,
+            "bootstrap.servers": settings.bootstrap,
+            "group.id": settings.group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": settings.fetch_wait_ms,
+            "session.timeout.ms": round(settings.session_timeout_s * 1000),
+            "error_cb": self._outage.heard,  # type: ignore[dict-item]  # a callback among settings, as librdkafka has it
+        }
+
+    def _require_topics(self) -> None:
+        """A notification is in the partition of its incident, so there must be as many."""
+        settings = self._settings
+        consumer = open_consumer(settings.bootstrap, client=settings.client)
+        try:
+            incidents, told = (
+                len(partitions_of(consumer, name))
+                for name in (settings.topics.incidents, settings.topics.notifications)
+            )
+        finally:
+            consumer.close()
+        if told < incidents:
+            raise RuntimeError(
+                f"topic {settings.topics.notifications}: expected {incidents} partitions, "
+                f"as {settings.topics.incidents} has, got {told}"
+            )
+
+    # Partitions come and go; from the consumer's own thread.
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        del consumer
+        settings = self._settings
+        for place in partitions:
+            owned = recalled(
+                settings.bootstrap,
+                settings.topics.notifications,
+                place.partition,
+                client=settings.client,
+                fetch_wait_ms=settings.fetch_wait_ms,
+            )
+            for name, incident in owned.repeated():
+                if name in self._channels:
+                    self._channels[name].follow(self._item(_Origin(owned, -1, 0, None, None), incident, name))
+            self._owned[place.partition] = owned
+        self._assigned.set(len(self._owned))
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = self._disown(partitions)
+        self._producer.flush(_FLUSH_S)
+        self._commit(consumer, gone)
+
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        del consumer
+        self._disown(partitions)
+        self._producer.flush(_FLUSH_S)
+
+    def _disown(self, partitions: list[TopicPartition]) -> list[Owned]:
+        gone = [owned for place in partitions if (owned := self._owned.pop(place.partition, None)) is not None]
+        for owned in gone:
+            owned.owned = False
+        for channel in self._channels.values():
+            channel.disown(channel.channel.timeout.total_seconds())
+        for owned in gone:
+            owned.closed = True
+        self._assigned.set(len(self._owned))
+        return gone
+
+    # Records in.
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.fatal() or not (error.retriable() or self._outage.heard(error)):
+                raise KafkaException(error)
+            return
+        owned = self._owned.get(int(message.partition() or 0))
+        if owned is None:
+            return  # read before the partition went to another
+        origin = _Origin(owned, int(message.offset() or 0), message.timestamp()[1], message.key(), message.value())
+        try:
+            record = decode(IncidentRecord, origin.value)
+        except InvalidRecord as bad:
+            with self._lock:
+                owned.read(origin.offset, 1)
+            self._letter(origin, bad.reason, bad.detail, lambda: self._done(origin))
+            return
+        with self._lock:
+            self._plan(origin, record)
+
+    def _plan(self, origin: _Origin, record: IncidentRecord) -> None:
+        owned, at_ms = origin.partition, now_ms()
+        planned = plan(record, origin.timestamp_ms, self._config, owned.told_of(record.incident_id))
+        fresh = [one for one in planned if owned.claim(one.notification_id, at_ms)]
+        owned.read(origin.offset, len(fresh))
+        if not planned:
+            self._unrouted.inc()
+        too_old = at_ms - origin.timestamp_ms > self._oldest_ms
+        for one in planned:
+            item = Item[Owner](planned=one, record=record, at_ms=origin.timestamp_ms, origin=origin)
+            if one not in fresh or not too_old:
+                item = _gathered(item, at_ms)
+                owned.tell(record.incident_id, one.channel, record.state, self._repeated(one.channel, record))
+                self._channels[one.channel].add(item, settled=one not in fresh)
+                continue
+            self._outcomes.labels(one.channel, NotificationOutcome.TOO_OLD.value).inc()
+            self._settled(
+                Settled(item=item, message_id=one.notification_id, outcome=NotificationOutcome.TOO_OLD, attempts=0)
+            )
+
+    def _item(self, origin: _Origin, record: IncidentRecord, channel: str) -> Item[Owner]:
+        planned = Planned(
+            notification_id=notification_id(record, channel), channel=channel, route=FOLLOWED, due_ms=record.changed_at
+        )
+        return Item(planned=planned, record=record, at_ms=record.changed_at, origin=origin)
+
+    def _repeated(self, channel: str, record: IncidentRecord) -> IncidentRecord | None:
+        return record if self._channels[channel].repeats else None
+
+    def _change_of(self, item: Item[Owner]) -> Change:
+        return Change(
+            notification_id=item.planned.notification_id,
+            record=item.record,
+            session_link=self._links.session(item.record),
+            approval_link=self._links.approval(item.record, item.at_ms),
+        )
+
+    # What became of them; from any thread.
+
+    def _settled(self, settled: Settled) -> None:
+        origin = settled.item.origin
+        if not isinstance(origin, _Origin):
+            raise TypeError(f"an item's origin: expected a record of a topic, got {type(origin).__name__}")
+        if origin.partition.closed:
+            return
+        if settled.outcome is NotificationOutcome.FAILED:
+            detail = f"channel {settled.item.planned.channel}: {settled.detail}"
+            self._letter(origin, BadRecord.UNDELIVERED, detail, lambda: self._record(settled, origin))
+        else:
+            self._record(settled, origin)
+
+    def _record(self, settled: Settled, origin: _Origin) -> None:
+        record, planned = settled.item.record, settled.item.planned
+        said = NotificationRecord(
+            notification_id=planned.notification_id,
+            message_id=settled.message_id,
+            incident_id=record.incident_id,
+            revision=record.revision,
+            change=record.change,
+            state=record.state,
+            level=record.level,
+            session_id=record.session_id,
+            agent_id=record.agent_id,
+            channel=planned.channel,
+            route=planned.route,
+            outcome=settled.outcome,
+            attempts=settled.attempts,
+            detail=settled.detail,
+            at=now_ms(),
+            due=planned.due_ms,
+            incident=self._repeated(planned.channel, record),
+        )
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            self._confirmed(error, lambda: self._done(origin))
+
+        self._produce(
+            self._settings.topics.notifications,
+            key=origin.key,
+            value=said.to_json(),
+            partition=origin.partition.partition,
+            on_delivery=delivered,
+        )
+
+    def _letter(self, origin: _Origin, reason: BadRecord, detail: str, then: _Then) -> None:
+        letter = DeadLetter(
+            reason=reason,
+            detail=detail,
+            topic=self._settings.topics.incidents,
+            partition=origin.partition.partition,
+            offset=origin.offset,
+            timestamp_ms=origin.timestamp_ms,
+        )
+        _log.error("%s, offset %d of partition %d: %s", reason, origin.offset, origin.partition.partition, detail)
+        self._letters.labels(reason.value).inc()
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            self._confirmed(error, then)
+
+        self._produce(
+            self._settings.topics.dead_letter,
+            key=origin.key,
+            value=origin.value,
+            headers=letter.headers(),
+            on_delivery=delivered,
+        )
+
+    def _produce(self, topic: str, **record: Any) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, **record)
+            except BufferError:  # the broker is away: as long as it takes, for nothing of this may be lost
+                if self._stop.is_set():
+                    return
+                self._producer.poll(_POLL_S)
+            else:
+                return
+
+    def _confirmed(self, error: KafkaError | None, then: _Then) -> None:
+        if error is None:
+            then()
+        else:
+            self._fail(KafkaException(error))
+
+    def _done(self, origin: _Origin) -> None:
+        with self._lock:
+            origin.partition.settle(origin.offset)
+
+    def _fail(self, failure: BaseException) -> None:
+        _log.error("notify: %s: %s", type(failure).__name__, failure)
+        self._failure = failure
+        self._stop.set()
+
+    # Now and then.
+
+    def _commit(self, consumer: Consumer, of: list[Owned] | None = None) -> None:
+        with self._lock:
+            moved = [
+                (owned, position)
+                for owned in (self._owned.values() if of is None else of)
+                if (position := owned.position) is not None and position != owned.committed
+            ]
+        if not moved:
+            return
+        topic = self._settings.topics.incidents
+        places = [TopicPartition(topic, owned.partition, position) for owned, position in moved]
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as failed:  # what is recorded is not sent again, whatever is committed
+            _log.warning("notify: offsets could not be committed: %s", failed.args[0].str())
+            return
+        for owned, position in moved:
+            owned.committed = position
+
+    def _look(self, consumer: Consumer) -> None:
+        """Measures, and keeps what is in memory within bounds."""
+        waiting = sum(self._measure(name) for name in self._channels)
+        for place in consumer.position(consumer.assignment()):
+            _, end = consumer.get_watermark_offsets(place, cached=True)
+            if end >= 0 and place.offset >= 0:
+                self._lag.labels(place.topic, str(place.partition)).set(max(0, end - place.offset))
+        if not self._paused and waiting > _MOST_WAITING:
+            _log.warning("notify: %d changes wait to be sent; no more are read until some are", waiting)
+            consumer.pause(consumer.assignment())
+            self._paused = True
+        elif self._paused and waiting < _MOST_WAITING // 2:
+            consumer.resume(consumer.assignment())
+            self._paused = False
+
+    def _measure(self, name: str) -> int:
+        number, oldest_s = self._channels[name].load()
+        self._waiting.labels(name).set(number)
+        self._oldest.labels(name).set(oldest_s)
+        return number
+
+
+def _gathered(item: Item[Owner], now_ms: int) -> Item[Owner]:
+    """The same; one of a digest that is due already waits a moment, so that what was read after it is in it too."""
+    planned, least_ms = item.planned, now_ms + _GATHER_MS
+    if planned.digest is None or planned.due_ms >= least_ms:
+        return item
+    return replace(item, planned=replace(planned, due_ms=least_ms))
+
+
+def links_of(config: Config) -> Links:
+    """Where the links of a configuration lead. Raises ValueError when the key's file cannot be used."""
+    try:
+        key = None if config.link_key_file is None else LinkKey.read(config.link_key_file)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"link_key_file: {error}") from None
+    return Links(config.console, key, round(config.link_lasts.total_seconds() * 1000))
