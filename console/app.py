@@ -6,12 +6,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import DataError, OperationalError
 
-from haltline.console import telemetry
-from haltline.console.context import Context, Here
+from haltline.console import strict, telemetry
+from haltline.console.auth import Who
+from haltline.console.context import Context, Here, admitted
+from haltline.console.door import Door
 from haltline.console.examples import Yes, describe, like
 from haltline.console.feeder import Feeder
 from haltline.console.live import Live
@@ -24,6 +27,7 @@ from haltline.console.routes import (
     asking,
     control,
     findings,
+    incidents,
     ingest,
     interventions,
     policies,
@@ -36,8 +40,8 @@ from haltline.console.routes import (
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import open_store
 from haltline.streams.commands import NotAllowed
+from haltline.streams.ids import NotFound
 from haltline.streams.log_reader import NoSuchTopic, Unreachable
-from haltline.streams.operator import NotFound
 
 log: Final = logging.getLogger("haltline.console")
 
@@ -120,7 +124,8 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         redoc_url=None,
     )
     app.state.live = Live(settings.topics.prefix)
-    metrics = telemetry.install(app)
+    app.add_middleware(Door, who=_who, requests=settings.requests_at_once, streams=settings.streams_at_once)
+    metrics = telemetry.install(app, settings)
     for routes in (
         interventions,
         asking,
@@ -134,31 +139,37 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         recorded,
         steward,
         findings,
+        incidents,
         work,
     ):
         app.include_router(routes.router, responses=_REFUSED)
     install(app, _REFUSED)
     if settings.provider is not None:
         install_oidc(app, settings.provider)
+    app.add_exception_handler(RequestValidationError, strict.told)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 
     app.add_middleware(AnswerHeaders, always=_HEADERS)
 
     @app.get("/healthz", tags=["health"], response_model=Health)
-    def healthy(here: Here) -> JSONResponse:
-        """200 while the read model is kept up."""
+    async def healthy(here: Here) -> JSONResponse:
+        """200 while the read model is kept up."""  # not in a thread: slow routes may have them all
         well = here.feeder.alive
         return JSONResponse({"ok": well, "problem": str(here.feeder.failure or "")}, 200 if well else 503)
 
     @app.get("/readyz", tags=["health"], response_model=Health)
-    def ready(here: Here) -> JSONResponse:
+    async def ready(here: Here) -> JSONResponse:
         """200 once everything that the topics held at the start is taken in."""
         well = here.feeder.alive and here.feeder.caught_up.is_set()
         return JSONResponse({"ok": well}, 200 if well else 503)
 
     describe(app)
     return app
+
+
+def _who(request: Request) -> Who:
+    return admitted(request, request.app.state.context)
 
 
 def _answer(status: int) -> Any:

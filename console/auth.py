@@ -9,10 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from haltline.schemas.problems import problem_of
+from haltline.streams.yaml_text import BadYaml, value_of
 
 
 class May(StrEnum):
@@ -78,9 +78,9 @@ class Keys:
     def read(cls, path: Path) -> "Keys":
         """A YAML list of `name`, `role` and `sha256` of a key. Raises BadKeys, and OSError."""
         try:
-            said = yaml.safe_load(path.read_text())
-        except yaml.YAMLError as error:
-            raise BadKeys(f"{path}: wanted YAML, came {error}") from None
+            said = value_of(path.read_text())
+        except BadYaml as error:
+            raise BadKeys(f"{path}: expected YAML, got {error}") from None
         if not isinstance(said, list) or not said:
             raise BadKeys(f"{path}: wanted a list of name, role and sha256, came {type(said).__name__}")
         known: dict[str, Who] = {}

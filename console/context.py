@@ -20,7 +20,7 @@ from haltline.schemas.control import Command
 
 log: Final = logging.getLogger("haltline.console")
 
-_TAKEN_IN_WITHIN_S: Final = 5.0
+TAKEN_IN_WITHIN_S: Final = 5.0
 _SCHEMES: Final = frozenset({"bearer", "apikey"})
 """Agent Sentinel's SDK says either."""
 
@@ -59,7 +59,7 @@ class Context:
         Raises Unreachable when the broker does not confirm it.
         """
         place = self.sender.send(self.settings.topics.commands, command.id.encode(), command.to_json())
-        return self.feeder.wait_for(place, _TAKEN_IN_WITHIN_S)
+        return self.feeder.wait_for(place, TAKEN_IN_WITHIN_S)
 
 
 async def context_of(request: Request) -> Context:
@@ -73,7 +73,13 @@ async def context_of(request: Request) -> Context:
 Here = Annotated[Context, Depends(context_of)]
 
 
-def _who(request: Request, here: Context, authorization: str | None, x_api_key: str | None) -> Who:
+WHO: Final = "haltline.who"
+"""Where a request's scope says who asks, once it was found out: Who, or the HTTPException to answer with."""
+
+
+def admitted(request: Request, here: Context) -> Who:
+    """Who asks, by key or cookie. Raises HTTPException: nobody who is known, or too often."""
+    authorization, x_api_key = request.headers.get("authorization"), request.headers.get("x-api-key")
     scheme, _, key = (authorization or "").partition(" ")
     if authorization is None and x_api_key is not None:  # as ACGP's SDK sends it
         scheme, key = "apikey", x_api_key
@@ -101,10 +107,13 @@ def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
     async def check(
         request: Request,
         here: Here,
-        authorization: Annotated[str | None, Header()] = None,
-        x_api_key: Annotated[str | None, Header()] = None,
+        # Described here, and read by `admitted`, which is asked before the body is read.
+        authorization: Annotated[str | None, Header()] = None,  # noqa: ARG001
+        x_api_key: Annotated[str | None, Header()] = None,  # noqa: ARG001
     ) -> Who:
-        who = _who(request, here, authorization, x_api_key)
+        who = request.scope.get(WHO) or admitted(request, here)
+        if isinstance(who, HTTPException):
+            raise who
         if not who.may(act):
             raise HTTPException(403, f"{act}: wanted a role that may, came {who.role} of {who.name}")
         return who

@@ -13,14 +13,17 @@ from sqlalchemy.exc import OperationalError
 
 from haltline.console import model
 from haltline.console.projection import take_in
-from haltline.console.store import insert_of
+from haltline.console.store import clear, insert_of, put
+from haltline.interventions.outage import Outage
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import SECRETS, Redaction
+from haltline.streams.broker_outage import BrokerOutage
 from haltline.streams.closing import Closing
-from haltline.streams.log_reader import Unreachable, open_consumer, partitions_of
+from haltline.streams.log_reader import Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.settings import ClientSetting
+from haltline.streams.topic_ids import TopicIds
 
 log: Final = logging.getLogger("haltline.console")
 
@@ -30,17 +33,26 @@ _ALONG_S: Final = 0.02
 """Who waits for what it wrote waits that much longer, and as many records as came meanwhile are one transaction."""
 _COMMIT_EVERY_S: Final = 1.0
 _AGAIN_S: Final = 1.0
+_LOOK_EVERY_S: Final = 10.0
+"""How often the cluster is asked whether its topics are still those that the offsets count in."""
 _NAME: Final = "console"
 
 Place = tuple[str, int]
 
 
 class Overtaken(Exception):
-    """Another console has taken in the same records."""
+    """What the database has is not what this reader has read: another console was faster, or the topic is another."""
+
+
+class MadeAnew(Exception):
+    """A topic is another one than the read model was made from."""
 
 
 class Feeder(Closing):
     """A thread that reads every topic into the database, until `close`.
+
+    A topic that was deleted and made anew makes the read model begin anew too: offsets and records of the one before
+    would be taken for those of the new one.
 
     What was taken in is told to `told`, from that thread. A broker or a database that is away is waited for; any other
     failure ends the thread, and stands in `failure`.
@@ -55,7 +67,11 @@ class Feeder(Closing):
         group: str,
         client: Mapping[str, ClientSetting] | None = None,
         told: Callable[[Sequence[Row]], None] | None = None,
+        look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
+        self._look_every_s = look_every_s
+        self._looked_s = 0.0
+        self._ids: TopicIds | None = None
         self._engine = engine
         self._bootstrap = bootstrap
         self._topics = topics
@@ -63,6 +79,8 @@ class Feeder(Closing):
         self._client = client or {}
         self._told = told
         self._reader = reader_of(topics)
+        self._broker = BrokerOutage(log, "the read model")
+        self._waits = Outage(log, "the read model", "waits")
         self._behind: set[Place] = set()
         self._next: dict[Place, int] = {}
         self._last_ms: dict[Place, int | None] = {}
@@ -106,19 +124,23 @@ class Feeder(Closing):
             while not self._ended.is_set():
                 try:
                     self._read()
+                except MadeAnew as anew:
+                    self._begin_anew(anew)
                 except (Unreachable, Overtaken, OperationalError) as away:
-                    log.warning("the read model waits: %s", away)
+                    self._waits.away(away)
                     self._ended.wait(_AGAIN_S)
         except BaseException as failure:
             self.failure = failure
             log.exception("the read model is no longer kept up")
 
     def _read(self) -> None:
-        consumer = open_consumer(self._bootstrap, self._group, client=self._client)
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client, on_error=self._broker.heard)
         try:
             self._assign(consumer)
             while not self._ended.is_set():
+                self._look()
                 records = self._records(_next(consumer))
+                self._broker.look(consumer, self._topics.actions)
                 if records:
                     rows = self._take(records)
                     with self._moved:
@@ -130,15 +152,64 @@ class Feeder(Closing):
                 self._commit(consumer, records)
                 if not self._behind:
                     self.caught_up.set()
+                if records or not self._behind:
+                    self._waits.back()
         finally:
             consumer.close()
 
+    def _look(self) -> None:
+        """Raises MadeAnew when a topic is not the one any more that the offsets in the database count in."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < self._look_every_s:
+            return
+        self._looked_s = now_s
+        try:
+            if self._ids is None:
+                self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
+            there = self._ids.of(self._topics.all)
+        except KafkaException:  # that the broker is away is said elsewhere
+            return
+        ids = {self._short(name, 0)[0]: topic.id for name, topic in there.items() if topic.id is not None}
+        with self._engine.begin() as connection:
+            known: dict[str, str] = {row.topic: row.id for row in connection.execute(select(model.topic_ids))}
+            for name, topic_id in ids.items():
+                if known.get(name, topic_id) != topic_id:
+                    raise MadeAnew(
+                        f"topic {self._topics.prefix}{name} was made anew: expected the one with id {known[name]}, "
+                        f"got one with id {topic_id}"
+                    )
+            put(connection, model.topic_ids, [{"topic": name, "id": topic_id} for name, topic_id in ids.items()])
+
+    def _begin_anew(self, anew: MadeAnew) -> None:
+        log.warning(
+            "%s: the read model begins anew with what the topics hold. What they hold no longer is in the audit table: "
+            "haltline console --rebuild --audit-table",
+            anew,
+        )
+        self.caught_up.clear()
+        clear(self._engine)
+        with self._moved:
+            self._next.clear()
+            self._last_ms.clear()
+        self._uncommitted.clear()
+        self._looked_s = 0.0
+
     def _assign(self, consumer: Consumer) -> None:
+        self._looked_s = 0.0
+        self._look()
         with self._engine.connect() as connection:
             next_of = {
                 (topic, partition): after for topic, partition, after in connection.execute(select(model.offsets))
             }
         places = [tp for topic in self._topics.all for tp in partitions_of(consumer, topic)]
+        for tp in places:
+            after = next_of.get(self._short(tp.topic, tp.partition), 0)
+            if after and after > (end := bounds(consumer, tp)[1]):
+                raise Overtaken(
+                    f"{tp.topic}[{tp.partition}]: expected a partition that goes on at offset {after}, got one that "
+                    f"ends at {end}: the topic was made anew. To do: haltline console --rebuild, without "
+                    "--audit-table, which ends where the topic before did"
+                )
         self._behind = {(tp.topic, tp.partition) for tp in places}
         consumer.assign(
             [

@@ -35,6 +35,7 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
             )
         ).one()
         standing: dict[str, int] = dict(ask(select(control.state, func.count()).group_by(control.state)).all())
+        incidents = ask(select(func.count()).where(model.incidents.c.open)).scalar_one()
         waiting, soonest = ask(
             select(func.count(), func.min(approvals.expires_ms)).where(
                 approvals.state.in_(_OPEN), approvals.expires_ms > now_ms
@@ -51,6 +52,7 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
         "events": int(events),
         "cost_usd": round(float(cost), 6),
         "standing": standing,
+        "incidents": incidents,
         "waiting": waiting,
         "soonest_expiry_ms": soonest,
         "trips_24h": sum(by_hour),

@@ -8,16 +8,20 @@ from sqlalchemy import Engine, func, select
 
 from haltline.console import model
 from haltline.console.settings import ConsoleSettings
+from haltline.interventions.advice import Helped, by_rule, is_hint
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
 from haltline.streams.core import Core, Position, SessionState
 from haltline.streams.plugins import installed
 from haltline.streams.policies import DEFAULT_NAME, current
 from haltline.streams.policy_file import parse_policy
 
+_MOST_EVENTS = 5000
+"""Of a session, when it is asked what it did after a hint."""
 _PARTS = 400
 """Ids of one question: SQLite bounds the number of its parameters."""
 
@@ -97,6 +101,22 @@ def labels_of(engine: Engine) -> list[Command]:
     with engine.connect() as connection:
         bodies = connection.execute(asked.order_by(table.time_ms, table.partition, table.offset)).scalars()
         return [wire.decode(Command, body.encode()) for body in bodies]
+
+
+def helped_of(engine: Engine, most: int) -> list[Helped]:
+    """Of each rule, what became of its hints; of the last so many."""
+    table = model.records.c
+    held = (model.of_topic("interventions"), table.decision_id.is_not(None), table.detector != "")
+    asked = select(table.body).where(*held).order_by(table.time_ms.desc()).limit(most)
+    with engine.connect() as connection:
+        decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(asked).scalars()]
+        sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
+        found: list[Detection] = []
+        for first in range(0, len(sessions), _PARTS):
+            part = sessions[first : first + _PARTS]
+            of_them = select(table.body).where(model.of_topic("detections"), table.session_id.in_(part))
+            found += [wire.decode(Detection, body.encode()) for body in connection.execute(of_them).scalars()]
+    return by_rule(decisions, found, {name: events_of(engine, name, _MOST_EVENTS) for name in sessions})
 
 
 def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:

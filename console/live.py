@@ -24,6 +24,7 @@ _NAMES: Final = {
     "interventions": "decision",
     "detections": "detection",
     "control": "control",
+    "incidents": "incident",
     "feedback": "feedback",
     "commands": "command",
     "policies": "policy",

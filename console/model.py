@@ -17,7 +17,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """A database of another version is made anew."""
 
 metadata = MetaData()
@@ -35,6 +35,14 @@ offsets = Table(
     Column("next", BigInteger, nullable=False),
 )
 """How far each partition is taken in; written in the transaction of the rows."""
+
+topic_ids = Table(
+    "topic_ids",
+    metadata,
+    Column("topic", String, primary_key=True),
+    Column("id", String, nullable=False),
+)
+"""Which log of a topic the offsets count in, where the cluster tells: one that is made anew has another id."""
 
 records = Table(
     "records",
@@ -155,6 +163,30 @@ approvals = Table(
     Column("body", Text, nullable=False),
 )
 """The last word on each request."""
+
+incidents = Table(
+    "incidents",
+    metadata,
+    Column("incident_id", String, primary_key=True),
+    Column("revision", Integer, nullable=False),
+    Column("open", Boolean, nullable=False),
+    Column("state", String, nullable=False),
+    Column("scope", String, nullable=False),
+    Column("scope_id", String, nullable=False),
+    Column("cause", String, nullable=False),
+    Column("session_id", String, index=True),
+    Column("agent_id", String, nullable=False),
+    Column("level", Integer, nullable=False),  # rank of the highest
+    Column("severity", Integer, nullable=False),  # rank; -1: not said
+    Column("count", BigInteger, nullable=False),
+    Column("last_ms", BigInteger, nullable=False, index=True),
+    Column("assignee", String),
+    Column("decision_id", String, nullable=False),
+    Column("request_id", String, index=True),
+    Column("body", Text, nullable=False),
+    Index("incidents_worst", "open", "severity", "level", "last_ms"),
+)
+"""How each incident stands: its record with the highest revision."""
 
 control = Table(
     "control",

@@ -8,6 +8,7 @@ import orjson
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from haltline.console import model
+from haltline.console.incidents import put_incidents, stop_before_incidents
 from haltline.console.store import parts, put
 from haltline.console.tallies import hide, put_interventions
 from haltline.interventions import asked
@@ -16,6 +17,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.records import InterventionRecord
 from haltline.streams.audit.columns import Row
@@ -69,6 +71,8 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
     _interventions(connection, events, decisions)
     _approvals(connection, decisions)
     _asked(connection, commands)
+    put_incidents(connection, [stop_before_incidents(d) for d in decisions if _is_of_before(d)])
+    put_incidents(connection, [wire.decode(IncidentRecord, row["raw"]) for row in of_topic.get("incidents", [])])
     _control(connection, of_topic.get("control", []))
     _commands(connection, commands)
 
@@ -84,6 +88,11 @@ def _new(connection: Connection, rows: Sequence[Row]) -> list[Row]:
         span = {"of_topic": topic, "of_partition": partition, "first": min(offsets), "last": max(offsets)}
         known |= {(topic, partition, offset) for offset in connection.execute(_KNOWN, span).scalars()}
     return [row for place, row in places.items() if place not in known]
+
+
+def _is_of_before(decision: Decision) -> bool:
+    """Whether it is a stop of a release that knew no incidents."""
+    return decision.incident is not None and decision.incident_id is None and decision.level is Level.KILL
 
 
 def _record(row: Row) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from haltline.console.auth import Role, Who
 from haltline.schemas.problems import problem_of
+from haltline.streams.yaml_text import BadYaml, value_of
 
 _HIGHEST_FIRST: Final = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -62,9 +62,9 @@ class Provider(BaseModel):
     def read(cls, path: Path) -> "Provider":
         """Of a YAML file with these fields. Raises BadProvider, and OSError."""
         try:
-            return cls.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-        except yaml.YAMLError as error:
-            raise BadProvider(f"{path}: wanted YAML, came {error}") from None
+            return cls.model_validate(value_of(path.read_text(encoding="utf-8")))
+        except BadYaml as error:
+            raise BadProvider(f"{path}: expected YAML, got {error}") from None
         except ValidationError as error:
             raise BadProvider(f"{path}: {problem_of(error)}") from None
 

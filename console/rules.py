@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from haltline.interventions.agent.rules.settings import Arguments, ClientRules, Glob, RateLimit, Usd
 from haltline.schemas.problems import problem_of
+from haltline.streams.yaml_text import BadYaml, value_of
 
 NOTHING: Final = "nothing-is-allowed"
 """An action that there is not: to the SDK an empty list of allowed actions would be none at all."""
@@ -65,10 +65,10 @@ class ConsoleRules(_Part):
         path = Path(file)
         try:
             text = path.read_text(encoding="utf-8")
-            said = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+            said = tomllib.loads(text) if path.suffix == ".toml" else value_of(text)
             return cls.model_validate(said if said is not None else {})
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path}: wanted rules in YAML, JSON or TOML, came {error}") from error
+        except BadYaml as error:
+            raise ValueError(f"{path}: expected rules in YAML, JSON or TOML, got {error}") from error
         except ValueError as error:
             problem = problem_of(error) if hasattr(error, "errors") else error  # type: ignore[arg-type]
             raise ValueError(f"{path}: wanted rules, approvals and budgets: {problem}") from error

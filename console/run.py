@@ -13,32 +13,51 @@ from sqlalchemy.exc import ArgumentError, OperationalError
 from haltline.console.app import create_app
 from haltline.console.live import Live
 from haltline.console.rebuilding import of_audit, take_from
+from haltline.console.serving import config_of
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import empty, open_store
 from haltline.streams.audit.engine import QueryFailed
+from haltline.streams.connections import Connections
+from haltline.streams.health import MetricsServer
 
 log: Final = logging.getLogger("haltline.console")
 
 
-def run(settings: ConsoleSettings, host: str, port: int, *, rebuild: bool) -> int:
-    """Returns the exit code: 0 after a clean stop, 2 for a database or an address that cannot be had."""
+_SWITCH_S: Final = 0.0005
+"""A tenth of Python's own: the server takes the interpreter back at each call of the system, and while a thread reads a
+policy or tries one on past sessions, each time waits for so long."""
+
+
+def run(
+    settings: ConsoleSettings, host: str, port: int, *, rebuild: bool, metrics_at: tuple[str, int] | None = None
+) -> int:
+    """Returns the exit code: 0 after a clean stop, 2 for a database or an address that cannot be had.
+
+    At `metrics_at`, /metrics is served without a key.
+    """
     try:
         engine = open_store(settings.database)
         if rebuild:
             _make_anew(engine, settings)
         engine.dispose()
         listening = socket.create_server((host, port))
+        app = create_app(settings)
+        told = None if metrics_at is None else MetricsServer(*metrics_at, app.state.metrics.exposition)
     except (ArgumentError, OperationalError, QueryFailed, ValueError, OSError) as error:
         print(f"haltline: {error}", file=sys.stderr)
         return 2
+    if told is not None:
+        print(f"haltline console: serves /metrics on port {told.port}", file=sys.stderr, flush=True)
     print(f"http://{listening.getsockname()[0]}:{listening.getsockname()[1]}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         # The server ends in order by either, and then raises it again for whoever held it before.
         signal.signal(number, lambda *_: None)
-    app = create_app(settings)
-    _Server(uvicorn.Config(app, log_level="warning", access_log=False, server_header=False), app.state.live).run(
-        [listening]
-    )
+    sys.setswitchinterval(_SWITCH_S)
+    try:
+        _Server(uvicorn.Config(**config_of(app, Connections())), app.state.live).run([listening])
+    finally:
+        if told is not None:
+            told.close()
     return 0
 
 

@@ -7,6 +7,7 @@ from haltline.console.auth import Keys
 from haltline.console.provider import Provider
 from haltline.console.rules import ConsoleRules
 from haltline.schemas.topics import Topics
+from haltline.streams.notify.links import LinkKey
 from haltline.streams.settings import ClientSetting
 
 
@@ -36,6 +37,14 @@ class ConsoleSettings:
     """How often one key may ask, on average."""
     burst: int = 400
     """And at once."""
+    requests_at_once: int = 32
+    """How many requests of one key are answered at a time; fewer than there are threads for all."""
+    streams_at_once: int = 32
+    """And how many of its streams of events are open."""
+    metrics_token: str | None = None
+    """Opens `/metrics`, as any key that may look does."""
+    link_key: LinkKey | None = None
+    """Checks the links to approvals that notifications carry; None: none is followed."""
     audit_table: str | None = None
     """The audit table to search and verify, a folder or a URI; None: there is none."""
     audit_options: Mapping[str, str] = field(default_factory=dict)

@@ -1,12 +1,15 @@
 """The console's own metrics: what it is asked, and how far its read model is behind the topics."""
 
+import hmac
 import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import Response
 
+from haltline.console.auth import May
+from haltline.console.context import Here, admitted
 from haltline.console.feeder import Feeder
 from haltline.console.middleware import Counted
 from haltline.console.settings import ConsoleSettings
@@ -20,9 +23,10 @@ _LOOK_EVERY_S: Final = 5.0
 _STUCK_AFTER_S: Final = 60.0
 
 
-def install(app: FastAPI) -> Metrics:
-    """Counts every request, and serves `/metrics`: counts only, so without a key, as /healthz is."""
-    metrics = Metrics("console")
+def install(app: FastAPI, settings: ConsoleSettings) -> Metrics:
+    """Counts every request, and serves `/metrics` to callers with a key or the metrics token."""
+    metrics = app.state.metrics = Metrics("console")
+    token = settings.metrics_token
     requests = metrics.children("http_requests_total")
     seconds = metrics.histogram("http_request_seconds")
 
@@ -33,8 +37,13 @@ def install(app: FastAPI) -> Metrics:
     app.add_middleware(Counted, count=count)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
-    def told() -> Response:
-        """Prometheus' text format."""
+    def told(request: Request, here: Here) -> Response:
+        """Prometheus' text format, for a key that may look, or the token for metrics; see also `--metrics-port`."""
+        said = request.headers.get("authorization", "").encode()
+        if token is None or not hmac.compare_digest(said, f"Bearer {token}".encode()):
+            who = admitted(request, here)
+            if not who.may(May.LOOK):
+                raise HTTPException(403, f"{May.LOOK}: expected a role that may, got {who.role} of {who.name}")
         return Response(metrics.exposition(), media_type=METRICS_TYPE)
 
     return metrics

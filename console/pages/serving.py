@@ -1,6 +1,7 @@
 """Serves the pages and their files, signs in and out, and says what a browser may do with them."""
 
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
@@ -23,6 +24,7 @@ from haltline.console.signed_in import (
     set_cookie,
     token_of,
 )
+from haltline.streams.notify.links import OPENS_AT, BadLink
 
 _FOLDER: Final = Path(__file__).parent
 _PROVIDER: Final = "<!-- provider -->"
@@ -37,7 +39,9 @@ _HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 _ONLY_TLS: Final = {"Strict-Transport-Security": f"max-age={365 * 86_400}"}
-PAGES: Final = ("fleet", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs")
+PAGES: Final = (
+    "fleet", "incidents", "interventions", "sessions", "approvals", "kill", "policies", "precision", "audit", "docs",
+)  # fmt: skip
 """Each is shown by the module of its name in `static/views`."""
 
 router = APIRouter(include_in_schema=False)
@@ -88,6 +92,20 @@ def sign_in_page(request: Request, here: Here) -> Response:
         return RedirectResponse(local_path(request.query_params.get("next", "")), 303)
     document = (_FOLDER / "sign-in.html").read_text(encoding="utf-8")
     return HTMLResponse(document.replace(_PROVIDER, _PROVIDER_LINK if here.settings.provider is not None else ""))
+
+
+@router.get(OPENS_AT)
+def open_approval(here: Here, token: str = "") -> Response:
+    """Leads from a link of a notification to the page of the approval, which asks to sign in; it answers nothing."""
+    if here.settings.link_key is None:
+        raise HTTPException(404, "link: expected a console that has the key of links (--link-key), got one without")
+    try:
+        request_id = here.settings.link_key.request_of(token)
+    except BadLink as bad:
+        raise HTTPException(403, f"link: {bad}; the approvals that wait are at /approvals") from None
+    # Not a redirect: a browser keeps the strict cookie back in one that another site, such as a chat, began.
+    page = f"/approvals/{quote(request_id, safe='')}"
+    return HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(page)}">')
 
 
 @router.post("/sign-in")

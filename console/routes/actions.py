@@ -12,10 +12,11 @@ from haltline.console import model
 from haltline.console.context import Here, Looker, Teller
 from haltline.console.examples import like
 from haltline.console.store import put
+from haltline.console.strict import StrictRoute
 from haltline.interventions.agent.redaction import redact
 from haltline.schemas.record import Id
 
-router = APIRouter(prefix="/api/v1/actions", tags=["agents"])
+router = APIRouter(prefix="/api/v1/actions", tags=["agents"], route_class=StrictRoute)
 
 
 Known = Annotated[dict[str, Any], Field(examples=[{"name": "delete_asset", "agent_id": "cleaner"}])]

@@ -3,22 +3,24 @@
 import time
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
 from haltline.console import model
 from haltline.console.context import Actor, Here, Looker
 from haltline.console.examples import Limited, Skipped, Total, Yes, like
+from haltline.console.ids import beginning
+from haltline.console.strict import StrictRoute
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
 from haltline.streams import inbox
 from haltline.streams.commands import NotAllowed
-from haltline.streams.operator import NotFound
+from haltline.streams.ids import NotFound, resolve
 
-router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"])
+router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
 _LOOK_EVERY_S = 0.1
@@ -45,6 +47,7 @@ class Request(BaseModel):
         approved_by=[],
         rejected_by=[],
         asked=1,
+        incident_id="4f1c09abf00d4f1c09abf00d4f1c09ab",
         created_at="2026-01-01T12:00:00.000Z",
         expires_at="2026-01-01T13:00:00.000Z",
     )
@@ -68,6 +71,8 @@ class Request(BaseModel):
     approved_by: list[str]
     rejected_by: list[str]
     asked: int
+    incident_id: str | None
+    """The incident that it belongs to."""
     created_at: str
     expires_at: str
 
@@ -122,6 +127,7 @@ def _as_told(approval: Approval, of: Decision | inbox.Request, now_ms: int) -> R
         approved_by=approval.approved_by,
         rejected_by=approval.rejected_by,
         asked=approval.asked,
+        incident_id=of.incident_id,
         created_at=rfc3339(approval.since),
         expires_at=rfc3339(approval.expires),
     )
@@ -169,12 +175,11 @@ def pending(here: Here, who: Looker, limit: Annotated[int, Query(ge=1, le=1000)]
 
 @router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})
 def approval(here: Here, _: Looker, request_id: str) -> Request:
-    """One request, as it stands."""
+    """One request, as it stands. The id may be shortened."""
     table = model.approvals.c
+    request_id = resolve("request", request_id, beginning(here.engine, table.request_id, request_id))
     with here.engine.connect() as connection:
-        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar()
-    if body is None:
-        raise HTTPException(404, f"request {request_id}: wanted one that is there, came none of this id")
+        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar_one()
     return _shown(body, _now_ms())
 
 

@@ -17,8 +17,9 @@ from haltline.console.auth import May, Who
 from haltline.console.context import Context, Here, Teller
 from haltline.console.examples import like
 from haltline.console.store import insert_of
+from haltline.console.strict import StrictRoute
 from haltline.interventions.agent.plain import plain, plain_text
-from haltline.interventions.approvals import MAX_TICKETS
+from haltline.interventions.line import MAX_TICKETS
 from haltline.schemas import wire
 from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
@@ -29,7 +30,7 @@ from haltline.streams.commands import NotAllowed, make_command
 from haltline.streams.inbox import LONGEST_S
 from haltline.streams.log_reader import Unreachable
 
-router = APIRouter(prefix="/api/v1/approvals", tags=["agents"])
+router = APIRouter(prefix="/api/v1/approvals", tags=["agents"], route_class=StrictRoute)
 
 _OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
 _MAX_ARGS_BYTES = 8192

@@ -14,11 +14,13 @@ from pydantic import BaseModel
 from haltline.console.context import Actor, Here, Looker
 from haltline.console.examples import Yes, like
 from haltline.console.settings import ConsoleSettings
+from haltline.console.strict import StrictRoute
 from haltline.schemas.keys import BadKey, load_public_key
 from haltline.streams.audit.query import QueryFailed, literal, open_query
+from haltline.streams.audit.verify import Verdict as Proved
 from haltline.streams.audit.verify import Verifier
 
-router = APIRouter(prefix="/api/v1/audit", tags=["audit"])
+router = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRoute)
 
 _NONE: Final[dict[int | str, dict[str, Any]]] = {
     404: {"description": "No audit table is configured, or it is not there."}
@@ -115,10 +117,20 @@ class Verdict(BaseModel):
     """What a verification has found."""
 
     model_config = like(
-        ok=True, partitions=4, rows=1200, erased=0, checkpoints=12, unsigned=0, problems=[], took_ms=480
+        ok=True,
+        verdict="verified",
+        partitions=4,
+        rows=1200,
+        erased=0,
+        checkpoints=12,
+        unsigned=0,
+        problems=[],
+        took_ms=480,
     )
 
     ok: bool
+    verdict: Proved
+    """`verified` by signatures; `intact_unsigned` where no public key is configured; else `not_intact`."""
     partitions: int
     rows: int
     erased: int
@@ -192,6 +204,7 @@ def verify(here: Here, _: Actor) -> Verdict:
     found = verifier.found
     return Verdict(
         ok=found.ok,
+        verdict=found.verdict,
         partitions=found.partitions,
         rows=found.rows,
         erased=found.erased,

@@ -8,16 +8,22 @@ from pydantic import BaseModel, Field
 from sqlalchemy import select
 
 from haltline.console import model
-from haltline.console.context import Actor, Here, Looker, Teller
+from haltline.console.context import Actor, Context, Here, Looker, Teller
 from haltline.console.examples import Yes, like
+from haltline.console.ids import whole
+from haltline.console.strict import StrictRoute
 from haltline.schemas.control import CommandKind, ControlRecord, ControlState, control_key
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import JsonObject
 from haltline.streams.operator import Answer
 
-router = APIRouter(prefix="/api/v1", tags=["control"])
+router = APIRouter(prefix="/api/v1", tags=["control"], route_class=StrictRoute)
 
 _SCOPES = {"agent": ScopeKind.AGENT, "run": ScopeKind.SESSION, "mission": ScopeKind.MISSION}
+_UNHEARD: Final[dict[int | str, JsonObject]] = {
+    404: {"description": "Nothing was heard of a session, agent or mission of this id."},
+    409: {"description": "Several begin so, or it may not be done to what stands."},
+}
 _EXAMPLE: Final[JsonObject] = orjson.loads(
     ControlRecord(
         scope=ScopeKind.SESSION,
@@ -57,11 +63,13 @@ class KillSwitch(BaseModel):
 
 
 class Act(BaseModel):
-    """An operator's act: on whom, and why."""
+    """An operator's act: on whom, and why. The id of a session, an agent or a mission may be shortened."""
 
     scope: ScopeKind = ScopeKind.SESSION
     id: Annotated[str, Field(min_length=1, max_length=256, examples=["night-7"])]
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["deletes the wrong schema"])]
+    unknown: Annotated[bool, Field(examples=[False])] = False
+    """Take `id` as it is, though nothing was heard of it: it is stopped if it starts."""
 
 
 class Answered(BaseModel):
@@ -84,6 +92,10 @@ def _answered(answer: Answer) -> Answered:
         second_wanted=answer.second_wanted,
         state=after,
     )
+
+
+def _whole(here: Context, act: Act) -> str:
+    return whole(here, act.scope, act.id, unknown=act.unknown)
 
 
 @router.get("/kill-switch/check")
@@ -121,31 +133,34 @@ def standing(here: Here, _: Looker) -> list[Standing]:
     return [orjson.loads(body) for body in bodies]
 
 
-@router.post("/kill")
+@router.post("/kill", responses=_UNHEARD)
 def kill(here: Here, who: Actor, act: Act) -> Answered:
-    """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now."""
-    return _answered(here.inbox.kill(act.scope, act.id, by=who.name, reason=act.reason))
+    """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now.
+
+    A session, agent or mission that nothing was heard of is refused (404), unless `unknown` says that it is meant.
+    """
+    return _answered(here.inbox.kill(act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
-@router.post("/freeze")
+@router.post("/freeze", responses=_UNHEARD)
 def freeze(here: Here, who: Actor, act: Act) -> Answered:
     """Refuses every call of what the scope covers until it is lifted. What is killed stays killed: 409."""
-    return _answered(here.inbox.hold(CommandKind.FREEZE, act.scope, act.id, by=who.name, reason=act.reason))
+    return _answered(here.inbox.hold(CommandKind.FREEZE, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
-@router.post("/contain")
+@router.post("/contain", responses=_UNHEARD)
 def contain(here: Here, who: Actor, act: Act) -> Answered:
     """Lets what the scope covers look and touch nothing until it is lifted. What is killed stays killed: 409."""
-    return _answered(here.inbox.hold(CommandKind.CONTAIN, act.scope, act.id, by=who.name, reason=act.reason))
+    return _answered(here.inbox.hold(CommandKind.CONTAIN, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
-@router.post("/lift")
+@router.post("/lift", responses=_UNHEARD)
 def lift(here: Here, who: Actor, act: Act) -> Answered:
     """Ends what was frozen or contained. A kill needs a reset: 409."""
-    return _answered(here.inbox.hold(CommandKind.LIFT, act.scope, act.id, by=who.name, reason=act.reason))
+    return _answered(here.inbox.hold(CommandKind.LIFT, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
-@router.post("/reset")
+@router.post("/reset", responses=_UNHEARD)
 def reset(here: Here, who: Actor, act: Act) -> Answered:
     """Releases what was killed."""
-    return _answered(here.inbox.reset(act.scope, act.id, by=who.name, reason=act.reason))
+    return _answered(here.inbox.reset(act.scope, _whole(here, act), by=who.name, reason=act.reason))

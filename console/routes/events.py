@@ -7,8 +7,9 @@ from fastapi.responses import StreamingResponse
 
 from haltline.console.context import Looker
 from haltline.console.live import Live
+from haltline.console.strict import StrictRoute
 
-router = APIRouter(prefix="/api/v1", tags=["events"])
+router = APIRouter(prefix="/api/v1", tags=["events"], route_class=StrictRoute)
 
 
 @router.get(

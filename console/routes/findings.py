@@ -1,22 +1,22 @@
-"""`/api/v1/detections` and `/api/v1/incidents`: what was found, and the reports of what was stopped."""
+"""`/api/v1/detections`: what was found."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
 from haltline.console import model
 from haltline.console.context import Here, Looker
-from haltline.console.examples import Limited, Skipped, Total, like
+from haltline.console.examples import Limited, Skipped, Total
 from haltline.console.routes.interventions import epoch_ms
+from haltline.console.strict import StrictRoute
 from haltline.schemas.findings import Severity
-from haltline.schemas.record import rfc3339
 
-router = APIRouter(prefix="/api/v1", tags=["findings"])
+router = APIRouter(prefix="/api/v1", tags=["findings"], route_class=StrictRoute)
 
 _R = model.records.c
 
@@ -57,43 +57,6 @@ class DetectionList(BaseModel):
     limit: Limited
 
 
-class Incident(BaseModel):
-    """The report of a stop, with the session and the rule."""
-
-    model_config = like(
-        incident_id="inc_9f3c0a77",
-        session_id="night-7",
-        agent_id="cleaner",
-        time="2026-01-01T12:00:12.000Z",
-        code="session_killed_loop_guard",
-        rule="destructive_repeat",
-        reason="loop_detected, 3 deletes on asset_id=fact_sales in 12s",
-        report={
-            "incident_id": "inc_9f3c0a77",
-            "summary": "The agent deleted the same asset three times.",
-            "severity": "critical",
-        },
-    )
-
-    incident_id: str
-    session_id: str
-    agent_id: str
-    time: str
-    code: str
-    rule: str
-    reason: str
-    report: dict[str, Any]
-
-
-class IncidentList(BaseModel):
-    """A page of reports, the newest first."""
-
-    incidents: list[Incident]
-    total: Total
-    skip: Skipped
-    limit: Limited
-
-
 @router.get("/detections")
 def detections(
     here: Here,
@@ -115,34 +78,6 @@ def detections(
         held.append(_R.severity.in_([one.value for one in Severity if one.rank >= severity.rank]))
     bodies, total = _page(here.engine, held, skip, limit)
     return DetectionList(detections=[orjson.loads(body) for body in bodies], total=total, skip=skip, limit=limit)
-
-
-@router.get("/incidents")
-def incidents(
-    here: Here,
-    _: Looker,
-    session_id: str | None = None,
-    agent_id: str | None = None,
-    start_date: From = None,
-    end_date: Until = None,
-    skip: Skip = 0,
-    limit: Limit = 50,
-) -> IncidentList:
-    """The reports of all stops that each filter holds for."""
-    held = [_of("interventions", session_id), _R.incident_id.is_not(None), *_between(start_date, end_date)]
-    wanted = {_R.session_id: session_id, _R.agent_id: agent_id}
-    held += [column == value for column, value in wanted.items() if value is not None]
-    bodies, total = _page(here.engine, held, skip, limit)
-    return IncidentList(incidents=[_incident(body) for body in bodies], total=total, skip=skip, limit=limit)
-
-
-@router.get("/incidents/{incident_id}", responses={404: {"description": "There is none of this id."}})
-def incident(here: Here, _: Looker, incident_id: str) -> Incident:
-    """One report."""
-    bodies, _total = _page(here.engine, [_R.incident_id == incident_id], 0, 1)
-    if not bodies:
-        raise HTTPException(404, f"incident {incident_id}: wanted one that is there, came none of this id")
-    return _incident(bodies[0])
 
 
 def _of(topic: str, session_id: str | None) -> ColumnElement[bool]:
@@ -171,17 +106,3 @@ def _page(engine: Engine, held: Sequence[ColumnElement[bool]], skip: int, limit:
         total = connection.execute(select(func.count()).select_from(model.records).where(*held)).scalar_one()
         found = connection.execute(select(_R.body).join_from(chosen, model.records, at).order_by(*order)).scalars()
         return list(found), total
-
-
-def _incident(body: str) -> Incident:
-    said = orjson.loads(body)
-    return Incident(
-        incident_id=said["incident"]["incident_id"],
-        session_id=said["session_id"],
-        agent_id=said.get("agent_id", "unknown"),
-        time=rfc3339(said["time"]),
-        code=said["code"],
-        rule=said.get("detector", ""),
-        reason=said["reason"],
-        report=said["incident"],
-    )

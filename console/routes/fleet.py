@@ -10,11 +10,14 @@ from pydantic import BaseModel, Field
 from haltline.console import fleet
 from haltline.console.context import Here, Looker
 from haltline.console.examples import like
+from haltline.console.ids import whole
 from haltline.console.lag import LagWatch
+from haltline.console.strict import StrictRoute
 from haltline.schemas.decisions import ScopeKind
+from haltline.streams.ids import NotFound
 from haltline.streams.impact import preview
 
-router = APIRouter(prefix="/api/v1", tags=["fleet"])
+router = APIRouter(prefix="/api/v1", tags=["fleet"], route_class=StrictRoute)
 
 _LONGEST_S = 7 * 86_400
 
@@ -28,6 +31,7 @@ class Overview(BaseModel):
         events=7776,
         cost_usd=6.27,
         standing={"killed": 4, "frozen": 2},
+        incidents=2,
         waiting=1,
         soonest_expiry_ms=1767272400000,
         trips_24h=3,
@@ -41,6 +45,8 @@ class Overview(BaseModel):
     cost_usd: float
     standing: dict[str, int]
     """What is killed, frozen, contained or on probation, by state."""
+    incidents: int
+    """Those that are not resolved."""
     waiting: int
     """Approvals that can be answered now."""
     soonest_expiry_ms: int | None
@@ -81,6 +87,8 @@ class Preview(BaseModel):
 
     scope: ScopeKind
     id: Annotated[str, Field(examples=["night-7"])]
+    unknown: Annotated[bool, Field(examples=[False])]
+    """Nothing was heard of a session, agent or mission of this id: an act on it needs `unknown` too."""
     lookback_s: Annotated[int, Field(examples=[3600])]
     agents: Annotated[list[str], Field(examples=[["cleaner"]])]
     sessions: list[Reached]
@@ -121,6 +129,11 @@ def whom(
     lookback_s: Annotated[int, Query(ge=1, le=_LONGEST_S)] = 3600,
 ) -> Preview:
     """Whom a kill, freeze or containment would reach now: heard of within `lookback_s`, not ended. Changes nothing."""
+    unknown = False
+    try:
+        id = whole(here, scope, id)  # noqa: A001  # as above
+    except NotFound:
+        unknown = True
     found = preview(
         here.settings.bootstrap,
         here.settings.topics,
@@ -139,7 +152,8 @@ def whom(
         )
         for seen in found.sessions
     ]
-    return Preview(scope=scope, id=id, lookback_s=lookback_s, agents=list(found.agents), sessions=sessions)
+    agents = list(found.agents)
+    return Preview(scope=scope, id=id, unknown=unknown, lookback_s=lookback_s, agents=agents, sessions=sessions)
 
 
 @router.get("/kill/stops")

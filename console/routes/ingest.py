@@ -11,13 +11,14 @@ from haltline.console import budgets
 from haltline.console.context import Context, Here, Teller
 from haltline.console.examples import like
 from haltline.console.ledger import EXAMPLE, Entry, events_of
+from haltline.console.strict import StrictRoute
 from haltline.interventions.agent.redaction import redact
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import Id, JsonObject
 
-router = APIRouter(prefix="/api/v1", tags=["agents"])
+router = APIRouter(prefix="/api/v1", tags=["agents"], route_class=StrictRoute)
 
 MAX_ENTRIES = 1000
 _SHOWN = 2000

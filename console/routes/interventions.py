@@ -17,12 +17,13 @@ from haltline.console.records import (
     fields_of,
     shown,
 )
+from haltline.console.strict import StrictRoute
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
 from haltline.streams.commands import make_command
 
-router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"])
+router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"], route_class=StrictRoute)
 
 
 def epoch_ms(moment: datetime | None) -> int | None:
@@ -43,7 +44,9 @@ def _wanted(
     start_date: Annotated[datetime | None, Query(description="From this moment on, ISO 8601.")] = None,
     end_date: Annotated[datetime | None, Query(description="Up to this moment, ISO 8601.")] = None,
     search: Annotated[str | None, Query(max_length=200, description="A part of the record's text.")] = None,
-    min_prevented_usd: Annotated[float | None, Query(ge=0, description="More than this was prevented.")] = None,
+    min_prevented_usd: Annotated[
+        float | None, Query(ge=0, allow_inf_nan=False, description="More than this was prevented.")
+    ] = None,
     trips_only: Annotated[bool, Query(description="Only what did more than warn.")] = False,
     high_risk: Annotated[bool, Query(description="Only blocked ones of high or critical risk.")] = False,
 ) -> Wanted:

@@ -7,14 +7,18 @@ from pydantic import BaseModel, Field
 
 from haltline.console.context import Actor, Here, Looker
 from haltline.console.examples import Total, like
-from haltline.console.history import decisions_of, labels_of
+from haltline.console.history import decisions_of, helped_of, labels_of
+from haltline.console.ids import decision_in, whole
+from haltline.console.strict import StrictRoute
 from haltline.detectors import PATTERNS
+from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.streams.labels import by_rule
 
-router = APIRouter(prefix="/api/v1", tags=["labels"])
+router = APIRouter(prefix="/api/v1", tags=["labels"], route_class=StrictRoute)
 
 _LATEST = 50
+_DECISIONS = 1000
 
 Why = Annotated[str, Field(min_length=1, max_length=4096, examples=["the table was to be removed"])]
 
@@ -80,12 +84,33 @@ class Said(BaseModel):
     time: str
 
 
+class Advice(BaseModel):
+    """What became of a rule's hints in the next ten actions of their sessions."""
+
+    model_config = like(rule="repetition", hints=12, helped=9, went_on=2, stopped=1, unknown=0, share_helped=0.75)
+
+    rule: str
+    hints: int
+    helped: int
+    """The rule found nothing more."""
+    went_on: int
+    """It found the same kind of thing again."""
+    stopped: int
+    """It decided a pause or more."""
+    unknown: int
+    """There is not enough of the session yet."""
+    share_helped: float | None
+    """Of those that are known."""
+
+
 class Precision(BaseModel):
     """Every rule of which something was said, and the latest labels."""
 
     rules: list[Quality]
     labels: Total
     latest: list[Said]
+    advice: list[Advice]
+    """Of the last 1000 decisions, by rule: whether hints helped."""
 
 
 @router.get("/precision")
@@ -97,6 +122,7 @@ def precision(here: Here, _: Looker) -> Precision:
     return Precision(
         rules=[Quality(**one.to_dict()) for one in by_rule(labels, decisions)],
         labels=len(labels),
+        advice=[Advice(**one.to_dict()) for one in helped_of(here.engine, _DECISIONS)],
         latest=[
             Said(
                 label=one.label or "",
@@ -114,12 +140,9 @@ def precision(here: Here, _: Looker) -> Precision:
 
 @router.post("/decisions/{decision_id}/label", responses={404: {"description": "There is none of this id."}})
 def label(here: Here, who: Actor, decision_id: str, said: Label) -> Noted:
-    """Says whether a decision was right. It changes neither the decision nor the session."""
-    found = decisions_of(here.engine, [decision_id])
-    if not found:
-        raise HTTPException(404, f"decision {decision_id}: wanted one that is there, came none of this id")
-    session_id = found[0].session_id
-    answer = here.inbox.label(decision_id, said.label, session_id=session_id, by=who.name, reason=said.reason)
+    """Says whether a rule's decision was right, and changes nothing of it. An operator's own kill has no rule: 409."""
+    decision = decision_in(here.engine, decision_id)
+    answer = here.inbox.label(decision, said.label, by=who.name, reason=said.reason)
     return Noted(command_id=answer.command.command_id, answered=answer.answered)
 
 
@@ -128,5 +151,6 @@ def missed(here: Here, who: Actor, session_id: str, said: Missed) -> Noted:
     """Says that a rule should have found something in a session, and did not."""
     if said.rule not in PATTERNS and not said.rule.startswith("correlation_"):
         raise HTTPException(404, f"rule: wanted one of {', '.join(sorted(PATTERNS))}, came {said.rule!r:.80}")
+    session_id = whole(here, ScopeKind.SESSION, session_id, hint="nothing was heard of it")
     answer = here.inbox.missed(session_id, said.rule, by=who.name, reason=said.reason)
     return Noted(command_id=answer.command.command_id, answered=answer.answered)

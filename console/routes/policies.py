@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from haltline.console.context import Changer, Context, Here, Looker, Teller
 from haltline.console.examples import like
 from haltline.console.routes.actions import known
+from haltline.console.strict import StrictRoute
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339
 from haltline.streams.commands import NotAllowed
@@ -20,7 +21,7 @@ from haltline.streams.policy_file import BadPolicy, in_vain, parse_policy
 from haltline.streams.policy_schema import policy_schema
 from haltline.streams.publish import publish
 
-router = APIRouter(prefix="/api/v1/policies", tags=["policies"])
+router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=StrictRoute)
 
 SYNCED = "haltline"
 

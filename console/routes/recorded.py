@@ -11,6 +11,7 @@ from sqlalchemy import select
 from haltline.console import model
 from haltline.console.context import Here, Looker, Teller
 from haltline.console.examples import like
+from haltline.console.strict import StrictRoute
 from haltline.interventions.agent.redaction import redact
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, Replayed
@@ -19,7 +20,7 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.record import Id, JsonObject, rfc3339
 from haltline.streams.commands import make_command
 
-router = APIRouter(prefix="/api/v1/replay", tags=["agents"])
+router = APIRouter(prefix="/api/v1/replay", tags=["agents"], route_class=StrictRoute)
 
 MAX_EVENTS = 20_000
 _MAX_DIVERGENCES = 20

@@ -8,8 +8,9 @@ from pydantic import BaseModel, Field
 from haltline.console.context import Here, Looker
 from haltline.console.examples import like
 from haltline.console.history import core_of, events_of, frames_of, in_force
+from haltline.console.strict import StrictRoute
 
-router = APIRouter(prefix="/api/v1", tags=["sessions"])
+router = APIRouter(prefix="/api/v1", tags=["sessions"], route_class=StrictRoute)
 
 
 class Frame(BaseModel):

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, HTTPException, Query, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
@@ -11,10 +11,12 @@ from haltline.console import model
 from haltline.console.answers import answer
 from haltline.console.context import Here, Looker
 from haltline.console.examples import Limited, Skipped, Total, like
+from haltline.console.ids import session_in
+from haltline.console.strict import StrictRoute
 from haltline.schemas.decisions import Level
 from haltline.schemas.record import rfc3339
 
-router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/api/v1/sessions", tags=["sessions"], route_class=StrictRoute)
 
 _CAUSES = {
     topic: place
@@ -174,13 +176,13 @@ def story(
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Response:
-    """A session and its story: what it did, what was found, decided, answered and commanded."""
+    """A session and its story: what it did, what was found, decided, answered and commanded. The id may be short."""
     table = model.records.c
+    session_id = session_in(here.engine, session_id)
     with here.engine.connect() as connection:
-        row = connection.execute(_columns().where(model.sessions.c.session_id == session_id)).mappings().first()
-        if row is None:
-            raise HTTPException(404, f"session {session_id}: wanted one that is there, came none of this id")
-        held = table.session_id == session_id
+        row = connection.execute(_columns().where(model.sessions.c.session_id == session_id)).mappings().one()
+        # How its incidents stand is asked for by itself: a row for each trip says nothing here.
+        held = (table.session_id == session_id) & (table.topic != "incidents")
         total = connection.execute(select(func.count()).select_from(model.records).where(held)).scalar_one()
         order = (table.time_ms, case(_CAUSES, value=table.topic, else_=len(_CAUSES)), table.topic, table.offset)
         steps = connection.execute(

@@ -9,10 +9,11 @@ from pydantic import BaseModel, Field
 from haltline.console import budgets
 from haltline.console.context import Here, Teller
 from haltline.console.examples import like
+from haltline.console.strict import StrictRoute
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import Id
 
-router = APIRouter(prefix="/api/v1/budgets", tags=["agents"])
+router = APIRouter(prefix="/api/v1/budgets", tags=["agents"], route_class=StrictRoute)
 
 
 class Reservation(BaseModel):

@@ -1,7 +1,6 @@
 """`/v1`: the platform that ACGP's SDK talks to: traces in, scores and feedback out, and a stream of both."""
 
 import asyncio
-import json
 import time
 import zlib
 from collections.abc import AsyncIterator
@@ -18,12 +17,13 @@ from haltline.console.auth import May, Who
 from haltline.console.context import Context, Here, Teller
 from haltline.console.examples import like
 from haltline.console.routes.ingest import publish
+from haltline.console.strict import NotFinite, StrictRoute, loads
 from haltline.console.traces import EXAMPLE, Trace
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import JsonObject
 
-router = APIRouter(prefix="/v1", tags=["acgp"])
+router = APIRouter(prefix="/v1", tags=["acgp"], route_class=StrictRoute)
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 MAX_TRACES: Final = 1000
@@ -113,8 +113,10 @@ async def _body(request: Request) -> Any:
     if request.headers.get("content-encoding", "").lower() == "gzip":
         whole = _unzipped(whole)
     try:
-        return json.loads(whole)  # not by orjson: a number may have more than 64 bits
-    except ValueError as error:
+        return loads(whole)
+    except NotFinite as error:
+        raise HTTPException(422, f"the body: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"the body: wanted JSON, came {error}") from None
 
 

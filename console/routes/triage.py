@@ -7,9 +7,10 @@ from pydantic import BaseModel, Field
 
 from haltline.console.context import Actor, Here
 from haltline.console.examples import like
+from haltline.console.strict import StrictRoute
 from haltline.schemas.control import CommandKind
 
-router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"])
+router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
 _WORDS = {"approve": CommandKind.APPROVE, "reject": CommandKind.REJECT, "ask": CommandKind.ASK}
 
@@ -28,7 +29,9 @@ class BatchAnswered(BaseModel):
     """What became of it, by request."""
 
     model_config = like(
-        answered=["apr_5d0c"], late=[], refused={"apr_77e1": "wanted one that is open, came one that is expired"}
+        answered=["apr_5d0c"],
+        late=[],
+        refused={"apr_77e1": "it expired at 2026-01-01T12:00:00.000Z and cannot be answered any more"},
     )
 
     answered: list[str]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from haltline.console.context import Here, Looker
 from haltline.console.examples import like
 from haltline.console.history import in_force
+from haltline.console.strict import StrictRoute
 from haltline.console.trying import compare, of_audit, of_read_model, told
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import rfc3339
@@ -20,7 +21,7 @@ from haltline.streams.policies import DEFAULT_NAME, current
 from haltline.streams.policy_file import BadPolicy, parse_policy
 from haltline.streams.whatif import Sweep
 
-router = APIRouter(prefix="/api/v1/policy", tags=["policies"])
+router = APIRouter(prefix="/api/v1/policy", tags=["policies"], route_class=StrictRoute)
 
 _BAD: Final[dict[int | str, dict[str, Any]]] = {
     400: {"description": "It cannot be used: where, what was wanted, what came."}
@@ -153,8 +154,9 @@ def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
 @router.post("/what-if", responses=_BAD)
 def what_if(here: Here, _: Looker, asked: Question) -> Answer:
     """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
+    said = None if asked.document is None else _parsed(asked.document)
     before = in_force(here.settings)
-    after = before if asked.document is None else _parsed(asked.document)
+    after = said or before
     if asked.move is not None:
         move = asked.move
         try:

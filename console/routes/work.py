@@ -9,10 +9,11 @@ from haltline.console.context import Actor, Here, Looker
 from haltline.console.examples import like
 from haltline.console.jobs import Job, JobKind, JobState, TooMany
 from haltline.console.routes.policies import read_document
+from haltline.console.strict import StrictRoute
 from haltline.schemas.record import Id, JsonObject, rfc3339
 from haltline.streams.replay.moments import BadMoment, parse_range
 
-router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=StrictRoute)
 
 _NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id."}}
 Moment = Annotated[str, Field(max_length=64, examples=["-1d", "2026-01-01T10:00:00Z"])]

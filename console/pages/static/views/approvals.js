@@ -10,7 +10,7 @@ const OPEN = ["pending", "info_requested"];
 const STATES = [["open", "waiting"], ["approved", "approved"], ["used", "approved and used"], ["rejected", "rejected"], ["expired", "expired"], ["cancelled", "taken back"]];
 const WORDS = { approve: ["Approve", "approved"], reject: ["Reject", "rejected"], ask: ["Ask", "asked"] };
 
-export async function show(main, _rest, query) {
+export async function show(main, [wanted], query) {
   let shown = query.get("state") ?? "open";
   let found = [];
   const chosen = new Set();
@@ -152,6 +152,7 @@ export async function show(main, _rest, query) {
           ["Why", of.reason],
           ["Session", link(path("sessions", of.session_id), mono(of.session_id))],
           ["Agent", of.agent_id],
+          ["Incident", of.incident_id && link(path("incidents", of.incident_id), mono(of.incident_id.slice(0, 8)))],
           ["Since", moment(of.created_at)],
           ["Expires", moment(of.expires_at)],
           ["Asked for", plural(of.asked, "time")],
@@ -190,6 +191,8 @@ export async function show(main, _rest, query) {
     key("r", "reject what is chosen, or the row", () => those().length && act("reject", those()));
   }
   await refresh();
+  // A link, such as that of a notification, opens the request; answering it takes a click here.
+  if (wanted) await get(`/api/v1/approvals/${encodeURIComponent(wanted)}`).then(open, (error) => fill(failed, problem(error, () => location.reload())));
   setInterval(() => {
     for (const place of main.querySelectorAll("[data-expires]")) {
       const left = Number(place.dataset.expires) - Date.now();

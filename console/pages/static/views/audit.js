@@ -5,7 +5,7 @@ import { count, moment, plural, span } from "../say.js";
 
 export const title = "Audit";
 
-const TOPICS = ["", "actions", "detections", "interventions", "feedback", "commands", "signals", "control", "policies", "dead-letter"];
+const TOPICS = ["", "actions", "detections", "interventions", "feedback", "incidents", "commands", "signals", "control", "policies", "dead-letter"];
 const FILTERS = ["search", "session_id", "agent_id", "topic", "by", "since", "until"];
 
 export async function show(main, _rest, query) {
@@ -95,7 +95,7 @@ export async function show(main, _rest, query) {
       const said = await post("/api/v1/audit/verify");
       fill(
         verified,
-        h("p", { class: said.ok ? "well" : "problem", role: "status", id: "verdict" }, said.ok ? `Verified: ${plural(said.rows, "row")} of ${plural(said.partitions, "partition")} are as they were written.` : `Not verified: ${plural(said.problems.length, "problem")}.`),
+        h("p", { class: said.ok ? "well" : "problem", role: "status", id: "verdict" }, said.ok ? `${said.verdict === "verified" ? "Verified" : "Intact, unsigned"}: ${plural(said.rows, "row")} of ${plural(said.partitions, "partition")} are as they were written${said.verdict === "verified" ? "" : ", if nobody made all of the table anew"}.` : `Not intact: ${plural(said.problems.length, "problem")}.`),
         said.problems.slice(0, 50).map((one) => h("p", {}, mono(`${one.place}${one.offset === null ? "" : ` at offset ${one.offset}`}`), `: ${one.what}`)),
         facts([
           ["Signatures right", where.signed ? count(said.checkpoints) : "not checked: no public key"],

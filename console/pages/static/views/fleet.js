@@ -2,24 +2,17 @@ import { get } from "../api.js";
 import { badge, bars, empty, fill, h, link, mono, panel, path, problem, table } from "../dom.js";
 import { soon } from "../live.js";
 import { ago, count, ms, plural, span, usd } from "../say.js";
+import { incidentTable } from "./incidents.js";
 
 export const title = "Fleet";
 
-const TRIPS = 12;
+const INCIDENTS = 12;
 const SESSIONS = 40;
 
 export async function show(main) {
   const cards = h("div", { class: "cards" });
   const hourly = h("div");
-  const trips = table(
-    [
-      { head: "When", class: "tight", cell: ({ of }) => ago(of.timestamp) },
-      { head: "What", class: "id", cell: ({ of }) => [badge(of.type), " ", mono(of.action_name, { class: "mono" })] },
-      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.run_id), mono(of.run_id)) },
-      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
-    ],
-    { caption: "Latest trips" },
-  );
+  const incidents = incidentTable({ caption: "Open incidents, the worst first", refresh: () => refresh() });
   const sessions = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
@@ -37,7 +30,7 @@ export async function show(main) {
   const standing = h("div");
   const lag = h("div");
   const whenNone = h("div");
-  const noTrips = h("div");
+  const noIncidents = h("div");
   const failed = h("div");
   fill(
     main,
@@ -47,7 +40,7 @@ export async function show(main) {
     h(
       "div",
       { class: "cols" },
-      h("div", { class: "stack" }, panel("Trips", noTrips, trips), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
+      h("div", { class: "stack" }, panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "and each trip"))), panel("Sessions", whenNone, sessions, h("p", { class: "hint" }, link("/sessions", "All sessions, with filters")))),
       h("div", { class: "stack" }, panel("Trips by hour, last 24 h", hourly), panel("Stopped now", standing), panel("Lag of the workers", lag)),
     ),
   );
@@ -55,19 +48,19 @@ export async function show(main) {
   let known = null;
   const refresh = async () => {
     try {
-      const [all, latest, listed, held] = await Promise.all([
+      const [all, open, listed, held] = await Promise.all([
         get("/api/v1/fleet"),
-        get("/api/v1/interventions", { limit: TRIPS, trips_only: true }),
+        get("/api/v1/incidents", { limit: INCIDENTS, open_only: true }),
         get("/api/v1/sessions", { limit: SESSIONS }),
         get("/api/v1/control"),
       ]);
       fill(failed);
       fill(cards, cardsOf(all));
       fill(hourly, hours(all.trips_by_hour));
-      trips.hidden = latest.total === 0;
-      fill(noTrips, latest.total === 0 && empty("No trips.", "Nothing that agents did had to be stopped."));
-      const ids = latest.interventions.map((one) => one.id);
-      trips.update(latest.interventions.map((of) => ({ key: of.id, of, class: known && !known.has(of.id) ? "new" : undefined })));
+      incidents.hidden = open.total === 0;
+      fill(noIncidents, open.total === 0 && empty("No incident is open.", "Nothing that agents do needs somebody to look."));
+      const ids = open.incidents.map((one) => one.incident_id);
+      incidents.update(open.incidents.map((of) => ({ key: of.incident_id, of, class: known && !known.has(of.incident_id) ? "new" : undefined })));
       known = new Set(ids);
       sessions.hidden = listed.total === 0;
       fill(whenNone, listed.total === 0 && empty("No sessions yet.", "They appear as soon as an agent publishes its first event."));
@@ -115,7 +108,8 @@ function cardsOf(all) {
   const card = (to, number, text, kind) => h("a", { class: `card ${kind ?? ""}`, href: to }, h("strong", {}, number), h("span", {}, text));
   return [
     card("/sessions", count(all.live), `live sessions of ${count(all.sessions)}`),
-    card("/interventions", count(all.trips_24h), "trips in 24 h", all.trips_24h ? "warn" : ""),
+    card("/incidents", count(all.incidents), "open incidents", all.incidents ? "warn" : ""),
+    card("/interventions", count(all.trips_24h), "trips in 24 h"),
     card("/sessions?state=killed", count(killed), "killed", killed ? "bad" : ""),
     card("/kill", count(held), "frozen, contained, on probation", held ? "warn" : ""),
     card("/approvals", count(all.waiting), `wait for a person${soonest || ""}`, all.waiting ? "warn" : ""),

@@ -86,6 +86,7 @@ function form(query, after, kept) {
       const found = await get("/api/v1/kill/preview", { ...asked, lookback_s: lookback });
       if (asked.scope !== of().scope || asked.id !== of().id || lookback !== back.value) return; // changed meanwhile: it takes another look
       seen = found;
+      if (found.scope !== "fleet") id.value = found.id; // the whole id, where its beginning was given
       shown();
     } catch (error) {
       fill(said, problem(error));
@@ -106,7 +107,7 @@ function form(query, after, kept) {
     const word = asked.scope === "fleet" ? "fleet" : null;
     const sure = await ask({
       title: `${name} ${asked.scope} ${asked.scope === "fleet" ? "" : asked.id}`.trim(),
-      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${follows}.`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
+      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${follows}.`), seen.unknown && h("p", { class: "notice" }, `Nothing was heard of ${asked.scope} ${asked.id}: is that the id?`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
       action: name,
       danger,
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
@@ -116,7 +117,7 @@ function form(query, after, kept) {
     button.disabled = true;
     fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to carry it out"));
     try {
-      const answer = await post(`/api/v1/${how}`, { ...asked, reason: reason.value.trim() });
+      const answer = await post(`/api/v1/${how}`, { ...asked, unknown: seen.unknown, reason: reason.value.trim() });
       const result = outcome(asked, seen, answer, how);
       fill(after, result.shown);
       kept(result.refresh);
@@ -144,6 +145,7 @@ function form(query, after, kept) {
 }
 
 function reached(seen, { noun, whom }) {
+  if (seen.unknown) return h("p", { class: "notice" }, `Nothing was heard of ${seen.scope} ${seen.id}. Check the id; the ${noun} would hold for it if it starts, and nobody would acknowledge it before.`);
   if (!seen.sessions.length) return h("p", { class: "notice" }, `Nobody was heard of in this time. The ${noun} still holds for whoever comes, until somebody ends it.`);
   const list = table(
     [
@@ -212,7 +214,7 @@ function listOf(held, refresh) {
       { head: "What", class: "id", cell: ({ of }) => [`${of.scope} `, of.scope === "session" ? link(path("sessions", of.id), mono(of.id)) : mono(of.id)] },
       { head: "Since", class: "tight", cell: ({ of }) => ago(of.since) },
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
-      { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
+      { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("never heard of") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
       { head: "", cell: ({ of }) => may("act") && of.state in ENDS && h("button", { type: "button", onclick: free(of) }, ENDS[of.state].word) },
     ],

@@ -11,6 +11,7 @@ export async function show(main) {
   const none = h("div");
   const failed = h("div");
   const latest = h("div");
+  const unheard = h("div");
   const summary = h("span", { class: "dim" });
   const list = table(
     [
@@ -24,11 +25,24 @@ export async function show(main) {
     ],
     { caption: "How often each rule was right" },
   );
+  const advice = table(
+    [
+      { head: "Rule", class: "id", cell: ({ of }) => mono(of.rule) },
+      { head: "Hints", class: "num", cell: ({ of }) => count(of.hints) },
+      { head: "Helped", class: "num", cell: ({ of }) => count(of.helped) },
+      { head: "Went on", class: "num", cell: ({ of }) => count(of.went_on) },
+      { head: "Stopped", class: "num", cell: ({ of }) => count(of.stopped) },
+      { head: "Not known yet", class: "num", cell: ({ of }) => count(of.unknown) },
+      { head: "Share", class: "num", cell: ({ of }) => percent(of.share_helped) },
+    ],
+    { caption: "Whether hints helped, by rule" },
+  );
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Precision"), summary, may("act") && h("span", { class: "push" }, h("button", { type: "button", onclick: () => missed(refresh) }, "A rule missed something"))),
     failed,
     panel("By rule", none, list, h("p", { class: "hint" }, "Precision: of its labelled decisions, the part that was right. Recall: of the sessions that it is known to be right about, the part that it found. Under 70 % a threshold wants another value: try it in the policy editor.")),
+    panel("Whether hints helped", unheard, advice, h("p", { class: "hint" }, "By what each session did in its next ten actions: the rule found nothing more, found it again, or stopped the session. Of the last 1000 decisions.")),
     panel("Latest labels", latest),
   );
   const refresh = async () => {
@@ -39,6 +53,9 @@ export async function show(main) {
       list.hidden = !said.rules.length;
       fill(none, !said.rules.length && empty("Nothing is labelled.", "Open an intervention and say whether it was right: that is what precision is counted from."));
       list.update(said.rules.map((of) => ({ key: of.rule, of, class: of.precision !== null && of.precision < 0.7 ? "low" : undefined })));
+      advice.hidden = !said.advice.length;
+      fill(unheard, !said.advice.length && empty("No hints were given yet."));
+      advice.update(said.advice.map((of) => ({ key: of.rule, of })));
       fill(latest, said.latest.length ? labels(said.latest) : empty("None yet."));
     } catch (error) {
       fill(failed, problem(error, refresh));

@@ -4,6 +4,7 @@ import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, t
 import { key } from "../keys.js";
 import { soon } from "../live.js";
 import { count, moment, ms, plural, span, usd } from "../say.js";
+import { incidentTable } from "./incidents.js";
 
 const AT_A_TIME = 1000;
 const AGAIN = 5000; // events that are made again
@@ -31,10 +32,21 @@ export async function story(main, id, query) {
   const nextTrip = () => go(tripsOf().find((at) => at > chosen) ?? chosen);
   const lastTrip = () => go(tripsOf().findLast((at) => at < chosen) ?? chosen);
 
+  const look = async () => {
+    const found = await get("/api/v1/incidents", { session_id: id, limit: 50 });
+    incidents.hidden = found.total === 0;
+    rows.update(found.incidents.map((of) => ({ key: of.incident_id, of })));
+  };
+  const rows = incidentTable({ caption: "Its incidents, the worst first", refresh: look, ofSession: true });
+  const incidents = panel("Incidents", rows);
+  incidents.hidden = true;
+  look().catch((error) => tell(error.message, "bad"));
+
   fill(
     main,
     head,
     cards,
+    incidents,
     h(
       "div",
       { class: "cols even" },
@@ -275,6 +287,7 @@ export async function story(main, id, query) {
     }
   }, 800);
   return (what, data) => {
+    if (what === "incident") look().catch(() => {});
     if (what === "missed" || data.session_id === id || data.scope_id === id || (data.sessions ?? []).includes(id)) refresh();
   };
 }

@@ -1,0 +1,54 @@
+"""Ids of sessions, agents and missions as people give them: looked up in the read model, and else in the topics."""
+
+from typing import Final
+
+from sqlalchemy import Column, Engine, func, select
+
+from haltline.console import model
+from haltline.console.context import Context
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.streams.heard import HINT
+from haltline.streams.ids import SHOWN, NotFound, resolve
+
+_COLUMNS: Final = {
+    ScopeKind.SESSION: model.sessions.c.session_id,
+    ScopeKind.AGENT: model.sessions.c.agent_id,
+    ScopeKind.MISSION: model.sessions.c.mission_id,
+}
+
+
+def whole(here: Context, scope: ScopeKind, given: str, *, unknown: bool = False, hint: str = HINT) -> str:
+    """The id that is meant. What the read model does not have yet is looked for in the topics.
+
+    Raises NotFound: nothing was heard of it; Ambiguous: several begin so.
+    """
+    column = _COLUMNS.get(scope)
+    if unknown or column is None:
+        return given
+    try:
+        return resolve(scope.value, given, beginning(here.engine, column, given))
+    except NotFound:
+        return here.inbox.find(scope, given, hint=hint)
+
+
+def session_in(engine: Engine, given: str) -> str:
+    """The session of the read model that is meant. Raises NotFound and Ambiguous."""
+    return resolve("session", given, beginning(engine, model.sessions.c.session_id, given))
+
+
+def decision_in(engine: Engine, given: str) -> Decision:
+    """The decision of the read model that is meant. Raises NotFound and Ambiguous."""
+    table = model.records.c
+    decision_id = resolve("decision", given, beginning(engine, table.decision_id, given))
+    asked = select(table.body).where(model.of_topic("interventions"), table.decision_id == decision_id)
+    with engine.connect() as connection:
+        return Decision.model_validate_json(connection.execute(asked.limit(1)).scalar_one())
+
+
+def beginning(engine: Engine, column: Column[str], given: str) -> list[str]:
+    """The id if it is there, else those that begin so; of many only some, as they are ambiguous anyway."""
+    same = select(column).where(column == given).limit(1)
+    # Neither LIKE, which heeds no case in SQLite, nor a range, which depends on PostgreSQL's collation.
+    begin = select(column).where(func.substr(column, 1, len(given)) == given).distinct().limit(SHOWN + 2)
+    with engine.connect() as connection:
+        return list(connection.execute(same).scalars()) or list(connection.execute(begin).scalars())

@@ -1,0 +1,138 @@
+import { get, may, post } from "../api.js";
+import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { latest, soon } from "../live.js";
+import { ago, count, moment, plural } from "../say.js";
+
+export const title = "Incidents";
+
+const STATES = [["open", "not resolved"], ["resolved", "resolved"], ["", "all"]];
+const WORDS = { acknowledge: ["Acknowledge", "acknowledged"], assign: ["Assign", "assigned"], comment: ["Comment", "commented"], resolve: ["Resolve", "resolved"] };
+const AT_A_TIME = 200;
+
+export async function show(main, [wanted], query) {
+  const none = h("div");
+  const failed = h("div");
+  const cut = h("div");
+  const refresh = async () => {
+    const isLast = turn();
+    try {
+      const filter = state.value === "open" ? { open_only: true } : state.value ? { state: state.value } : {};
+      const said = await get("/api/v1/incidents", { ...filter, level: level.value, agent_id: agent.value.trim(), session_id: session.value.trim(), limit: AT_A_TIME });
+      if (!isLast()) return;
+      fill(failed);
+      list.hidden = said.total === 0;
+      fill(none, said.total === 0 && (state.value === "open" ? empty("No incident is open.", "What agents trip over comes here, one row for each session and cause, the worst first.") : empty("None.")));
+      fill(cut, said.total > said.incidents.length && h("p", { class: "hint" }, `The ${count(said.incidents.length)} worst of ${count(said.total)}.`));
+      list.update(said.incidents.map((of) => ({ key: of.incident_id, of })));
+    } catch (error) {
+      fill(failed, problem(error, refresh));
+    }
+  };
+  const turn = latest();
+  const state = choose(STATES, query.get("state") ?? "open", { onchange: refresh });
+  const level = choose([["", "any"], ...["KILL", "BLOCK", "PAUSE", "THROTTLE", "NUDGE"].map((one) => [one, `${one} or harder`])], query.get("level") ?? "", { onchange: refresh });
+  const agent = h("input", { type: "search", value: query.get("agent_id") ?? "", size: "16", onchange: refresh });
+  const session = h("input", { type: "search", value: query.get("session_id") ?? "", size: "16", onchange: refresh });
+  const list = incidentTable({ caption: "Incidents, the worst first", refresh });
+  fill(
+    main,
+    h("div", { class: "head" }, h("h1", {}, "Incidents"), h("span", { class: "dim" }, "One for each session, agent or target and cause, open until it is resolved.")),
+    failed,
+    panel(null, h("div", { class: "row low" }, field("State", state), field("Level", level), field("Agent", agent), field("Session", session))),
+    panel(null, none, list, cut),
+  );
+  await refresh();
+  if (wanted) {
+    try {
+      await open(await get(`/api/v1/incidents/${encodeURIComponent(wanted)}`), refresh);
+    } catch (error) {
+      fill(failed, problem(error));
+    }
+  }
+  const again = soon(refresh);
+  return (what) => {
+    if (what === "incident" || what === "missed") again();
+  };
+}
+
+// As the fleet and a session show them too.
+export function incidentTable({ caption, refresh, ofSession }) {
+  return table(
+    [
+      { head: "State", class: "tight", cell: ({ of }) => stateOf(of) },
+      { head: "Level", class: "tight", cell: ({ of }) => badge(of.level) },
+      { head: "Times", class: "num", cell: ({ of }) => count(of.count) },
+      { head: "Cause", class: "id", cell: ({ of }) => link(path("incidents", of.incident_id), mono(of.cause)) },
+      ...(ofSession ? [] : [{ head: "Of", class: "id", cell: ({ of }) => about(of) }]),
+      { head: "First", class: "tight", cell: ({ of }) => ago(of.first) },
+      { head: "Last", class: "tight", cell: ({ of }) => ago(of.last) },
+      { head: "Assigned to", class: "tight", cell: ({ of }) => of.assignee ?? "" },
+      { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, of.reason) },
+      { head: "", class: "tight", cell: ({ of }) => buttons(of, refresh, ["acknowledge", "resolve"]) },
+    ],
+    { caption, onopen: ({ of }) => open(of, refresh).catch((error) => tell(error.message, "bad")) },
+  );
+}
+
+const stateOf = (of) => badge(of.state, of.state === "open" ? "bad" : of.state === "acknowledged" ? "warn" : "plain");
+
+function about(of) {
+  if (of.scope === "session") return [link(path("sessions", of.scope_id), mono(of.scope_id)), h("div", { class: "dim" }, of.agent_id)];
+  return [`${of.scope} `, mono(of.scope_id), of.session_id && h("div", { class: "dim" }, "last in ", link(path("sessions", of.session_id), of.session_id))];
+}
+
+function buttons(of, refresh, words) {
+  if (!may("act") || of.state === "resolved") return null;
+  const shown = words.filter((word) => word !== "acknowledge" || of.state === "open");
+  return h("span", { class: "row" }, shown.map((word) => h("button", { type: "button", onclick: () => act(word, of, refresh) }, WORDS[word][0])));
+}
+
+async function act(word, of, refresh) {
+  const [name, done] = WORDS[word];
+  const assignee = word === "assign" ? [{ name: "assignee", label: "To whom", make: () => h("input", { maxlength: "256", required: true }) }] : [];
+  const said = await ask({
+    title: `${name} ${of.cause} of ${of.scope_id}`,
+    text: [h("p", {}, of.reason), word === "resolve" && of.request_id && h("p", { class: "notice" }, "Its open approval request is closed with it: the call that waits is refused.")],
+    action: name,
+    fields: [...assignee, why(word === "comment" ? "What is to be kept with it, with your name." : undefined)],
+  });
+  if (!said) return;
+  try {
+    const answer = await post(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/${word}`, said);
+    tell(answer.answered ? `${of.cause} of ${of.scope_id}: ${done}.` : "Sent; no worker has taken it in yet.", answer.answered ? "" : "bad");
+  } catch (error) {
+    tell(error.message, "bad");
+  }
+  await refresh?.();
+}
+
+async function open(of, refresh) {
+  const told = await get(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/history`);
+  const dialog = h(
+    "dialog",
+    { class: "wide", "aria-label": `Incident ${of.cause}`, onclose: () => dialog.remove() },
+    h(
+      "div",
+      { class: "stack" },
+      h("div", { class: "row" }, h("h2", {}, mono(of.cause)), badge(of.level), stateOf(of)),
+      facts([
+        ["Id", mono(of.incident_id)],
+        ["Of", about(of)],
+        ["Why", of.reason],
+        ["Target", of.target && mono(of.target)],
+        ["Decisions", plural(of.count, "time")],
+        ["First", moment(of.first)],
+        ["Last", moment(of.last)],
+        ["Approval", of.request_id && link("/approvals", mono(of.request_id))],
+        ["Assigned to", of.assignee],
+        ["Resolved", of.resolution && of.resolution.replaceAll("_", " ")],
+        ["Stop", of.report.summary],
+      ]),
+      h("h3", {}, "What happened"),
+      h("ol", { class: "evidence" }, told.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && ` ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),
+      h("div", { class: "row end" }, buttons(of, () => { dialog.close(); return refresh?.(); }, Object.keys(WORDS)), h("button", { type: "button", onclick: () => dialog.close() }, "Close")),
+    ),
+  );
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,304 @@
+"""`/api/v1/incidents`: what belongs together, the worst first, and what operators do about it."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException, Path, Query
+from pydantic import BaseModel, Field
+
+from haltline.console import incidents as kept
+from haltline.console.context import TAKEN_IN_WITHIN_S, Actor, Here, Looker
+from haltline.console.examples import Limited, Skipped, Total, Yes, like
+from haltline.console.routes.findings import From, Limit, Skip, Until
+from haltline.console.routes.interventions import epoch_ms
+from haltline.console.strict import StrictRoute
+from haltline.schemas.control import CommandKind
+from haltline.schemas.decisions import Level, ScopeKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.record import rfc3339
+
+router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
+
+_NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id."}}
+_KINDS = {
+    "acknowledge": CommandKind.ACKNOWLEDGE,
+    "assign": CommandKind.ASSIGN,
+    "comment": CommandKind.COMMENT,
+    "resolve": CommandKind.RESOLVE,
+}
+_OPEN = (IncidentState.OPEN, IncidentState.ACKNOWLEDGED)
+
+IncidentId = Annotated[
+    str, Path(min_length=1, max_length=256, description="The incident's id or its beginning, or the id of its report.")
+]
+
+
+class Incident(BaseModel):
+    """An incident as it stands; once its session was stopped, with the report of the stop."""
+
+    model_config = like(
+        incident_id="4f1c09abf00d4f1c09abf00d4f1c09ab",
+        session_id="night-7",
+        agent_id="cleaner",
+        time="2026-01-01T12:00:12.000Z",
+        code="session_killed_loop_guard",
+        cause="destruction",
+        rule="destructive_repeat",
+        reason="loop_detected, 3 deletes on asset_id=fact_sales in 12s",
+        report={
+            "incident_id": "inc_9f3c0a77",
+            "summary": "The agent deleted the same asset three times.",
+            "severity": "critical",
+        },
+        state="resolved",
+        scope="session",
+        scope_id="night-7",
+        mission_id=None,
+        level="KILL",
+        severity="critical",
+        count=3,
+        first="2026-01-01T12:00:00.000Z",
+        last="2026-01-01T12:00:12.000Z",
+        changed="2026-01-01T12:00:12.000Z",
+        target="asset_id=fact_sales",
+        decision_id="9f3c0a77",
+        request_id=None,
+        assignee=None,
+        resolution="session_killed",
+        revision=4,
+    )
+
+    incident_id: str
+    session_id: str | None
+    """The session of its last decision."""
+    agent_id: str
+    time: str
+    """Of its last decision."""
+    code: str
+    """Of the last decision, as far as the topic still holds it."""
+    cause: str
+    """What it is about: what several rules see from their sides is one cause."""
+    rule: str
+    """The rule of the decision with the highest level."""
+    reason: str
+    """Of the decision with the highest level."""
+    report: dict[str, Any]
+    """Of the stop that it ended with; empty where it did not."""
+    state: IncidentState
+    scope: ScopeKind
+    scope_id: str
+    mission_id: str | None
+    level: Level
+    """The highest so far."""
+    severity: Severity | None
+    count: int
+    """Decisions of this cause while it is open; beyond a hundred, the first two digits of it until it is resolved."""
+    first: str
+    last: str
+    changed: str
+    target: str | None
+    decision_id: str
+    """The last decision that it counts."""
+    request_id: str | None
+    """The approval request that is open."""
+    assignee: str | None
+    resolution: str | None
+    revision: int
+
+
+class IncidentList(BaseModel):
+    """A page of incidents, the worst first: what is open, then by severity, level and the last decision."""
+
+    incidents: list[Incident]
+    total: Total
+    skip: Skipped
+    limit: Limited
+
+
+class Change(BaseModel):
+    """One revision of an incident."""
+
+    model_config = like(
+        revision=3,
+        change="acknowledged",
+        time="2026-01-01T12:01:00.000Z",
+        state="acknowledged",
+        level="PAUSE",
+        count=2,
+        by="ada",
+        comment="looking at it",
+        assignee=None,
+        request_id="a1",
+        approval=None,
+        resolution=None,
+        summary="loop_suspected, 2 deletes on asset_id=fact_sales in 3s",
+    )
+
+    revision: int
+    change: str
+    time: str
+    state: IncidentState
+    level: Level
+    count: int
+    by: str | None
+    comment: str | None
+    assignee: str | None
+    request_id: str | None
+    approval: str | None
+    """With the change `approval`: what became of the request."""
+    resolution: str | None
+    summary: str
+
+
+class Act(BaseModel):
+    """Why; and to whom, for `assign`."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["looking at it"])]
+    assignee: Annotated[str | None, Field(min_length=1, max_length=256, examples=["bo"])] = None
+
+
+class Acted(BaseModel):
+    """What became of an act."""
+
+    command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
+    answered: Yes
+    """Whether a worker has carried it out; if not, it stays on the topic for when one runs."""
+    incident: Incident
+    """As it stands then."""
+
+
+@router.get("")
+def incidents(
+    here: Here,
+    _: Looker,
+    session_id: str | None = None,
+    agent_id: str | None = None,
+    start_date: From = None,
+    end_date: Until = None,
+    state: Annotated[list[IncidentState] | None, Query(description="Any of these.")] = None,
+    open_only: Annotated[bool, Query(description="Only those that are not resolved.")] = False,
+    scope: ScopeKind | None = None,
+    scope_id: str | None = None,
+    cause: Annotated[str | None, Query(description="The rule, or what else it is about.")] = None,
+    level: Annotated[Level | None, Query(description="At least this hard.")] = None,
+    severity: Annotated[Severity | None, Query(description="At least this severe.")] = None,
+    assignee: Annotated[str | None, Query(description="Who looks after it; empty: nobody.")] = None,
+    skip: Skip = 0,
+    limit: Limit = 50,
+) -> IncidentList:
+    """The incidents that every filter holds for, the worst first; dates are those of the last decision."""
+    states = tuple(one for one in (state or IncidentState) if not open_only or one in _OPEN)
+    wanted = kept.Wanted(
+        states=states if state or open_only else (),
+        scope=scope,
+        scope_id=scope_id,
+        session_id=session_id,
+        agent_id=agent_id,
+        cause=cause,
+        level=level,
+        severity=severity,
+        assignee=assignee,
+        start_ms=epoch_ms(start_date),
+        end_ms=epoch_ms(end_date),
+    )
+    if open_only and not states:
+        return IncidentList(incidents=[], total=0, skip=skip, limit=limit)
+    found, total = kept.page(here.engine, wanted, skip, limit)
+    return IncidentList(incidents=_shown(here, found), total=total, skip=skip, limit=limit)
+
+
+@router.get("/{incident_id}", responses=_NONE)
+def incident(here: Here, _: Looker, incident_id: IncidentId) -> Incident:
+    """One incident, as it stands."""
+    return _shown(here, [_one(here, incident_id)])[0]
+
+
+@router.get("/{incident_id}/history", responses=_NONE)
+def history(here: Here, _: Looker, incident_id: IncidentId) -> list[Change]:
+    """What changed, when and by whom; of many alike decisions beyond a hundred not each one."""
+    found = _one(here, incident_id)
+    return [
+        Change(
+            revision=record.revision,
+            change=record.change,
+            time=rfc3339(record.changed_at),
+            state=record.state,
+            level=record.level,
+            count=record.count,
+            by=record.by,
+            comment=record.comment,
+            assignee=record.assignee,
+            request_id=record.request_id,
+            approval=record.approval,
+            resolution=record.resolution,
+            summary=record.summary,
+        )
+        for record in kept.history(here.engine, found.incident_id) or [found]
+    ]
+
+
+@router.post("/{incident_id}/{word}", responses=_NONE)
+def act(
+    here: Here,
+    who: Actor,
+    incident_id: IncidentId,
+    word: Literal["acknowledge", "assign", "comment", "resolve"],
+    said: Act,
+) -> Acted:
+    """Acknowledges, assigns, comments or resolves an incident. With its end its open request is closed: refused.
+
+    What is resolved stays resolved, and what is acknowledged is so once: 409.
+    """
+    assignee = said.assignee if word == "assign" else None
+    before = _one(here, incident_id)
+    acted = here.inbox.act(_KINDS[word], before, by=who.name, reason=said.reason, assignee=assignee)
+    if acted.place is not None:
+        here.feeder.wait_for(acted.place, TAKEN_IN_WITHIN_S)
+    (shown,) = _shown(here, [acted.after or acted.before])
+    return Acted(command_id=acted.command.command_id, answered=acted.after is not None, incident=shown)
+
+
+def _one(here: Here, name: str) -> IncidentRecord:
+    found = kept.find(here.engine, name)
+    if not found:
+        raise HTTPException(404, f"incident {name}: not found")
+    if len(found) > 1:
+        raise HTTPException(409, f"incident {name}: expected the beginning of one id, got that of several")
+    return found[0]
+
+
+def _shown(here: Here, records: list[IncidentRecord]) -> list[Incident]:
+    decisions = kept.decisions_of(here.engine, [record.decision_id for record in records])
+    shown = []
+    for record in records:
+        decision = decisions.get(record.decision_id, {})
+        shown.append(
+            Incident(
+                incident_id=record.incident_id,
+                session_id=record.session_id,
+                agent_id=record.agent_id,
+                time=rfc3339(record.last_at),
+                code=decision.get("code", record.cause),
+                cause=record.cause,
+                rule=record.rule or record.cause,
+                reason=record.summary,
+                report=decision.get("incident") or {},
+                state=record.state,
+                scope=record.scope,
+                scope_id=record.scope_id,
+                mission_id=record.mission_id,
+                level=record.level,
+                severity=record.severity,
+                count=record.count,
+                first=rfc3339(record.first_at),
+                last=rfc3339(record.last_at),
+                changed=rfc3339(record.changed_at),
+                target=record.target,
+                decision_id=record.decision_id,
+                request_id=record.request_id,
+                assignee=record.assignee,
+                resolution=record.resolution,
+                revision=record.revision,
+            )
+        )
+    return shown
