@@ -27,9 +27,12 @@ from sqlalchemy import insert
 from haltline.console import model
 from haltline.console.app import create_app
 from haltline.console.auth import Keys, Role, Who
+from haltline.console.incidents import put_incidents
 from haltline.console.settings import ConsoleSettings
 from haltline.console.store import open_store, put
 from haltline.console.tallies import put_interventions
+from haltline.schemas.decisions import Level, ScopeKind
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 
@@ -149,7 +152,33 @@ def fill(url: str, rows: int, now_ms: int) -> None:
             connection.execute(insert(model.records), records)
             put_interventions(connection, interventions)
             put(connection, model.sessions, sessions)
+            put_incidents(connection, [_incident(record) for record in records if record["incident_id"] is not None])
     engine.dispose()
+
+
+def _incident(record: dict[str, Any]) -> IncidentRecord:
+    """Of a stop; every tenth is open."""
+    is_open = record["offset"] % 10 == 0
+    return IncidentRecord(
+        incident_id=record["incident_id"],
+        revision=2,
+        change=IncidentChange.ESCALATED if is_open else IncidentChange.RESOLVED,
+        state=IncidentState.OPEN if is_open else IncidentState.RESOLVED,
+        scope=ScopeKind.SESSION,
+        scope_id=record["session_id"],
+        cause=record["detector"],
+        session_id=record["session_id"],
+        agent_id=record["agent_id"],
+        level=Level.KILL,
+        severity=record["severity"],
+        count=2,
+        first_at=record["time_ms"],
+        last_at=record["time_ms"],
+        changed_at=record["time_ms"],
+        summary=record["summary"],
+        decision_id=record["decision_id"],
+        resolution=None if is_open else "session_killed",
+    )
 
 
 def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
@@ -161,13 +190,16 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
     kind, outcome, risk = rng.choice(_TYPES), rng.choice(_OUTCOMES), rng.choice(_RISKS)
     stops = number % 10 == 0
     decision: dict[str, Any] = {
-        "decision_id": f"d-{number:08d}", **who, "time": time_ms, "level": "KILL" if stops else "WARN",
+        "decision_id": f"d-{number:08d}", **who, "event_id": f"e-{number:08d}",
+        "time": time_ms, "level": "KILL" if stops else "NUDGE",
         "code": rule, "detector": rule, "reason": f"{action} on asset-{number:07d} was tried again", "severity": risk,
-        "evidence": [f"e-{number:08d}-{n}" for n in range(4)],
+        "evidence": [{"event_id": f"e-{number:08d}-{n}"} for n in range(4)],
     }  # fmt: skip
     if stops:
         story = [f"{action} asset-{number:07d} failed: asset still exists"] * 6
-        decision["incident"] = {"incident_id": f"inc_{number:08d}", "timeline": story, "impact": "one asset"}
+        decision["incident"] = {
+            "incident_id": f"inc_{number:08d}", "summary": " ".join(story), "severity": risk,
+        }  # fmt: skip
     found = {**decision, "finding": {"detector": rule, "severity": risk, "reason": decision["reason"]}}
     place = {"partition": number % 4, "offset": number // 4, "time_ms": time_ms, "detector": rule, "severity": risk}
     common = {**place, **who, "event_id": f"e-{number:08d}", "decision_id": decision["decision_id"]}

@@ -20,10 +20,22 @@ from typing import cast
 from confluent_kafka import Message
 
 from benchmarks import processes
-from benchmarks.chaos import guarded, verify
+from benchmarks.chaos import anew, damage, guarded, verify
 from benchmarks.chaos.expected import LogRecord, Place, document, work_out
 from benchmarks.chaos.fleet import Fleet
-from benchmarks.chaos.plan import AGENT, AUDIT, BROKER, CONSOLE, Deed, Step, Wave, make_plan, make_waves
+from benchmarks.chaos.plan import (
+    ACTIONS,
+    AGENT,
+    AUDIT,
+    BROKER,
+    CHANGELOG,
+    CONSOLE,
+    Deed,
+    Step,
+    Wave,
+    make_plan,
+    make_waves,
+)
 from benchmarks.chaos.read_model import check_read_model, reached, url_of
 from benchmarks.chaos.traffic import Traffic
 from benchmarks.cluster import Cluster, Group
@@ -47,6 +59,9 @@ _SHOWN = 10
 _BETWEEN_RECORDS = 100
 """Between two waves, so that nobody is struck who has done nothing yet."""
 _AT_MOST_S = 900.0
+_LATER_S = 2.0
+_AFTER_DAMAGE_S = 10.0
+"""By then its owner has seen that somebody else wrote, and has ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,13 +101,16 @@ class Run:
         self.cluster = Cluster(kafka)
         self.topics = Topics("chaos.")
         self.table = folder / "audit"
-        self.database = folder / "console.db"
         self.changelog = f"{_GROUP}-sessions-changelog"
         self.seed = seed
         self.seconds = seconds
         self.session_timeout_s = 4.0
         self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
         self.fleet = Fleet(children, processes.WORKER, random.Random(seed))
+        self.gone = anew.Gone(self.topics.actions)
+        self.damage = damage.Damage(kafka.bootstrap, self.topics, self.changelog)
+        self._codes: dict[str, int] = {}
+        self._calm = False  # nobody is struck
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()  # between those that are due at once
         self._broker_at_work: Future[None] | None = None
@@ -119,13 +137,14 @@ class Run:
                 self.conduct(traffic, make_plan(self.seed, self.seconds, self.workers))
             committed, end, not_ready = self.settle()
         finally:
+            traffic.go_on()
             traffic.stop()
             self._pool.shutdown()  # waits for the broker
             self.fleet.thaw_all()
-        codes = {name: self.fleet.end(name) for name in self.workers}
-        codes[AGENT] = self.fleet.end(AGENT)
+        self.end(*self.workers, AGENT)
         self.wait_for_readers()
-        codes |= {name: self.fleet.end(name) for name in (AUDIT, CONSOLE)}
+        self.end(AUDIT, CONSOLE)
+        codes = self._codes
         return [
             verify.check_lag(committed, end),
             verify.check_ready(len(codes), not_ready),
@@ -139,10 +158,7 @@ class Run:
         for number, name in enumerate(self.workers):
             static = ["--instance-id", name] if number % 2 == 0 else []
             self.fleet.add(name, [*base, "--session-timeout", f"{self.session_timeout_s:g}", *static])
-        audit = ["audit", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix]
-        self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1"])
-        console = ["console", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--group", _GROUP]
-        self.fleet.add(CONSOLE, [*console, "--database", url_of(self.database)], port_option="--port")
+        self.start_readers()
         self.wait_for(lambda: not self.fleet.not_ready(), "everybody ready")
         # Stands before the agent begins, and has to stand in the end.
         operator = Operator(self.kafka.bootstrap, topics=self.topics, group=_GROUP, answer_within_s=_SETTLE_WITHIN_S)
@@ -150,6 +166,9 @@ class Run:
             raise RuntimeError(
                 f"kill of {guarded.SESSION}: wanted it to stand within {_SETTLE_WITHIN_S:g} s, came none"
             )
+        self.start_agent()
+
+    def start_agent(self) -> None:
         self.fleet.add_module(
             AGENT,
             "benchmarks.chaos.guarded",
@@ -157,11 +176,33 @@ class Run:
             is_ready=lambda child: guarded.is_refused(child.log_file),
         )
 
+    @property
+    def sink(self) -> str:
+        """What the audit is called, which has to be another one for each life of a topic."""
+        return f"audit-{self.gone.rows}"
+
+    @property
+    def database(self) -> Path:
+        """The console's, which is made anew when a topic is."""
+        return self.table.with_name(f"console-{self.gone.rows}.db")
+
+    def start_readers(self) -> None:
+        audit = ["audit", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--sink", self.sink]
+        self.fleet.add(AUDIT, [*audit, "--table", str(self.table), "--flush", "1"])
+        console = ["console", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--group", _GROUP]
+        self.fleet.add(CONSOLE, [*console, "--database", url_of(self.database)], port_option="--port")
+
+    def end(self, *names: str) -> None:
+        """Ends processes in order; with which status is compared afterwards."""
+        for name in names:
+            code = self.fleet.end(name)
+            self._codes[name] = self._codes.get(name, 0) or code
+
     def conduct(self, traffic: Traffic, plan: Sequence[Step]) -> None:
         """Follow the plan while the load runs, and go on until both have ended."""
         self.fleet.began = time.monotonic()
         for step in plan:
-            self.at(self.fleet.began + step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds step
+            self.at(self.fleet.began + step.at_s, lambda step=step: self.do(step, traffic))  # type: ignore[misc]  # binds it
         traffic.start()
         while traffic.running or self._due or self.broker_is_down():
             self.go_on()
@@ -171,6 +212,7 @@ class Run:
     def finish(self, traffic: Traffic) -> None:
         """Waits for the last of the load, and says how much it was."""
         traffic.finish()
+        self.damage.act()
         print(
             f"Load has ended: {traffic.events_by_session.total():,} events in {traffic.produced:,} records, "
             f"with {traffic.bad:,} bad ones and {traffic.commands:,} commands."
@@ -179,17 +221,21 @@ class Run:
     def conduct_waves(self, traffic: Traffic, waves: Sequence[Wave]) -> None:
         """Each wave once the one before is over: everybody is back, and has got on since."""
         self.fleet.began = time.monotonic()
-        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
         traffic.start()
         for wave in (*waves, ()):
             self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
-            beyond = watched.end() + _BETWEEN_RECORDS
-            self.wait_for(lambda beyond=beyond: watched.committed() >= beyond, f"{beyond} records committed")  # type: ignore[misc]  # binds it
-            for whom, deed in wave:
-                self.do(Step(at_s=0.0, whom=whom, deed=deed))
-        watched.close()
+            self.wait_for_commits(_BETWEEN_RECORDS)
+            for target, deed in wave:
+                self.do(Step(at_s=0.0, target=target, deed=deed), traffic)
         traffic.stop()
         self.finish(traffic)
+
+    def wait_for_commits(self, records: int) -> None:
+        """Until so many more than there are now are committed, of the topics as they are now."""
+        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
+        beyond = watched.end() + records
+        self.wait_for(lambda: watched.committed() >= beyond, f"{beyond} records committed")
+        watched.close()
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         """Goes on with what is due meanwhile. Raises RuntimeError when it takes too long."""
@@ -209,15 +255,23 @@ class Run:
     def at(self, when: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (when, next(self._order), act))
 
-    def do(self, step: Step) -> None:
-        if step.whom == BROKER:
+    def do(self, step: Step, traffic: Traffic) -> None:
+        if self._calm or (step.target in {ACTIONS, CHANGELOG} and self.broker_is_down()):
+            self.at(time.monotonic() + _LATER_S, lambda: self.do(step, traffic))
+        elif step.target == ACTIONS:
+            self.make_anew(traffic)
+        elif step.target == CHANGELOG:
+            self.damage.strike()
+            self.fleet.note(CHANGELOG, step.deed)
+            self.at(time.monotonic() + _AFTER_DAMAGE_S, self.have_damage_read)
+        elif step.target == BROKER:
             self.restart_broker(step.deed)
         elif step.deed is Deed.FREEZE:
-            thaw_at = self.fleet.freeze(step.whom, self.session_timeout_s + 3.0)
+            thaw_at = self.fleet.freeze(step.target, self.session_timeout_s + 3.0)
             if thaw_at is not None:
-                self.at(thaw_at, lambda: self.fleet.thaw(step.whom))
+                self.at(thaw_at, lambda: self.fleet.thaw(step.target))
         else:
-            self.fleet.strike(step.whom, signal.SIGKILL if step.deed is Deed.KILL else signal.SIGTERM)
+            self.fleet.strike(step.target, signal.SIGKILL if step.deed is Deed.KILL else signal.SIGTERM)
 
     def restart_broker(self, deed: Deed) -> None:
         """In a thread: the others go on meanwhile, and so do we with them."""
@@ -231,6 +285,38 @@ class Run:
             self.fleet.note(BROKER, "answers again")
 
         self._broker_at_work = self._pool.submit(restart)
+
+    def have_damage_read(self) -> None:
+        if self._calm or self.broker_is_down():
+            self.at(time.monotonic() + _LATER_S, self.have_damage_read)
+        else:
+            self.damage.act()
+
+    def make_anew(self, traffic: Traffic) -> None:
+        """With nobody who sends, and after everybody has read what is there: it is gone then."""
+        self._calm = True
+        traffic.pause()
+        self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
+        self.end(AGENT)
+        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
+        self.wait_for(lambda: watched.committed() == watched.end(), "everything is committed")
+        watched.close()
+        self.wait_for_readers()
+        self.end(AUDIT, CONSOLE)
+        topic = self.topics.actions
+        self.gone.keep(self.read([topic]), self.read([self.topics.dead_letter]))
+        self.fleet.note(ACTIONS, f"has {anew.ADDED} partitions more")
+        anew.add_partitions(self.kafka.bootstrap, topic)
+        self.wait_for(lambda: set(self.workers) <= set(self.fleet.not_ready()), "every worker is not ready")
+        self.fleet.note(ACTIONS, "is deleted and made anew")
+        anew.delete(self.kafka.bootstrap, topic)
+        self.wait_for(lambda: not anew.is_there(self.kafka.bootstrap, topic), "the topic is gone")
+        self.cluster.make_topics(self.topics, self.changelog)
+        self.start_readers()
+        self.start_agent()
+        self.wait_for(lambda: not self.fleet.not_ready(), "everybody has begun anew")
+        traffic.go_on()
+        self._calm = False
 
     def broker_is_down(self) -> bool:
         """Whether it is being restarted. Raises LocalKafkaError when that failed."""
@@ -263,7 +349,8 @@ class Run:
         deadline = time.monotonic() + _SETTLE_WITHIN_S
         while time.monotonic() < deadline:
             self.fleet.supervise()
-            rows = open_query(self.table).rows('SELECT count(*) AS "rows" FROM audit')[0]["rows"]
+            asked = f"SELECT count(*) AS \"rows\" FROM audit WHERE sink = '{self.sink}'"
+            rows = open_query(self.table).rows(asked)[0]["rows"]
             if rows >= records and reached(self.database, self.topics) == ends:
                 return
             time.sleep(0.5)
@@ -279,11 +366,19 @@ class Run:
         def of_others(topic: str) -> list[LogRecord]:
             return [record for record in of(topic) if guarded.is_of_others(record, topics.signals)]
 
-        truth = work_out(of_others(topics.actions), of_others(topics.commands), of(topics.signals), topics)
-        # What follows from the signals of the agent's session is told of it, too.
-        truth.signals = {i: signal for i, signal in truth.signals.items() if signal["session_id"] != guarded.SESSION}
+        gone = [record for record in self.gone.records if guarded.is_of_others(record, topics.signals)]
+        actions, commands = of_others(topics.actions), of_others(topics.commands)
+        truth = work_out(actions, commands, of(topics.signals), topics, gone=gone)
+        # What follows from the signals of sessions that are looked at apart is told of them, too.
+        truth.signals = {i: signal for i, signal in truth.signals.items() if signal["session_id"] not in guarded.APART}
         states = verify.last_states(self.read([self.changelog]))
-        states.pop(guarded.SESSION)
+        for session in guarded.APART:
+            states.pop(session, None)
+        truth.states, states = anew.same_offsets(truth.states, states)
+        sources = log | {(record.topic, record.partition, record.offset): record for record in gone}
+        of_states = [letter for letter in of(topics.dead_letter) if damage.is_of_state(letter)]
+        letters = [letter for letter in of(topics.dead_letter) if letter not in of_states]
+        raw = {place: record.value for place, record in log.items()}
         return [
             verify.check_counts(traffic.events_by_session, states),
             verify.check_states(truth, states),
@@ -291,15 +386,26 @@ class Run:
             verify.check_detections(truth, of_others(topics.detections)),
             verify.check_signals(truth, of_others(topics.signals)),
             verify.check_control(truth, of_others(topics.control)),
-            verify.check_dead_letters(truth, log, of(topics.dead_letter)),
-            verify.check_audit(self.audit_rows(), {place: record.value for place, record in log.items()}),
+            verify.check_dead_letters(truth, sources, letters, name_of=self.gone.name_of),
+            self.damage.check(of_states),
+            verify.check_audit(self.audit_rows(self.sink), raw),
+            verify.check_audit(*self.audit_of_gone(), "the audit table holds each record of the deleted topic once"),
             check_read_model(self.database, self.kafka.bootstrap, topics),
             guarded.check_refusals((self.table.parent / "logs").glob(f"{AGENT}.*.log")),
         ]
 
-    def audit_rows(self) -> Iterator[tuple[Place, bytes | None]]:
-        for row in open_query(self.table).iter_rows('SELECT "topic", "partition", "offset", "raw" FROM audit'):
+    def audit_rows(self, sink: str, topic: str = "%") -> Iterator[tuple[Place, bytes | None]]:
+        columns = '"topic", "partition", "offset", "raw"'
+        for row in open_query(self.table).iter_rows(
+            f"SELECT {columns} FROM audit WHERE sink = '{sink}' AND topic LIKE '{topic}'"
+        ):
             yield (row["topic"], row["partition"], row["offset"]), row["raw"]
+
+    def audit_of_gone(self) -> tuple[Iterator[tuple[Place, bytes | None]], dict[Place, bytes | None]]:
+        """Rows and records of the topic that was deleted; none where none was."""
+        topic = self.gone.topic
+        rows = self.audit_rows(f"audit-{self.gone.rows - 1}", topic)
+        return rows, {(topic, record.partition, record.offset): record.value for record in self.gone.records}
 
     def read(self, topics: Sequence[str]) -> Iterator[LogRecord]:
         """Every record of topics, those of a partition in their order."""

@@ -71,27 +71,33 @@ def document(folder: Path) -> Path:
     return file
 
 
+BEFORE = "@before"
+"""Behind the name of a topic: the one of this name that was deleted."""
+
+
 def work_out(
-    actions: Iterable[LogRecord], commands: Iterable[LogRecord], signals: Iterable[LogRecord], topics: Topics
+    actions: Iterable[LogRecord],
+    commands: Iterable[LogRecord],
+    signals: Iterable[LogRecord],
+    topics: Topics,
+    *,
+    gone: Iterable[LogRecord] = (),
 ) -> Truth:
     """Run the core over these topics. Each session must be on one of the first two only.
 
+    `gone` was on the topic of actions before that was made anew; its records bear its name and BEFORE.
     What the signals must be follows from those two; what follows from the signals, from their order in the log.
     """
     truth = Truth()
     core = Core(POLICY)
     live: dict[str, SessionState] = {}
+    for record in gone:
+        _act(truth, core, live, record, topics)
+    for state in live.values():
+        if topics.actions in state.offsets:
+            state.offsets[topics.actions + BEFORE] = state.offsets.pop(topics.actions)
     for record in actions:
-        place = (record.topic, record.partition, record.offset)
-        try:
-            event = wire.decode_event(record.value, record.headers)
-        except wire.InvalidRecord as bad:
-            truth.dead[place] = bad.reason
-            continue
-        if partition_of(event.session_id, PARTITIONS) != record.partition:
-            truth.dead[place] = BadRecord.WRONG_KEY
-            continue
-        _take(truth, live, core.on_event(live.get(event.session_id), event, _position(record)))
+        _act(truth, core, live, record, topics)
     for record in commands:
         command = wire.decode(Command, record.value)
         _take(truth, live, core.on_command(live.get(command.id), command, _position(record)))
@@ -110,9 +116,23 @@ def work_out(
         _told(truth, found.signals)
     truth.states = {session: orjson.loads(state_codec.encode(state)) for session, state in live.items()}
     truth.states |= {control_key(*key): orjson.loads(state_codec.encode(state)) for key, state in scopes.items()}
-    if unknown := {topic for topic, _, _ in truth.dead} - {topics.actions}:
+    if unknown := {topic for topic, _, _ in truth.dead} - {topics.actions, topics.actions + BEFORE}:
         raise ValueError(f"wanted bad records on {topics.actions} only, came some on {unknown}")
     return truth
+
+
+def _act(truth: Truth, core: Core, live: dict[str, SessionState], record: LogRecord, topics: Topics) -> None:
+    place = (record.topic, record.partition, record.offset)
+    try:
+        event = wire.decode_event(record.value, record.headers)
+    except wire.InvalidRecord as bad:
+        truth.dead[place] = bad.reason
+        return
+    if partition_of(event.session_id, PARTITIONS) != record.partition:
+        truth.dead[place] = BadRecord.WRONG_KEY
+        return
+    at = Position(topics.actions, record.partition, record.offset)
+    _take(truth, live, core.on_event(live.get(event.session_id), event, at))
 
 
 def _position(record: LogRecord) -> Position:
@@ -126,8 +146,9 @@ def _take(truth: Truth, live: dict[str, SessionState], outcome: Outcome) -> None
     _told(truth, outcome.signals)
     for detection in outcome.detections:
         truth.detections[detection.detection_id] = orjson.loads(detection.to_json())
-    if outcome.decision is not None:
-        truth.decisions[outcome.decision.decision_id] = without_clock(outcome.decision)
+    for decision in (outcome.decision, *outcome.also):
+        if decision is not None:
+            truth.decisions[decision.decision_id] = without_clock(decision)
     if outcome.control is not None:
         truth.control[outcome.control.key] = without_clock(outcome.control)
     if outcome.released:

@@ -22,7 +22,7 @@ class Happened:
     """One line of the story."""
 
     at_s: float
-    whom: str
+    target: str
     what: str
 
 
@@ -51,6 +51,8 @@ class Fleet:
     rng: random.Random
     began: float = field(default_factory=time.monotonic)
     members: dict[str, Member] = field(default_factory=dict)
+    ended: dict[str, int] = field(default_factory=dict)
+    """How many lives those had that were ended in order."""
     story: list[Happened] = field(default_factory=list)
     tell: Callable[[str], None] = print
 
@@ -63,16 +65,21 @@ class Fleet:
         self, name: str, module: str, arguments: Sequence[str], *, is_ready: Callable[[Child], bool]
     ) -> None:
         """As `add`, of another module, which says in another way that it is ready."""
-        self.members[name] = Member(name, arguments, module, is_ready, self._start(name, 1, module, arguments))
+        life = self.ended.pop(name, 0) + 1
+        child = self._start(name, life, module, arguments)
+        self.members[name] = Member(name, arguments, module, is_ready, child, lives=life)
 
-    def note(self, whom: str, what: str) -> None:
+    def note(self, target: str, what: str) -> None:
         """Adds to the story."""
-        happened = Happened(round(time.monotonic() - self.began, 1), whom, what)
+        happened = Happened(round(time.monotonic() - self.began, 1), target, what)
         self.story.append(happened)
-        self.tell(f"{happened.at_s:7.1f} s  {whom:10} {what}")
+        self.tell(f"{happened.at_s:7.1f} s  {target:10} {what}")
 
     def strike(self, name: str, number: signal.Signals) -> None:
         """Sends a signal to a process that may end it; nothing happens when it is down already."""
+        if name not in self.members:
+            self.note(name, f"{number.name}: was ended in order already")
+            return
         member = self.members[name]
         if member.child.exit_code is not None:
             self.note(name, f"{number.name}: was down already")
@@ -130,6 +137,7 @@ class Fleet:
     def end(self, name: str) -> int:
         """Ends a process for good, in order; returns its exit status."""
         member = self.members.pop(name)
+        self.ended[name] = member.lives
         code = processes.stop(member.child)
         self.note(name, f"SIGTERM at the end, ended with {code}")
         return code

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from benchmarks.chaos import damage
 from benchmarks.chaos.expected import LogRecord
 from benchmarks.chaos.verify import Check
 from haltline.interventions.agent import Guard, Refused
@@ -22,6 +23,10 @@ from haltline.schemas.wire import decode
 SESSION: Final = "guarded"
 """Its own, and its agent's: what is said of it is no function of the load, and looked at apart."""
 
+APART: Final = (SESSION, damage.SESSION)
+"""Sessions that are looked at apart."""
+
+_KEYS: Final = {key.encode() for session in APART for key in (session, f"session:{session}")}
 KILLED: Final = "refused with session_killed_by_operator"
 _EXECUTED: Final = "EXECUTED"
 _PAUSE_S: Final = 0.25
@@ -74,10 +79,10 @@ def executed(log_file: Path) -> bool:
 
 
 def is_of_others(record: LogRecord, signals: str) -> bool:
-    """Whether a record is about another session than this agent's; `signals` is the name of their topic."""
+    """Whether a record is about none of the sessions that are looked at apart; `signals` names the signals' topic."""
     if record.topic == signals:
-        return decode(Signal, record.value).session_id != SESSION
-    return record.key not in {SESSION.encode(), f"session:{SESSION}".encode()}
+        return decode(Signal, record.value).session_id not in APART
+    return record.key not in _KEYS
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What will be done to whom and when, from a seed."""
+"""The blows of a run: to which part, what and when, from a seed."""
 
 import random
 from dataclasses import dataclass
@@ -9,16 +9,20 @@ AUDIT: Final = "audit"
 CONSOLE: Final = "console"
 AGENT: Final = "agent"
 BROKER: Final = "broker"
+ACTIONS: Final = "actions"
+CHANGELOG: Final = "changelog"
 
 
 class Deed(StrEnum):
-    """What can be done to a process."""
+    """What can be done to a process, or to a topic."""
 
     KILL = "SIGKILL"
     TERMINATE = "SIGTERM"
     FREEZE = "SIGSTOP for longer than the session timeout, then SIGCONT"
     RESTART = "restart in order"
     CRASH = "SIGKILL and start again"
+    MAKE_ANEW = "given more partitions, then deleted and made anew"
+    DAMAGE = "a record that cannot be read"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class Step:
 
     at_s: float
     """Seconds after the load began."""
-    whom: str
+    target: str
     deed: Deed
 
 
@@ -44,6 +48,8 @@ _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
     (AGENT, Deed.KILL, 2),
     (BROKER, Deed.RESTART, 1),
     (BROKER, Deed.CRASH, 1),
+    (CHANGELOG, Deed.DAMAGE, 2),
+    (ACTIONS, Deed.MAKE_ANEW, 0),  # once: it takes its time, and everybody waits meanwhile
 )
 _CALM_AT_START_S = 5.0
 _PAUSE_S = (2.0, 7.0)
@@ -58,13 +64,16 @@ def make_waves(workers: tuple[str, ...]) -> list[Wave]:
         ((BROKER, Deed.CRASH),),
         ((first, Deed.FREEZE), (AUDIT, Deed.TERMINATE), (CONSOLE, Deed.TERMINATE)),
         ((second, Deed.KILL), (BROKER, Deed.RESTART)),
+        ((CHANGELOG, Deed.DAMAGE),),
+        ((ACTIONS, Deed.MAKE_ANEW),),
+        ((first, Deed.TERMINATE), (CHANGELOG, Deed.DAMAGE)),
     ]
 
 
 def make_plan(seed: int, seconds: float, workers: tuple[str, ...]) -> list[Step]:
     """Every kind of deed once, in an order of chance, then more by weight for as long as there is time."""
     rng = random.Random(seed)
-    kinds = [(whom, deed) for whom, deed, _ in _WEIGHTED]
+    kinds = [(target, deed) for target, deed, _ in _WEIGHTED]
     rng.shuffle(kinds)
     weights = [weight for _, _, weight in _WEIGHTED]
     steps: list[Step] = []
@@ -72,9 +81,9 @@ def make_plan(seed: int, seconds: float, workers: tuple[str, ...]) -> list[Step]
     pauses_s = min(_PAUSE_S[1], max(_PAUSE_S[0], (seconds - _CALM_AT_START_S) / len(kinds)))
     while at_s < seconds:
         if kinds:
-            whom, deed = kinds.pop()
+            target, deed = kinds.pop()
         else:
-            whom, deed, _ = rng.choices(_WEIGHTED, weights)[0]
-        steps.append(Step(at_s=round(at_s, 1), whom=whom or rng.choice(workers), deed=deed))
+            target, deed, _ = rng.choices(_WEIGHTED, weights)[0]
+        steps.append(Step(at_s=round(at_s, 1), target=target or rng.choice(workers), deed=deed))
         at_s += rng.uniform(_PAUSE_S[0], pauses_s)
     return steps

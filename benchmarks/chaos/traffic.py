@@ -19,6 +19,7 @@ _TWICE_SHARE: Final = 0.05
 _BAD_SHARE: Final = 0.01
 _COMMAND_SHARE: Final = 0.005
 _DELIVER_WITHIN_S: Final = 180.0
+_LOOK_EVERY_S: Final = 0.1
 
 
 class Traffic:
@@ -36,6 +37,9 @@ class Traffic:
         self._rng = random.Random(load.seed)
         self._failures: list[str] = []
         self._ended = threading.Event()
+        self._may_go = threading.Event()
+        self._may_go.set()
+        self._rests = threading.Event()
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -56,6 +60,17 @@ class Traffic:
     def stop(self) -> None:
         """Produces nothing new."""
         self._ended.set()
+
+    def pause(self) -> None:
+        """Produces nothing more until `go_on`; returns when everything so far is delivered."""
+        self._may_go.clear()
+        while self.running and not self._rests.wait(_LOOK_EVERY_S):
+            pass
+
+    def go_on(self) -> None:
+        """After `pause`."""
+        self._rests.clear()
+        self._may_go.set()
 
     @property
     def running(self) -> bool:
@@ -82,6 +97,7 @@ class Traffic:
         for number, sent in enumerate(generate(self._load)):
             if self._ended.is_set():
                 return
+            began += self._pause()
             # A poll is over with the first report that comes.
             while (pause_s := began + number / self._rate - time.perf_counter()) > 0:
                 self._producer.poll(pause_s)
@@ -96,6 +112,16 @@ class Traffic:
                 self._send_bad(sent)
             if self._rng.random() < _COMMAND_SHARE:
                 self._send_command()
+
+    def _pause(self) -> float:
+        """How long it has paused, in seconds."""
+        paused = time.perf_counter()
+        if not self._may_go.is_set():
+            self._producer.flush(_DELIVER_WITHIN_S)
+            self._rests.set()
+            while not (self._may_go.wait(_LOOK_EVERY_S) or self._ended.is_set()):
+                self._producer.poll(0)
+        return time.perf_counter() - paused
 
     def _send(self, key: str, value: bytes | None, topic: str | None = None) -> None:
         self.produced += 1

@@ -1,7 +1,7 @@
 """What is there after a chaos run, against what must be there. Pure: every check returns its differences."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,13 +85,22 @@ def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
     )
 
 
-def check_dead_letters(truth: Truth, sources: Mapping[Place, LogRecord], records: Iterable[LogRecord]) -> Check:
-    """Every bad record is kept whole with its reason and place; a redelivery may repeat it."""
+def check_dead_letters(
+    truth: Truth,
+    sources: Mapping[Place, LogRecord],
+    records: Iterable[LogRecord],
+    *,
+    name_of: Callable[[str, LogRecord], str] = lambda topic, _: topic,
+) -> Check:
+    """Every bad record is kept whole with its reason and place; a redelivery may repeat it.
+
+    `name_of` says which topic one is about by its name, where there were several of one name.
+    """
     differences: list[str] = []
     seen: Counter[Place] = Counter()
     for record in records:
         letter = DeadLetter.from_record(record.key, record.value, record.headers)
-        place = (letter.topic, letter.partition, letter.offset)
+        place = (name_of(letter.topic, record), letter.partition, letter.offset)
         seen[place] += 1
         if place not in truth.dead:
             differences.append(f"{place}: wanted no dead letter, came one: {letter.reason}, {letter.detail:.200}")
@@ -108,7 +117,11 @@ def check_dead_letters(truth: Truth, sources: Mapping[Place, LogRecord], records
     return Check("every bad record is kept", f"{len(truth.dead):,}, {repeated:,} repeated", tuple(differences))
 
 
-def check_audit(rows: Iterable[tuple[Place, bytes | None]], log: Mapping[Place, bytes | None]) -> Check:
+def check_audit(
+    rows: Iterable[tuple[Place, bytes | None]],
+    log: Mapping[Place, bytes | None],
+    name: str = "the audit table holds each record once",
+) -> Check:
     """The table holds each record of each topic once, with its bytes."""
     seen: Counter[Place] = Counter()
     differences: list[str] = []
@@ -120,7 +133,7 @@ def check_audit(rows: Iterable[tuple[Place, bytes | None]], log: Mapping[Place, 
             differences.append(f"{place}: wanted the record's own bytes, came others")
     differences += [f"{place}: wanted one row, came {count}" for place, count in seen.items() if count > 1]
     differences += [f"{place}: wanted one row, came none" for place in log.keys() - seen.keys()]
-    return Check("the audit table holds each record once", f"{seen.total():,} rows", tuple(differences))
+    return Check(name, f"{seen.total():,} rows", tuple(differences))
 
 
 def check_lag(committed: int, end: int) -> Check:
@@ -151,12 +164,14 @@ def last_states(records: Iterable[LogRecord]) -> dict[str, Any]:
 
 
 def _without_ticks(state: dict[str, Any]) -> dict[str, Any]:
-    """A state without deadlines: they begin at the first tick after a kill."""
-    standing = state.get("standing") or {}
+    """A state without deadlines: they begin at the first tick after a kill or a request for approval."""
+    standing = dict(state.get("standing") or {})
     killed = standing.get("killed")
     if killed is not None:
         set_by_ticks = ("issued", "sent_ms", "due_ms", "escalated_at_ms")
-        standing = {**standing, "killed": {name: killed[name] for name in killed if name not in set_by_ticks}}
+        standing["killed"] = {name: killed[name] for name in killed if name not in set_by_ticks}
+    approvals = standing.get("approvals") or {}
+    standing["approvals"] = {key: {**request, "due_ms": 0} for key, request in approvals.items()}
     return {**{name: value for name, value in state.items() if name != "due_ms"}, "standing": standing}
 
 

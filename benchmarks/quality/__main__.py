@@ -1,30 +1,31 @@
 """`python -m benchmarks.quality`: what haltline would have done with recorded sessions, beside its peers' rules.
 
-Prints for each detector in how many sessions it fired and how many it would have stopped, and fails when sessions
-that were resolved or solved would have been stopped or nudged more often than is allowed. With --synthetic: over
-generated runaways and healthy sessions instead.
+Prints how many of the judged runaways it stops or gives a hint, and how many other sessions, by source and by class;
+fails when a target is missed. With --synthetic: over generated runaways and healthy sessions instead. With
+--ablation: what each rule finds by itself, what is lost without it, and what it costs. With --sweep: runaways
+stopped against false stops, for each value of a setting, with --plot as a picture.
 """
 
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import orjson
 import typer
 from rich.console import Console
-from rich.progress import track
 
-from benchmarks.quality import report, synthetic
+from benchmarks.quality import ablation, curve, picture, report, synthetic
 from benchmarks.quality.judging import Judged, judge
-from benchmarks.quality.sessions import default_files, read
+from benchmarks.quality.sessions import JUDGED, Known, default_files, files_in, read, read_judgements
 from benchmarks.quality.summary import Summary, summarize
 from haltline.detectors import ALL
+from haltline.schemas.policy import Policy
 from haltline.streams.cli.common import console as console_for_people
 from haltline.streams.cli.run import read_policy
 from haltline.streams.core import Core
+from haltline.streams.policy_file import BadPolicy
 from haltline.streams.traces import UnreadableTrace
 
 _USAGE = 2
@@ -32,37 +33,92 @@ _USAGE = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when every target is met, 1 when one is missed, 2 when there is nothing to read."""
-    asked = _options().parse_args(arguments)
-    core = Core(read_policy(asked.policy))
-    progress = Console(stderr=True)
-    if asked.synthetic:
-        return _synthetic(core, asked, progress)
+    parser = _options()
+    asked = parser.parse_args(arguments)
+    if asked.plot is not None and asked.sweep is None:
+        parser.error("--plot: expected --sweep with it")
+    policy = read_policy(asked.policy)
     try:
-        sessions = list(read(asked.files or default_files()))
-    except (OSError, UnreadableTrace) as error:
-        print(f"benchmarks.quality: wanted recorded sessions, came {error}", file=sys.stderr)
+        if asked.synthetic:
+            return _synthetic(asked, policy)
+        run = _ablation if asked.ablation else _judged if asked.sweep is None else _swept
+        return run(asked, policy, _sessions(asked))
+    except (OSError, UnreadableTrace, BadPolicy) as error:
+        print(f"benchmarks.quality: {error}", file=sys.stderr)
         return _USAGE
-    judged = [
-        judge(core, known) for known in track(sessions, "Sessions", console=progress, disable=not progress.is_terminal)
-    ]
+
+
+def _judged(asked: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
+    judged = judge(sessions, policy, jobs=asked.jobs, console=_progress())
     summary = summarize(judged, [detector.id for detector in ALL])
     if asked.json:
         _print_json(_as_json(summary, judged))
     else:
-        console = console_for_people()
         if asked.list:
-            report.show_sessions(judged, summary, console)
-        report.show(summary, judged, console)
+            report.show_sessions(judged, console_for_people())
+        report.show(summary, judged, console_for_people())
     return 0 if summary.passed else 1
 
 
-def _synthetic(core: Core, asked: argparse.Namespace, progress: Console) -> int:
-    measured = synthetic.measure(core, asked.seeds, progress)
+def _swept(asked: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
+    swept = curve.measure(sessions, policy, asked.sweep, jobs=asked.jobs, console=_progress())
+    if asked.plot is not None:
+        asked.plot.write_text(picture.picture(swept), encoding="utf-8")
+    if asked.json:
+        _print_json(swept.as_json())
+    else:
+        curve.show(swept, console_for_people())
+    return 0
+
+
+def _ablation(asked: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
+    rows = ablation.measure(sessions, policy, seeds=asked.seeds, jobs=asked.jobs, console=_progress())
+    costs = ablation.costs(sessions[:: asked.cost_share], policy, _progress()) if asked.cost_share else {}
+    if asked.json:
+        _print_json(ablation.as_json(rows, costs))
+    else:
+        ablation.show(rows, costs, console_for_people())
+    return 0
+
+
+def _synthetic(asked: argparse.Namespace, policy: Policy) -> int:
+    measured = synthetic.measure(Core(policy), asked.seeds, _progress())
     if asked.json:
         _print_json(measured.as_json())
     else:
         synthetic.show(measured, console_for_people())
     return 0 if measured.passed else 1
+
+
+def _progress() -> Console:
+    return Console(stderr=True)
+
+
+def _sessions(asked: argparse.Namespace) -> list[Known]:
+    """Those that are asked for. Of the folders beside the repository one may be missing: it is told.
+
+    Raises:
+        OSError: what was asked for cannot be read.
+        UnreadableTrace: a line cannot be used, or there is no session at all.
+
+    """
+    files: list[Path] = []
+    for file in asked.files or default_files():
+        if asked.files or file.exists():
+            files.append(file)
+        else:
+            print(f"benchmarks.quality: no traces at {file}: left out", file=sys.stderr)
+    folder: Path = asked.judged or JUDGED
+    judgements = {}
+    if asked.judged is not None or (not asked.files and folder.is_dir()):
+        judgements = read_judgements(folder)
+        files = [*files, *files_in(folder)]
+    elif not asked.files:
+        print(f"benchmarks.quality: no judged sessions at {folder}: left out", file=sys.stderr)
+    sessions = list(read(files, judgements))
+    if not sessions:
+        raise UnreadableTrace("expected recorded sessions, got none")
+    return sessions
 
 
 def _print_json(data: dict[str, Any]) -> None:
@@ -75,10 +131,10 @@ def _as_json(summary: Summary, judged: Sequence[Judged]) -> dict[str, Any]:
             {
                 "session_id": j.known.session_id,
                 "source": j.known.source,
+                "kind": j.known.kind.value,
                 "label": j.known.session.label,
                 "events": j.result.events,
                 "level": j.result.level,
-                "loops": j.known.loops,
                 "fired": {
                     detector: {
                         "seq": fired.seq,
@@ -88,7 +144,11 @@ def _as_json(summary: Summary, judged: Sequence[Judged]) -> dict[str, Any]:
                     }
                     for detector, fired in j.fired.items()
                 },
-                "seen": {system: asdict(seen) for system, seen in j.seen.items() if seen.found is not None},
+                "seen": {
+                    system: {"found": seen.found, "stopped": seen.stopped, "rule": seen.rule}
+                    for system, seen in j.seen.items()
+                    if seen.found is not None
+                },
             }
             for j in judged
             if j.fired or any(seen.found is not None for seen in j.seen.values())
@@ -104,11 +164,24 @@ def _options() -> argparse.ArgumentParser:
         epilog="example: python -m benchmarks.quality --list --policy mine.yaml sessions.jsonl.gz",
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
+    parser.add_argument(
+        "--judged", type=Path, metavar="DIR", help="verdicts.jsonl and more sessions (../shared/judged, without FILE)"
+    )
     parser.add_argument("--policy", type=Path, metavar="FILE", help="the policy document (YAML; every default)")
-    parser.add_argument("--list", action="store_true", help="every session in which something fired, and what")
-    parser.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
-    parser.add_argument("--seeds", type=int, default=20, help="of each generated family (%(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--list", action="store_true", help="every session in which something fired, and what")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
+    what.add_argument("--ablation", action="store_true", help="each rule by itself, and what is lost without it")
+    what.add_argument("--sweep", metavar="SETTING=VALUES", help="as `haltline backtest`: rules.NAME.settings.X=2,3,5")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE.svg", help="with --sweep: runaways stopped against false stops"
+    )
+    parser.add_argument("--seeds", type=int, default=20, help="of each generated family (%(default)s)")
+    parser.add_argument(
+        "--cost-share", type=int, default=8, metavar="N", help="ablation: time on 1 of N sessions; 0: not (%(default)s)"
+    )
     return parser
 
 

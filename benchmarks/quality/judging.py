@@ -1,14 +1,18 @@
 """What haltline and the peers' detectors would have done in each session, in one pass."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from rich.console import Console
 
 from benchmarks.baselines.gemini import Gemini
 from benchmarks.baselines.history import Detector, Verdict, entries
 from benchmarks.baselines.openhands import OpenHandsV0, OpenHandsV1
+from benchmarks.quality import parallel
 from benchmarks.quality.sessions import Known
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Policy
 from haltline.streams.backtest import Recorded, Result, backtest
 from haltline.streams.core import Core
 
@@ -18,7 +22,12 @@ BASELINES: Mapping[str, Callable[[], Detector]] = {
     "OpenHands V1": OpenHandsV1,
     "Gemini CLI": Gemini,
 }
-STOPPED = Level.PAUSE
+SYSTEMS = (OURS, *BASELINES)
+STOPPED_FROM = Level.PAUSE
+
+TOLD, STOPPED, BEFORE, WITHIN_5, WITHIN_3 = "told", "stopped", "before it began", "within 5", "within 3"
+"""What can be true of what a system did in a session: said anything to the agent, a stop included; stopped it; stopped
+it before the runaway began; stopped it from there on to 5, or to 3, events behind the signal."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,16 @@ class Seen:
     stopped: int | None = None
     rule: str = ""
     """That stopped, or else that was the first to say something."""
-    reason: str = ""
+
+    def measures(self, known: Known) -> frozenset[str]:
+        """What is true of it, among `TOLD` and those behind it."""
+        true = {TOLD: self.found is not None, STOPPED: self.stopped is not None}
+        judged = known.judgement
+        if self.stopped is not None and judged is not None and judged.signal is not None:
+            true[BEFORE] = self.stopped < judged.begins
+            true[WITHIN_5] = judged.begins <= self.stopped <= judged.signal + 5
+            true[WITHIN_3] = judged.begins <= self.stopped <= judged.signal + 3
+        return frozenset(name for name, holds in true.items() if holds)
 
 
 @dataclass(frozen=True)
@@ -54,25 +72,49 @@ class Judged:
     result: Result
     fired: Mapping[str, Fired]
     """By detector of ours."""
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    seen: Mapping[str, Seen]
     """By system: ours and the baselines."""
 
 
-def judge(core: Core, known: Known) -> Judged:
-    """Runs one session through the core and through every baseline."""
-    result = backtest(core, known.session)
-    seen = {OURS: _ours(result)} | {name: _theirs(new(), known.session) for name, new in BASELINES.items()}
-    return Judged(known, result, _fired(result), seen)
+def judge(sessions: Sequence[Known], policy: Policy, *, jobs: int = 1, console: Console) -> list[Judged]:
+    """Runs every session through the core and through every baseline."""
+    done = parallel.run(_Every(sessions, [policy]), range(len(sessions)), jobs=jobs, what="Sessions", console=console)
+    return [
+        Judged(known, result, _fired(result), {OURS: ours(result), **theirs})
+        for known, (result, theirs) in zip(sessions, done, strict=True)
+    ]
 
 
-def _ours(result: Result) -> Seen:
+@dataclass
+class Sessions:
+    """Recorded sessions, and the policies under which they can be run."""
+
+    sessions: Sequence[Known]
+    policies: Sequence[Policy]
+    _cores: dict[int, Core] = field(default_factory=dict)
+
+    def backtest(self, session: int, policy: int = 0) -> Result:
+        """What would have happened in a session under a policy, both by their numbers."""
+        core = self._cores.get(policy)
+        if core is None:
+            core = self._cores[policy] = Core(self.policies[policy])
+        return backtest(core, self.sessions[session].session)
+
+
+class _Every(Sessions):
+    def __call__(self, session: int) -> tuple[Result, dict[str, Seen]]:
+        recorded = self.sessions[session].session
+        return self.backtest(session), {name: _theirs(new(), recorded) for name, new in BASELINES.items()}
+
+
+def ours(result: Result) -> Seen:
+    """What haltline said of a session."""
     said = [decision for decision in result.decisions if Level(decision.level) > Level.ALLOW]
     if not said:
         return Seen()
     if result.first is None:
-        return Seen(said[0].seq, None, said[0].detector, said[0].reason)
-    stop = next(decision for decision in said if Level(decision.level) >= STOPPED)
-    return Seen(said[0].seq, stop.seq, stop.detector, stop.reason)
+        return Seen(said[0].seq, None, said[0].detector)
+    return Seen(said[0].seq, result.first.seq, result.first.detector)
 
 
 def _theirs(detector: Detector, session: Recorded) -> Seen:

@@ -1,51 +1,69 @@
-"""Recorded sessions with what is known of how they went."""
+"""Recorded sessions, and what is known of how they went: by a judge who read them, or by their source."""
 
-import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from haltline.streams.backtest import Recorded
-from haltline.streams.traces import read_traces
+from haltline.streams.traces import UnreadableTrace, read_traces
 
-HERE = Path(__file__).parent
-TRACES = HERE.parents[2] / "shared" / "traces"
+SHARED = Path(__file__).parents[3] / "shared"
 """Beside the repository: other people's sessions, which are not copied into it."""
+TRACES = SHARED / "traces"
+JUDGED = SHARED / "judged"
 FILES = ("miniswe", "taubench", "whowhen", "spotter")
+VERDICTS = "verdicts.jsonl"
+
+_BY_MODEL = frozenset({"nyuctf", "sweagent"})
+"""Sources with sessions of several agents: each is a source of its own."""
 
 
-class Fate(Enum):
-    """How a session ended, as far as its source says."""
+class Kind(Enum):
+    """What would have been right to do with a session."""
 
+    STOP = "stop"
+    """Judged a runaway that should be paused."""
+    HINT = "hint"
+    """Judged a runaway for which a hint is enough."""
     SOUND = "sound"
-    """Resolved or solved: a stop would have been a false alarm. A proxy, not a truth."""
-    FAILED = "failed"
-    """Unresolved or unsolved, for whatever reason: few of these ran away."""
-    UNKNOWN = "unknown"
+    """Judged to be no runaway: a stop is a false alarm."""
+    SOLVED = "solved"
+    """Nobody judged it, and its source says that it reached its goal: a stop is very likely a false alarm."""
+    OTHER = "other"
+    """Judged unclear; or nobody judged it, and its source does not say that it reached its goal."""
 
 
-_FATES = {"resolved": Fate.SOUND, "solved": Fate.SOUND, "unresolved": Fate.FAILED, "unsolved": Fate.FAILED}
+@dataclass(frozen=True)
+class Judgement:
+    """What a judge said of one session."""
+
+    kind: Kind
+    pattern: str | None = None
+    """The class of runaway."""
+    begins: int = 0
+    """Number of the event with which it begins."""
+    signal: int | None = None
+    """Number of the first event at which what came up to there is reason enough to step in."""
+    ends: int | None = None
+    """Number of the event with which it ends; None: it goes on to the end of the session."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """One recorded session, and what its source says of it."""
+    """One recorded session, and what is known of it."""
 
     source: str
     session: Recorded
-    loop_checks: int | None = None
-    """How often the agents' own ledger was asked whether they go round in circles; None: never."""
-    loops: int = 0
-    """How often it said yes."""
-    first_loop_seq: int | None = None
+    judgement: Judgement | None = None
 
     @property
-    def fate(self) -> Fate:
-        return _FATES.get(self.session.label or "", Fate.UNKNOWN)
+    def kind(self) -> Kind:
+        if self.judgement is not None:
+            return self.judgement.kind
+        return Kind.SOLVED if self.session.label in {"resolved", "solved"} else Kind.OTHER
 
     @property
     def session_id(self) -> str:
@@ -56,8 +74,14 @@ def default_files() -> list[Path]:
     return [TRACES / f"{name}.jsonl.gz" for name in FILES]
 
 
-def read(files: Sequence[Path]) -> Iterator[Known]:
-    """The sessions of all files.
+def files_in(folder: Path) -> list[Path]:
+    """The files of recorded sessions in a folder, without those beside them and without verdicts."""
+    files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
+    return [file for file in files if file.name != VERDICTS and ".sessions." not in file.name]
+
+
+def read(files: Sequence[Path], judgements: Mapping[str, Judgement] | None = None) -> Iterator[Known]:
+    """The sessions of all files; `judgements` by session.
 
     Raises:
         OSError: a file cannot be read.
@@ -65,23 +89,40 @@ def read(files: Sequence[Path]) -> Iterator[Known]:
 
     """
     for file in files:
-        source = file.name.removesuffix(".gz").removesuffix(".jsonl")
-        ledgers = _ledgers(file, source)
         for session in read_traces(file):
-            said = ledgers.get(session.session_id, {})
-            yield Known(
-                source,
-                session,
-                loop_checks=said.get("ledger_checks"),
-                loops=said.get("ledger_in_loop") or 0,
-                first_loop_seq=said.get("first_in_loop_seq"),
+            yield Known(_source(session.session_id, file), session, (judgements or {}).get(session.session_id))
+
+
+def read_judgements(folder: Path) -> dict[str, Judgement]:
+    """What judges said, by session. Raises as `read`."""
+    path = folder / VERDICTS
+    judgements: dict[str, Judgement] = {}
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            row = orjson.loads(line)
+            judgements[row["session_id"]] = Judgement(
+                kind=_KINDS[row["verdict"], row["grade"] if row["verdict"] == "runaway" else None],
+                pattern=row["class"],
+                begins=row["begins_seq"] or 0,
+                signal=row["signal_seq"],
+                ends=row.get("ends_seq"),
             )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UnreadableTrace(f"{path}:{number}: expected a verdict, got {line[:80]!r}: {error!r}") from None
+    return judgements
 
 
-def _ledgers(file: Path, source: str) -> dict[str, dict[str, Any]]:
-    beside = file.with_name(file.name.replace(source, f"{source}.sessions", 1))
-    if not beside.exists():
-        return {}
-    with gzip.open(beside) if beside.suffix == ".gz" else beside.open("rb") as lines:
-        rows = [orjson.loads(line) for line in lines if line.strip()]
-    return {row["session_id"]: row["labels"] for row in rows if (row.get("labels") or {}).get("ledger_checks")}
+_KINDS = {
+    ("runaway", "stop"): Kind.STOP,
+    ("runaway", "nudge"): Kind.HINT,
+    ("sound", None): Kind.SOUND,
+    ("unclear", None): Kind.OTHER,
+}
+
+
+def _source(session_id: str, file: Path) -> str:
+    """Where a session comes from, by its id or else by its file; of some sources with the agent."""
+    source, colon, rest = session_id.partition(":")
+    if not colon:
+        return file.name.removesuffix(".gz").removesuffix(".jsonl")
+    return f"{source}:{rest.split('/')[0].split(':')[0]}" if source in _BY_MODEL else source

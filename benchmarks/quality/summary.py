@@ -1,28 +1,69 @@
 """Counts over all judged sessions, and whether the targets are met."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import Any, NamedTuple
 
-from benchmarks.quality.judging import BASELINES, OURS, STOPPED, Judged, Seen
-from benchmarks.quality.sessions import Fate, Known
+from benchmarks.quality.judging import BEFORE, OURS, STOPPED, SYSTEMS, TOLD, WITHIN_3, WITHIN_5, Fired, Judged
+from benchmarks.quality.judging import STOPPED_FROM as STOP_LEVEL
+from benchmarks.quality.sessions import Kind, Known
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
 
-STOPPED_BELOW = 0.01
-"""Of the sound sessions."""
-NUDGED_BELOW = 0.10
-"""Of the sound sessions; those that were stopped count here too."""
-
-GROUPS: Mapping[str, Callable[[Known], bool]] = {
-    "sound": lambda known: known.fate is Fate.SOUND,
-    "failed": lambda known: known.fate is Fate.FAILED,
-    "unknown": lambda known: known.fate is Fate.UNKNOWN,
-    "looping": lambda known: known.loops > 0,
-    "not looping": lambda known: bool(known.loop_checks) and not known.loops,
+MEASURES: Mapping[Kind, tuple[str, ...]] = {
+    Kind.STOP: (STOPPED, WITHIN_5, WITHIN_3, BEFORE),
+    Kind.HINT: (TOLD, STOPPED),
+    Kind.SOUND: (STOPPED, TOLD),
+    Kind.SOLVED: (STOPPED, TOLD),
 }
-"""The last two: by the agents' own ledger, which was asked in some of the sessions."""
+"""What is counted of sessions of a kind."""
+ALL_GROUPS = "all"
+_Z = 1.959964
+"""Of a 95 % interval."""
+
+
+class Count(NamedTuple):
+    """How many of a number of sessions."""
+
+    part: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        return self.part / self.of if self.of else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the share."""
+        if not self.of:
+            return 0.0, 1.0
+        z2 = _Z * _Z / self.of
+        middle = (self.share + z2 / 2) / (1 + z2)
+        half = _Z * sqrt(self.share * (1 - self.share) / self.of + z2 / self.of / 4) / (1 + z2)
+        low, high = max(0.0, middle - half), min(1.0, middle + half)
+        return 0.0 if self.part == 0 else low, 1.0 if self.part == self.of else high
+
+    def as_json(self) -> dict[str, Any]:
+        low, high = self.interval
+        return {"count": self.part, "of": self.of, "low": round(low, 4), "high": round(high, 4)}
+
+
+@dataclass(frozen=True)
+class Group:
+    """What one system did with the sessions of one source or class."""
+
+    name: str
+    system: str
+    counts: Mapping[tuple[Kind, str], Count]
+    """By kind and measure; a kind of which there is no session is left out."""
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [
+            {"group": self.name, "system": self.system, "kind": kind.value, "measure": measure, **count.as_json()}
+            for (kind, measure), count in self.counts.items()
+        ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,159 +74,138 @@ class DetectorRow:
     fired: int
     by_severity: dict[str, int]
     """By the highest severity in a session."""
-    sound_fired: int
-    stopped: int
-    """By this detector: a decision of its own at PAUSE or above."""
-    sound_stopped: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counts:
-    """Sessions of one group, and in how many of them a system spoke up (a hint or a stop) or stopped."""
-
-    sessions: int
-    found: int
-    stopped: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class SystemRow:
-    """What one system would have done."""
-
-    system: str
-    groups: dict[str, Counts]
-    """By name of the group: see `GROUPS`."""
-    rules: dict[str, int]
-    """By rule: the sessions in which it stopped, or else was the first to say something."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Overlap:
-    """Sessions that ours found, and that a baseline found, of one fate."""
-
-    baseline: str
-    fate: str
-    what: str
-    """`found` or `stopped`."""
-    both: list[str]
-    ours_only: list[str]
-    baseline_only: list[str]
+    fired_in: dict[str, int]
+    """By kind of session."""
+    stopped_in: dict[str, int]
+    """By kind of session: a decision of its own at PAUSE or above."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """One thing that is asked for: `count` sessions in less than the share `below` of all."""
+    """One thing that is asked for of haltline: a share of the sessions of a kind, at most or at least."""
 
-    name: str
-    count: int
-    of: int
-    below: float
+    kind: Kind
+    measure: str
+    at_most: float | None = None
+    at_least: float | None = None
 
     @property
-    def met(self) -> bool:
-        return self.count < self.below * self.of
+    def name(self) -> str:
+        return f"{NAMES[self.kind]} {self.measure}"
+
+    def met(self, count: Count) -> bool:
+        def of_all(share: float) -> float:
+            return round(share * count.of, 6)  # 0.07 * 100 is more than 7
+
+        most, least = self.at_most, self.at_least
+        return (most is None or count.part <= of_all(most)) and (least is None or count.part >= of_all(least))
+
+
+NAMES: Mapping[Kind, str] = {
+    Kind.STOP: "runaways to stop:",
+    Kind.HINT: "runaways to hint at:",
+    Kind.SOUND: "sound sessions",
+    Kind.SOLVED: "solved sessions",
+    Kind.OTHER: "other sessions",
+}
+TARGETS = (
+    Target(kind=Kind.SOUND, measure=STOPPED, at_most=0.015),
+    Target(kind=Kind.SOLVED, measure=STOPPED, at_most=0.005),
+    Target(kind=Kind.SOUND, measure=TOLD, at_most=0.12),
+    Target(kind=Kind.SOLVED, measure=TOLD, at_most=0.08),
+    Target(kind=Kind.STOP, measure=STOPPED, at_least=0.85),
+    Target(kind=Kind.STOP, measure=WITHIN_5, at_least=0.70),
+    Target(kind=Kind.HINT, measure=TOLD, at_least=0.80),
+)
 
 
 @dataclass(frozen=True)
 class Summary:
     """Everything that is printed."""
 
-    detectors: list[DetectorRow]
-    systems: list[SystemRow]
-    by_source: list[tuple[str, SystemRow]]
-    """By source of the sessions: ours alone."""
-    overlaps: list[Overlap] = field(default_factory=list)
-    targets: list[Target] = field(default_factory=list)
+    groups: Sequence[Group]
+    """All sessions, then by source, then by class of runaway; of each every system."""
+    detectors: Sequence[DetectorRow]
+    rules: Mapping[str, Mapping[str, int]]
+    """By system and rule: the sessions in which it stopped, or else was the first to say something."""
+
+    @property
+    def targets(self) -> list[tuple[Target, Count]]:
+        """Those of which there are sessions, with what was counted."""
+        counts = next((g.counts for g in self.groups if (g.name, g.system) == (ALL_GROUPS, OURS)), {})
+        return [(t, counts[t.kind, t.measure]) for t in TARGETS if (t.kind, t.measure) in counts]
 
     @property
     def passed(self) -> bool:
-        return all(target.met for target in self.targets)
+        return all(target.met(count) for target, count in self.targets)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "passed": self.passed,
-            "targets": [asdict(target) | {"met": target.met} for target in self.targets],
+            "targets": [
+                {"name": t.name, "at_most": t.at_most, "at_least": t.at_least, "met": t.met(c), **c.as_json()}
+                for t, c in self.targets
+            ],
+            "judged": [row for group in self.groups for row in group.as_json()],
             "detectors": [asdict(row) for row in self.detectors],
-            "systems": [asdict(row) for row in self.systems],
-            "by_source": {source: asdict(row) for source, row in self.by_source},
-            "overlaps": [asdict(overlap) for overlap in self.overlaps],
+            "rules": self.rules,
         }
 
 
 def summarize(judged: Sequence[Judged], detectors: Iterable[str]) -> Summary:
     """`detectors`: the ids of ours, in the order in which they are told."""
-    systems = (OURS, *BASELINES)
-    sources = sorted({j.known.source for j in judged})
+    counted = [j for j in judged if j.known.kind in MEASURES]
+    names = sorted({name for j in counted for name in groups_of(j.known)}, key=_order)
     return Summary(
+        groups=[_group(counted, name, system) for name in names for system in SYSTEMS],
         detectors=[_detector(judged, detector) for detector in detectors],
-        systems=[_system(judged, system) for system in systems],
-        by_source=[(source, _system([j for j in judged if j.known.source == source], OURS)) for source in sources],
-        overlaps=[
-            _overlap(judged, baseline, fate, what)
-            for what in ("found", "stopped")
-            for baseline in BASELINES
-            for fate in Fate
-        ],
-        targets=_targets([j for j in judged if j.known.fate is Fate.SOUND]),
+        rules={
+            system: dict(Counter(j.seen[system].rule for j in judged if j.seen[system].rule).most_common())
+            for system in SYSTEMS
+        },
+    )
+
+
+def groups_of(known: Known) -> tuple[str, ...]:
+    """Everything a session is counted under."""
+    pattern = known.judgement.pattern if known.judgement is not None else None
+    return (ALL_GROUPS, known.source, *([f"class {pattern}"] if pattern else ()))
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    return name != ALL_GROUPS, name.startswith("class "), name
+
+
+def _group(judged: Sequence[Judged], name: str, system: str) -> Group:
+    of: Counter[Kind] = Counter()
+    parts: Counter[tuple[Kind, str]] = Counter()
+    for j in judged:
+        if name in groups_of(j.known):
+            of[j.known.kind] += 1
+            parts.update((j.known.kind, measure) for measure in j.seen[system].measures(j.known))
+    return Group(
+        name,
+        system,
+        {
+            (kind, measure): Count(parts[kind, measure], of[kind])
+            for kind, measures in MEASURES.items()
+            for measure in measures
+            if of[kind]
+        },
     )
 
 
 def _detector(judged: Sequence[Judged], detector: str) -> DetectorRow:
-    fired = [(j.known.fate, j.fired[detector], _stopped_by(j, detector)) for j in judged if detector in j.fired]
+    fired: list[tuple[Kind, Fired]] = [(j.known.kind, j.fired[detector]) for j in judged if detector in j.fired]
+    stopped = Counter(
+        j.known.kind
+        for j in judged
+        if any(d.detector == detector and Level(d.level) >= STOP_LEVEL for d in j.result.decisions)
+    )
     return DetectorRow(
         detector=detector,
         fired=len(fired),
-        by_severity={s.value: sum(f.severity is s for _, f, _ in fired) for s in Severity},
-        sound_fired=sum(fate is Fate.SOUND for fate, _, _ in fired),
-        stopped=sum(stopped for _, _, stopped in fired),
-        sound_stopped=sum(stopped and fate is Fate.SOUND for fate, _, stopped in fired),
+        by_severity={s.value: sum(f.severity is s for _, f in fired) for s in Severity},
+        fired_in={kind.value: sum(k is kind for k, _ in fired) for kind in Kind},
+        stopped_in={kind.value: stopped[kind] for kind in Kind},
     )
-
-
-def _stopped_by(judged: Judged, detector: str) -> bool:
-    return any(d.detector == detector and Level(d.level) >= STOPPED for d in judged.result.decisions)
-
-
-def _system(judged: Sequence[Judged], system: str) -> SystemRow:
-    rules = Counter(j.seen[system].rule for j in judged if j.seen[system].rule)
-    return SystemRow(
-        system=system,
-        groups={
-            name: _counts([j.seen[system] for j in judged if belongs(j.known)]) for name, belongs in GROUPS.items()
-        },
-        rules=dict(rules.most_common()),
-    )
-
-
-def _counts(seen: Sequence[Seen]) -> Counts:
-    return Counts(
-        sessions=len(seen),
-        found=sum(s.found is not None for s in seen),
-        stopped=sum(s.stopped is not None for s in seen),
-    )
-
-
-def _overlap(judged: Sequence[Judged], baseline: str, fate: Fate, what: str) -> Overlap:
-    of_fate = [j for j in judged if j.known.fate is fate]
-    ours, theirs = (
-        {j.known.session_id for j in of_fate if getattr(j.seen[system], what) is not None}
-        for system in (OURS, baseline)
-    )
-    return Overlap(
-        baseline=baseline,
-        fate=fate.value,
-        what=what,
-        both=sorted(ours & theirs),
-        ours_only=sorted(ours - theirs),
-        baseline_only=sorted(theirs - ours),
-    )
-
-
-def _targets(sound: Sequence[Judged]) -> list[Target]:
-    if not sound:
-        return []
-    counts = _counts([j.seen[OURS] for j in sound])
-    return [
-        Target(name="sound sessions stopped", count=counts.stopped, of=counts.sessions, below=STOPPED_BELOW),
-        Target(name="sound sessions nudged or more", count=counts.found, of=counts.sessions, below=NUDGED_BELOW),
-    ]

@@ -23,6 +23,8 @@ class Seen:
     """Id of the event on which it was stopped."""
     steps: int | None = None
     """Steps from the first of the runaway to the last that had come; None: not stopped, or before it began."""
+    rules: frozenset[str] = frozenset()
+    """That found anything, up to there."""
 
     def caught(self, within: int) -> bool:
         """Whether the runaway was stopped after it began, and soon enough."""
@@ -35,14 +37,16 @@ def watch(core: Core, case: Case) -> Seen:
     for command in case.commands:
         fleet.command(command)
     level, reached = Level.ALLOW, 0
+    rules: set[str] = set()
     for offset, event in enumerate(case.events):
         reached = max(reached, case.step[event.event_id])
         for followed in fleet.event(event, Position("synthetic", 0, offset)):
             if followed.failures:
                 raise followed.failures[0].error
+            rules.update(detection.finding.detector for detection in followed.detections)
             for decision in decisions_of(followed):
                 level = max(level, decision.level)
                 if decision.level >= STOPPED:
                     steps = case.steps_since_it_began(reached)
-                    return Seen(level, decision.detector, decision.reason, event.event_id, steps)
-    return Seen(level)
+                    return Seen(level, decision.detector, decision.reason, event.event_id, steps, frozenset(rules))
+    return Seen(level, rules=frozenset(rules))

@@ -1,0 +1,1 @@
+"""Fifty agents of several kinds on a running system, and what came of each."""

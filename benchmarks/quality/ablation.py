@@ -1,0 +1,284 @@
+"""`--ablation`: what each rule finds by itself, what is lost without it, and what it costs.
+
+A rule that found nothing in a session changes nothing there: rules know of each other only by what they find, and
+by a kill, after which a session is not looked at. So a session is run again without a rule only where that rule found
+something, and with a rule alone only there and where the session was killed. That is exact, and a small part of the
+work.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
+from typing import Any, NamedTuple, TypeAlias
+
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks.quality import parallel
+from benchmarks.quality.judging import STOPPED, TOLD, ours
+from benchmarks.quality.report import table_of
+from benchmarks.quality.sessions import Known
+from benchmarks.quality.summary import MEASURES
+from benchmarks.runaways import FAMILIES
+from benchmarks.runaways.watching import watch
+from haltline.detectors import ALL, PATTERNS, build
+from haltline.detectors.base import Detector
+from haltline.detectors.dispatch import Dispatch, Entry
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import Kind as EventKind
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.backtest import backtest
+from haltline.streams.core import Core
+from haltline.streams.rules import rule_of
+
+CAUGHT = "synthetic: caught"
+GOOD = ("stop: stopped", "stop: within 5", "hint: told", CAUGHT)
+FALSE_STOPS = ("sound: stopped", "solved: stopped", "healthy: stopped")
+FALSE_HINTS = ("sound: told", "solved: told", "healthy: told")
+COLUMNS = (*GOOD, *FALSE_STOPS, *FALSE_HINTS)
+"""What is counted, by kind of session: judged and solved ones, generated runaways, and generated healthy ones."""
+
+ALONE, WITHOUT = "alone", "without"
+Variant = tuple[str, str]
+"""`ALONE` or `WITHOUT`, and the rule; or `WHOLE`."""
+WHOLE: Variant = ("all", "")
+Task: TypeAlias = int | tuple[int, int]
+"""The number of a recorded session; or that of a generated family, and the seed."""
+_Run: TypeAlias = Callable[[Core], tuple[frozenset[str], Collection[str], bool]]
+"""The columns that are true, the rules that found something, and whether there was anything that they did not see."""
+_ROUNDS = 3
+
+
+class Effect(NamedTuple):
+    """Of one rule in one column, in sessions."""
+
+    alone: int
+    """With this rule only."""
+    own: int
+    """Of these, with no other rule alone."""
+    lost: int
+    """With all rules, and not without this one."""
+    gained: int
+    """Not with all rules, but without this one: where it comes before another."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one rule is good for."""
+
+    rule: str
+    effects: Mapping[str, Effect]
+    """By column."""
+    families: Mapping[str, int]
+    """Families of generated runaways, with the cases that are not caught without it."""
+    mode: Mode = Mode.ENFORCE
+    """In shadow nothing can come of it."""
+
+    @property
+    def nothing_of_its_own(self) -> bool:
+        """Without it everything that should be found still is."""
+        return not any(self.effects[column].lost for column in GOOD)
+
+
+def only(policy: Policy, rule: str) -> Policy:
+    """The policy with one rule; what its overrides say of others is left out too."""
+    off = {name: Rule(enabled=False) for name in PATTERNS if name != rule}
+    return policy.model_copy(update={"rules": policy.rules | off, "overrides": (), "correlations": ()})
+
+
+def without(policy: Policy, rule: str) -> Policy:
+    """The policy without one rule."""
+    return policy.model_copy(update={"rules": policy.rules | {rule: Rule(enabled=False)}})
+
+
+@dataclass
+class _Variants:
+    """One session or generated case under every variant in which something else may come of it."""
+
+    policy: Policy
+    sessions: Sequence[Known]
+    _cores: dict[Variant, Core] = field(default_factory=dict)
+
+    def __call__(self, task: Task) -> dict[Variant, frozenset[str]]:
+        """The columns that are true, by variant: of those that are left out, nothing alone, and no change without."""
+        run = self._case(task) if isinstance(task, tuple) else self._session(self.sessions[task])
+        columns, found, unseen = run(self._core(WHOLE))
+        facts = {WHOLE: columns}
+        for rule in PATTERNS:
+            if rule in found:
+                facts[WITHOUT, rule] = run(self._core((WITHOUT, rule)))[0]
+            if rule in found or unseen:
+                facts[ALONE, rule] = run(self._core((ALONE, rule)))[0]
+        return facts
+
+    @staticmethod
+    def _session(known: Known) -> _Run:
+        def run(core: Core) -> tuple[frozenset[str], Collection[str], bool]:
+            result = backtest(core, known.session)
+            columns = frozenset(f"{known.kind.value}: {measure}" for measure in ours(result).measures(known))
+            return columns, {f.detector for f in result.findings}, result.level == Level.KILL.value
+
+        return run
+
+    @staticmethod
+    def _case(task: tuple[int, int]) -> _Run:
+        family, seed = task
+        case, within = FAMILIES[family].case(seed), FAMILIES[family].within
+
+        def run(core: Core) -> tuple[frozenset[str], Collection[str], bool]:
+            seen = watch(core, case)
+            true = {
+                CAUGHT: within is not None and seen.caught(within),
+                f"healthy: {STOPPED}": within is None and seen.stopped is not None,
+                f"healthy: {TOLD}": within is None and seen.level > Level.ALLOW,
+            }
+            columns = frozenset(column for column, holds in true.items() if holds)
+            return columns, seen.rules, seen.stopped is not None
+
+        return run
+
+    def _core(self, variant: Variant) -> Core:
+        core = self._cores.get(variant)
+        if core is None:
+            which, rule = variant
+            policy = only(self.policy, rule) if which == ALONE else without(self.policy, rule)
+            core = self._cores[variant] = Core(self.policy if variant == WHOLE else policy)
+        return core
+
+
+def measure(sessions: Sequence[Known], policy: Policy, *, seeds: int, jobs: int, console: Console) -> list[Row]:
+    """Every rule, over recorded sessions and `seeds` cases of every generated family."""
+    recorded = [number for number, known in enumerate(sessions) if known.kind in MEASURES]
+    tasks: list[Task] = [*recorded, *((family, seed) for family in range(len(FAMILIES)) for seed in range(seeds))]
+    done = parallel.run(_Variants(policy, sessions), tasks, jobs=jobs, what="Variants", console=console)
+    rows = rows_of({str(task): facts for task, facts in zip(tasks, done, strict=True)}, _family_of(tasks))
+    return [replace(row, mode=rule_of(policy, PATTERNS[row.rule], ()).mode) for row in rows]
+
+
+def _family_of(tasks: Sequence[Task]) -> dict[str, str]:
+    return {str(task): FAMILIES[task[0]].name for task in tasks if isinstance(task, tuple)}
+
+
+def rows_of(facts: Mapping[str, Mapping[Variant, frozenset[str]]], family_of: Mapping[str, str]) -> list[Row]:
+    """A row for each rule: `facts` by session or case, then as `_Variants` tells them."""
+    effects = {(rule, column): [0, 0, 0, 0] for rule in PATTERNS for column in COLUMNS}
+    families: dict[str, Counter[str]] = {rule: Counter() for rule in PATTERNS}
+    for name, variants in facts.items():
+        whole = variants[WHOLE]
+        alone = Counter(column for (which, _), columns in variants.items() if which == ALONE for column in columns)
+        for (which, rule), columns in variants.items():
+            changes = {
+                ALONE: [columns, {column for column in columns if alone[column] == 1}, (), ()],
+                WITHOUT: [(), (), whole - columns, columns - whole],
+            }.get(which, ())
+            for place, changed in enumerate(changes):
+                for column in changed:
+                    if column in COLUMNS:
+                        effects[rule, column][place] += 1
+            if which == WITHOUT and CAUGHT in whole - columns:
+                families[rule][family_of[name]] += 1
+    return [
+        Row(rule, {column: Effect(*effects[rule, column]) for column in COLUMNS}, dict(families[rule].most_common()))
+        for rule in PATTERNS
+    ]
+
+
+def costs(sessions: Sequence[Known], policy: Policy, console: Console) -> dict[str, float]:
+    """By rule, nanoseconds for each event inside its calls, of each session the best of some rounds.
+
+    All rules are on: what several ask for is worked out once, in the calls of the first that asks. What looks across
+    sessions is left out.
+    """
+    core, timer = Core(policy), _Timer()
+    watch = core._watches._default
+    core._watches._default = replace(watch, dispatch=_Timed(build(watch.rules), timer))
+    total: Counter[str] = Counter()
+    for known in track(sessions, "Costs", console=console, disable=not console.is_terminal):
+        rounds = []
+        for _ in range(_ROUNDS):
+            timer.ns.clear()
+            backtest(core, known.session)
+            rounds.append(timer.ns.copy())
+        for rule in rounds[0]:
+            total[rule] += max(0, min(ns[rule] for ns in rounds))
+    events = sum(len(known.session.events) for known in sessions) or 1
+    return {detector.id: total[detector.id] / events for detector in ALL}
+
+
+class _Timer:
+    """Time inside calls, by rule, without that of taking the time."""
+
+    def __init__(self) -> None:
+        self.ns: Counter[str] = Counter()
+        self._own_ns = 0
+        nothing = self.around("", lambda: None)
+        for _ in range(10_000):
+            nothing()
+        self._own_ns = self.ns[""] // 10_000
+
+    def around(self, rule: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any) -> Any:
+            began = perf_counter_ns()
+            said = call(*args)
+            self.ns[rule] += perf_counter_ns() - began - self._own_ns
+            return said
+
+        return timed
+
+
+class _Timed(Dispatch):
+    def __init__(self, detectors: Iterable[Detector[Any]], timer: _Timer) -> None:
+        super().__init__(detectors)
+        self._timer = timer
+
+    def table(self, kind: EventKind, sights: int) -> tuple[Entry, ...]:
+        around = self._timer.around
+        return tuple(
+            entry._replace(
+                observe=around(entry.id, entry.observe),
+                concerns=entry.concerns and around(entry.id, entry.concerns),
+            )
+            for entry in super().table(kind, sights)
+        )
+
+
+def as_json(rows: Sequence[Row], costs: Mapping[str, float]) -> dict[str, Any]:
+    return {
+        "rules": [
+            {
+                "rule": row.rule,
+                "mode": row.mode.value,
+                "nothing_of_its_own": row.nothing_of_its_own,
+                "effects": {column: effect._asdict() for column, effect in row.effects.items()},
+                "families_lost": dict(row.families),
+                "cost_ns": costs.get(row.rule),
+            }
+            for row in rows
+        ]
+    }
+
+
+def show(rows: Sequence[Row], costs: Mapping[str, float], console: Console) -> None:
+    """The table, and what it comes to."""
+    table = table_of(
+        "Each rule, in sessions: with it alone / with it and with no other alone / lost without it (+: gained)",
+        ["rule", *(column.replace(": ", ":\n") for column in COLUMNS), "us/event"],
+    )
+    for row in rows:
+        cost = f"{costs[row.rule] / 1000:.2f}" if row.rule in costs else "-"
+        name = row.rule if row.mode is Mode.ENFORCE else f"{row.rule} ({row.mode.value})"
+        table.add_row(name, *(_effect(row.effects[column]) for column in COLUMNS), cost)
+    console.print(table)
+    for row in rows:
+        if row.families:
+            lost = ", ".join(f"{family} {count}" for family, count in row.families.items())
+            console.print(f"  without {row.rule} are not caught: {lost}", highlight=False)
+    idle = [row.rule for row in rows if row.nothing_of_its_own]
+    console.print(f"Find nothing of their own: {', '.join(idle) or 'none'}", highlight=False)
+
+
+def _effect(effect: Effect) -> str:
+    if not any(effect):
+        return "."
+    return f"{effect.alone}/{effect.own}/{effect.lost}" + (f" +{effect.gained}" if effect.gained else "")
