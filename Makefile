@@ -4,15 +4,15 @@
 # The first of these that is new enough; another one: make PYTHON=/path/to/python
 PYTHON = $(shell for python in python3.13 python3.12 python3.11 python3; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
-# Each process of the tests has a Kafka of its own, and mostly waits: two of them also on one core, at most four.
+# Each process of the tests has a Kafka of its own, and often waits: one more of them than cores, at most four.
 TESTERS = $(shell n=$$(nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2); \
-  [ "$$n" -lt 2 ] && n=2; [ "$$n" -gt 4 ] && n=4; echo $$n)
+  n=$$((n + 1)); [ "$$n" -gt 4 ] && n=4; echo $$n)
 BIN := .venv/bin
 STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check audit kafka bench quality chaos clean
+.PHONY: help setup demo test jars check audit kafka bench quality chaos fleet clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml
 	    "apt install $$($$python -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear .venv"; $$python -m venv --clear .venv; }
 	$(PIP) --upgrade 'pip>=25.1'
-	$(PIP) --editable '.[processor,console]' --group dev
+	$(PIP) --editable '.[processor,console,notify]' --group dev
 	@touch $@
 
 demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed
@@ -55,11 +55,18 @@ kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 bench: setup ## Measure throughput and latency beside the peers (Java and Maven)
 	$(BIN)/python -m benchmarks
 
-quality: setup ## What every detector would have done with recorded sessions, beside peers' rules
+quality: setup ## Runaways stopped and false alarms in recorded sessions, beside peers' rules
 	$(BIN)/python -m benchmarks.quality
 
 chaos: setup ## Kill and freeze workers and the broker under load, then count (Java and Maven)
 	$(BIN)/python -m benchmarks.chaos
+
+# KAFKA=1: on a real Kafka (Java and Maven). BOOTSTRAP=host:port: in a system that runs. SEED, SESSIONS, SECONDS.
+FLEET = --seed $(or $(SEED),1) --sessions $(or $(SESSIONS),50) --seconds $(or $(SECONDS),120) \
+  $(if $(KAFKA),--kafka) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
+
+fleet: setup ## Fifty agents of six kinds for two minutes: what each led to, and whether that was right (KAFKA=1, BOOTSTRAP=host:port)
+	$(BIN)/python -m benchmarks.fleet $(FLEET)
 
 clean: ## Remove what was made here: .venv, caches, Kafka's jars and data
 	rm -rf .venv .kafka .haltline .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

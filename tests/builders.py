@@ -6,7 +6,10 @@ from typing import Any
 from haltline.detectors.act import Act, Calls
 from haltline.detectors.base import Detector
 from haltline.detectors.classify import Classifier
+from haltline.interventions.agent.testing import decision
+from haltline.interventions.parameters import parameters
 from haltline.schemas.control import Batch
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
@@ -88,12 +91,16 @@ def call(
     return proposed, completed
 
 
+_BY_DEFAULT = Classifier(Policy())
+"""Of all tests without a policy of their own: what it knows of tools is worked out once."""
+
+
 class Watched:
     """One session under one detector, as the engine runs it."""
 
     def __init__(self, detector: Detector[Any], policy: Policy | None = None, batch: Batch | None = None) -> None:
         self.detector = detector
-        self.classifier = Classifier(policy or Policy())
+        self.classifier = _BY_DEFAULT if policy is None else Classifier(policy)
         self.calls = Calls()
         self.state = detector.start()
         self.batch = batch
@@ -114,9 +121,9 @@ class Watched:
             recalled=self.detector.recalls,
         )
         act.batch = self.batch
-        act.found = found
+        act.found = act.heeded = found
         finding = None
-        if event.kind in self.detector.reads and self.detector.concerns(act):
+        if event.kind in self.detector.reads and self.detector.sees & act.sights and self.detector.concerns(act):
             finding = self.detector.observe(self.state, act)
         self.calls.note(act)
         self.offset += 1
@@ -143,3 +150,18 @@ def fires_at(
         ((e.time - T0_MS) / 1000, finding.code, finding.severity.value)
         for e, finding in findings(detector, events, **context)
     ]
+
+
+def about_approval(
+    event: ActionEvent, state: ApprovalState, level: Level, *, request_id: str = "a1", **fields: Any
+) -> Decision:
+    """A decision about the request to let this call pass, which expires ten minutes later."""
+    approval = Approval(
+        request_id=request_id,
+        nonce="n",
+        parameters=parameters(event) or "",
+        state=state,
+        since=event.time,
+        expires=event.time + 600_000,
+    )
+    return decision(level, event, approval=approval, expires=approval.expires, **fields)

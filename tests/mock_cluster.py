@@ -17,6 +17,8 @@ import confluent_kafka
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
+from haltline.streams.broker import PARTITIONS, EmbeddedBroker
+
 _PRODUCER: Final = 0
 _NO_ERROR: Final = 0
 _ERROR_TEXT_BYTES: Final = 512
@@ -169,3 +171,22 @@ class MockCluster:
     def _check(self, error: int, wanted: str) -> None:
         if error != _NO_ERROR:
             raise RuntimeError(f"mock cluster: wanted {wanted}, came {self._rd.rd_kafka_err2name(error).decode()}")
+
+
+class QuickBroker(EmbeddedBroker):
+    """The product's embedded broker, but a new consumer group does not wait 3 s for more members.
+
+    Those 3 s cannot be set from outside librdkafka, and every worker, sink and console that a test starts spends them.
+    """
+
+    def __init__(self) -> None:
+        self._cluster = MockCluster()
+        self.bootstrap = self._cluster.bootstrap
+
+    def ensure_topic(self, name: str) -> None:
+        """Make one topic, unless it is there."""
+        self._cluster.create_topic(name, PARTITIONS)
+
+    def close(self) -> None:
+        """End the broker; its records are gone. Closing twice does nothing."""
+        self._cluster.close()

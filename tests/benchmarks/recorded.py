@@ -1,5 +1,6 @@
 """Recorded traces in files, for the tests of what reads them."""
 
+import gzip
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,3 +43,33 @@ def write(folder: Path, sessions: Mapping[str, tuple[Steps, Mapping[str, Any]]])
     file.write_bytes(b"\n".join(map(orjson.dumps, rows)))
     (folder / "some.sessions.jsonl").write_bytes(b"\n".join(map(orjson.dumps, labels)))
     return file
+
+
+def verdict(
+    grade: str | None, *, begins: int | None = None, signal: int | None = None, pattern: str | None = None
+) -> Mapping[str, Any]:
+    """What a judge said: a runaway of grade `stop` or `nudge`, or else `sound` or `unclear`."""
+    runaway = grade in {"stop", "nudge"}
+    return {
+        "verdict": "runaway" if runaway else grade,
+        "grade": grade if runaway else None,
+        "class": pattern,
+        "begins_seq": begins,
+        "signal_seq": signal,
+    }
+
+
+def write_judged(
+    shared: Path, sessions: Mapping[str, tuple[Steps, Mapping[str, Any]]], verdicts: Mapping[str, Mapping[str, Any]]
+) -> Path:
+    """A folder of judged sessions, as it is beside the repository."""
+    folder = shared / "judged"
+    folder.mkdir(parents=True)
+    plain = write(folder, sessions)
+    for file in (plain, plain.with_name("some.sessions.jsonl")):
+        packed = file.name.replace("some", "more") + ".gz"
+        (folder / packed).write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    rows = [{"session_id": session_id, **verdict} for session_id, verdict in verdicts.items()]
+    (folder / "verdicts.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    return folder

@@ -9,9 +9,9 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks.chaos import guarded, verify
-from benchmarks.chaos.expected import LogRecord, Place, Truth, work_out
-from benchmarks.chaos.plan import AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
+from benchmarks.chaos import anew, guarded, plan, verify
+from benchmarks.chaos.expected import BEFORE, LogRecord, Place, Truth, work_out
+from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
 from haltline.schemas.control import Command, CommandKind
@@ -47,6 +47,11 @@ class Log:
     def of(self, topic: str) -> list[LogRecord]:
         return [record for record in self.records if record.topic == topic]
 
+    def copy(self) -> "Log":
+        other = Log()
+        other.records, other._ends = [*self.records], dict(self._ends)
+        return other
+
     def by_place(self) -> dict[Place, LogRecord]:
         return {(record.topic, record.partition, record.offset): record for record in self.records}
 
@@ -78,7 +83,13 @@ def truth_with_signals(log: Log) -> Truth:
 
 
 @pytest.fixture
-def case() -> Case:
+def case(made: Case) -> Case:
+    """One that the test may change."""
+    return Case(made.log.copy(), made.truth, dict(made.events_by_session))
+
+
+@pytest.fixture(scope="module")
+def made() -> Case:
     log = Log()
     counts: dict[str, int] = {}
     for number, sent in enumerate(generate(LOAD)):
@@ -232,6 +243,15 @@ def test_the_audit_must_hold_each_record_once_with_its_bytes() -> None:
         assert len(verify.check_audit(rows, log).differences) == 1
 
 
+def test_when_a_request_for_approval_is_due_next_is_the_workers_clock_and_no_difference() -> None:
+    def asked(**more: object) -> dict[str, object]:
+        return {"s": {"standing": {"approvals": {"p": {"state": "pending", "due_ms": 0} | more}}}}
+
+    truth = Truth(states=asked())
+    assert verify.check_states(truth, asked(due_ms=LOAD.start_ms)).ok
+    assert not verify.check_states(truth, asked(state="approved")).ok
+
+
 def test_lag_and_unclean_ends_are_found() -> None:
     assert verify.check_lag(5, 5).ok
     assert verify.check_lag(4, 5).differences == ("wanted 5 records committed, came 4",)
@@ -251,14 +271,16 @@ DEEDS = {
     (AGENT, Deed.KILL),
     (BROKER, Deed.RESTART),
     (BROKER, Deed.CRASH),
+    (plan.CHANGELOG, Deed.DAMAGE),
+    (ACTIONS, Deed.MAKE_ANEW),
 }
 
 
 def test_waves_have_every_deed_and_strike_nobody_twice_at_once() -> None:
     waves = make_waves(("worker-1", "worker-2"))
-    struck = [(whom.partition("-")[0], deed) for wave in waves for whom, deed in wave]
+    struck = [(target.partition("-")[0], deed) for wave in waves for target, deed in wave]
     assert set(struck) >= DEEDS
-    assert all(len({whom for whom, _ in wave}) == len(wave) for wave in waves)
+    assert all(len({target for target, _ in wave}) == len(wave) for wave in waves)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +301,31 @@ def test_what_an_agent_was_refused_in_its_lives(tmp_path: Path, lives: list[str]
 @pytest.mark.parametrize("seed", range(5))
 def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int) -> None:
     workers = ("worker-1", "worker-2")
-    plan = make_plan(seed, 60.0, workers)
-    assert plan == make_plan(seed, 60.0, workers)
-    assert {("worker" if step.whom in workers else step.whom, step.deed) for step in plan} == DEEDS
-    assert all(before.at_s < after.at_s for before, after in itertools.pairwise(plan))
+    made = make_plan(seed, 60.0, workers)
+    assert made == make_plan(seed, 60.0, workers)
+    assert {("worker" if step.target in workers else step.target, step.deed) for step in made} == DEEDS
+    assert all(before.at_s < after.at_s for before, after in itertools.pairwise(made))
+
+
+def test_the_truth_of_a_topic_that_was_made_anew_is_that_of_both_its_lives() -> None:
+    log, sent = Log(), list(generate(LOAD))
+    for one in sent:
+        log.append(TOPICS.actions, one.session_id, one.value)
+    records = log.of(TOPICS.actions)
+    half = len(records) // 2
+    gone = [record._replace(topic=TOPICS.actions + BEFORE) for record in records[:half]]
+    begins = {record.partition: record.offset for record in reversed(records[half:])}
+    after = [record._replace(offset=record.offset - begins[record.partition]) for record in records[half:]]
+    whole = work_out(records, (), (), TOPICS)
+    parted = work_out(after, (), (), TOPICS, gone=gone)
+    assert parted.decisions.keys() == whole.decisions.keys()
+    assert {key: state["events"] for key, state in parted.states.items()} == {
+        key: state["events"] for key, state in whole.states.items()
+    }
+    as_written = {
+        key: {**state, "offsets": {TOPICS.actions: list(state["offsets"].values())[-1]}}
+        for key, state in parted.states.items()
+    }
+    wanted, came = anew.same_offsets(parted.states, as_written)
+    assert wanted == came
+    assert any(state["offsets"] for state in came.values()), "of sessions that went on"

@@ -1,91 +1,231 @@
+import contextlib
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from rich.console import Console
 
+from benchmarks.quality import __main__ as command
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.sessions import Fate, default_files, read
+from benchmarks.quality.judging import judge
+from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, read, read_judgements
+from benchmarks.quality.summary import summarize
 from haltline.detectors import ALL
-from tests.benchmarks.recorded import Steps, alike, deletes, reads, write
+from haltline.schemas.policy import Policy
+from haltline.streams.backtest import backtest
+from haltline.streams.core import Core
+from haltline.streams.traces import UnreadableTrace, read_traces
+from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
 Sessions = Mapping[str, tuple[Steps, Mapping[str, Any]]]
 
-SOUND: Mapping[str, Any] = {"resolved": True}
+SOLVED: Mapping[str, Any] = {"resolved": True}
 FAILED: Mapping[str, Any] = {"resolved": False}
 
+# Three deletes of one thing are stopped at the third.
+SESSIONS: Sessions = {
+    "nyuctf:one/in-time": (deletes(3), {}),
+    "nyuctf:one/within-five": ([*reads(8), *deletes(3)], {}),
+    "nyuctf:two/before": ([*deletes(3), *reads(9)], {}),
+    "sweagent:three:late": ([*reads(9), *deletes(3)], {}),
+    "whowhen:Hand-Crafted:1": (reads(6), {}),
+    "whowhen:Algorithm-Generated:1": (deletes(3), {}),
+    "nyuctf:one/hint": (alike(8), {}),
+    "nyuctf:two/sound": (reads(4), SOLVED),
+    "nyuctf:two/false-alarm": (deletes(3), {}),
+    "nyuctf:one/unclear": (deletes(3), {"solved": True}),
+    "miniswe:solved": (reads(4), SOLVED),
+    "miniswe:solved-and-stopped": (deletes(3), {"solved": True}),
+    "miniswe:failed": (deletes(3), FAILED),
+    "spotter:unknown": (deletes(3), {}),
+}
+VERDICTS = {
+    "nyuctf:one/in-time": verdict("stop", begins=0, signal=1, pattern="same_call"),
+    "nyuctf:one/within-five": verdict("stop", begins=3, signal=5, pattern="same_call"),
+    "nyuctf:two/before": verdict("stop", begins=6, signal=9, pattern="other"),
+    "sweagent:three:late": verdict("stop", begins=0, signal=3, pattern="same_call"),
+    "whowhen:Hand-Crafted:1": verdict("stop", begins=1, signal=4, pattern="other"),
+    "whowhen:Algorithm-Generated:1": verdict("nudge", begins=0, signal=1, pattern="other"),
+    "nyuctf:one/hint": verdict("nudge", begins=0, signal=3, pattern="same_call"),
+    "nyuctf:two/sound": verdict("sound"),
+    "nyuctf:two/false-alarm": verdict("sound"),
+    "nyuctf:one/unclear": verdict("unclear"),
+}
 
-def run(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> tuple[int, dict[str, Any]]:
-    code = main([str(file), "--json", *options])
+
+def run(capsys: pytest.CaptureFixture[str], *options: str | Path) -> tuple[int, dict[str, Any]]:
+    code = main([*map(str, options), "--json"])
     return code, orjson.loads(capsys.readouterr().out)
 
 
-def sound(count: int) -> Sessions:
-    return {f"sound-{i}": (reads(3), SOUND) for i in range(count)}
+def counted(said: Mapping[str, Any], group: str, system: str = "haltline") -> dict[str, tuple[int, int]]:
+    return {
+        f"{row['kind']} {row['measure']}": (row["count"], row["of"])
+        for row in said["judged"]
+        if (row["group"], row["system"]) == (group, system)
+    }
 
 
-def test_a_stop_in_one_of_a_hundred_sound_sessions_is_a_failure(
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_judged(tmp_path, SESSIONS, VERDICTS)
+
+
+def test_judged_sessions_are_counted_by_what_was_right(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, said = run(capsys, write(tmp_path, {}), "--judged", folder)
+    assert (code, said["passed"]) == (1, False)
+    assert counted(said, "all") == {
+        "stop stopped": (4, 5),
+        "stop within 5": (2, 5),
+        "stop within 3": (1, 5),
+        "stop before it began": (1, 5),
+        "hint told": (2, 2),
+        "hint stopped": (1, 2),
+        "sound stopped": (1, 2),
+        "sound told": (1, 2),
+        "solved stopped": (1, 2),
+        "solved told": (1, 2),
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "row", "count"),
+    [
+        pytest.param("nyuctf:one", "stop within 5", (2, 2), id="agents of a source with several are apart"),
+        pytest.param("nyuctf:two", "stop within 5", (0, 1), id="so are the others of that source"),
+        pytest.param("whowhen", "hint told", (1, 1), id="both halves of whowhen are one source, which has hints"),
+        pytest.param("whowhen", "stop stopped", (0, 1), id="and stops"),
+        pytest.param("class same_call", "stop stopped", (3, 3), id="a class is counted over all sources"),
+        pytest.param("miniswe", "solved stopped", (1, 2), id="a source of which nothing is judged has solved ones"),
+    ],
+)
+def test_they_are_counted_by_source_and_class(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    group: str,
+    row: str,
+    count: tuple[int, int],
+) -> None:
+    _, said = run(capsys, write(tmp_path, {}), "--judged", folder)
+    assert counted(said, group)[row] == count
+
+
+def test_peers_are_counted_on_the_same_sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_judged(tmp_path, {"a": (alike(4), {})}, {"a": verdict("stop", begins=0, signal=3)})
+    _, said = run(capsys, write(tmp_path, {}), "--judged", folder)
+    assert counted(said, "all", "OpenHands V1")["stop within 3"] == (1, 1)
+    assert counted(said, "all", "Gemini CLI")["stop stopped"] == (0, 1)
+
+
+@pytest.mark.skipif(not (JUDGED / "score.py").exists(), reason="no judged sessions beside the repository")
+def test_the_counts_are_those_of_the_judges_own_script(folder: Path) -> None:
+    sessions = list(read(files_in(folder), read_judgements(folder)))
+    policy, core = Policy(), Core(Policy())
+    results = folder / "results.json"
+    recorded = [session for file in files_in(folder) for session in read_traces(file)]
+    results.write_bytes(b"\n".join(orjson.dumps(backtest(core, session).to_dict()) for session in recorded))
+    expected = scored(results)
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for group in summarize(judge(sessions, policy, console=Console(file=io.StringIO())), []).groups:
+        if group.system == "haltline":
+            for (kind, measure), count in group.counts.items():
+                found[group.name, f"{kind.value} {measure}"] = count.part, count.of
+    assert found == expected
+    assert found["all", "stop stopped"] == (4, 5)
+
+
+def scored(results: Path) -> dict[tuple[str, str], tuple[int, int]]:
+    """What score.py counts, under our names; it tells the halves of whowhen apart."""
+    script = JUDGED / "score.py"
+    said = io.StringIO()
+    names = {"nudge": "hint", "within5": "within 5", "within3": "within 3", "before": "before it began"}
+    with contextlib.redirect_stdout(said), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", [str(script), str(results)])
+        # It looks beside itself for verdicts: they are those of these sessions.
+        exec(compile(script.read_text(), script, "exec"), {"__file__": str(results.with_name("score.py"))})
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
+    for line in said.getvalue().splitlines()[:-1]:
+        group = line[:40].strip()
+        group = "whowhen" if group.startswith("whowhen:") else group
+        for part in line[41:].split(" | "):
+            kind, *words = part.split()
+            for measure, told in zip(words[::2], words[1::2], strict=True):
+                key = group, f"{names.get(kind, kind)} {names.get(measure, measure)}"
+                before = counts.get(key, (0, 0))
+                count, of = map(int, told.split("/"))
+                counts[key] = before[0] + count, before[1] + of
+    return counts
+
+
+def test_sessions_that_were_solved_have_targets_of_their_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = run(capsys, write(tmp_path, {**sound(99), "loops": (deletes(3), SOUND)}))
-    assert (code, said["passed"]) == (1, False)
-    assert [(t["name"], t["count"], t["of"], t["met"]) for t in said["targets"]] == [
-        ("sound sessions stopped", 1, 100, False),
-        ("sound sessions nudged or more", 1, 100, True),
-    ]
-
-
-def test_a_stop_in_one_of_a_hundred_and_one_is_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = run(capsys, write(tmp_path, {**sound(100), "loops": (deletes(3), SOUND)}))
-    assert (code, said["passed"]) == (0, True)
+    solved = {f"solved-{i}": (reads(3), SOLVED) for i in range(199)}
+    code, said = run(capsys, write(tmp_path, {**solved, "loops": (deletes(3), SOLVED)}))
+    assert (code, [(t["name"], t["count"], t["of"], t["met"]) for t in said["targets"]]) == (
+        0,
+        [("solved sessions stopped", 1, 200, True), ("solved sessions told", 1, 200, True)],
+    )
+    code, said = run(capsys, write(tmp_path, {**solved, "x": (deletes(3), SOLVED), "y": (deletes(3), SOLVED)}))
+    assert (code, said["passed"], said["targets"][0]["met"]) == (1, False, False)
 
 
 def test_a_stop_in_a_session_that_failed_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = run(capsys, write(tmp_path, {**sound(2), "loops": (deletes(3), FAILED)}))
-    ours = next(row for row in said["systems"] if row["system"] == "haltline")
+    code, said = run(capsys, write(tmp_path, {"works": (reads(3), SOLVED), "loops": (deletes(3), FAILED)}))
     assert code == 0
-    assert ours["groups"]["sound"] == {"sessions": 2, "found": 0, "stopped": 0}
-    assert ours["groups"]["failed"] == {"sessions": 1, "found": 1, "stopped": 1}
+    assert counted(said, "all") == {"solved stopped": (0, 1), "solved told": (0, 1)}
 
 
 def test_every_detector_has_a_row_and_the_one_that_stopped_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, said = run(capsys, write(tmp_path, {"loops": (deletes(3), SOUND), "fails": (deletes(3), FAILED)}))
+    _, said = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED), "fails": (deletes(3), FAILED)}))
     rows = {row["detector"]: row for row in said["detectors"]}
     assert list(rows) == [detector.id for detector in ALL]
-    repeat = rows["destructive_repeat"]
-    assert (repeat["fired"], repeat["sound_fired"]) == (2, 1)
-    assert (repeat["stopped"], repeat["sound_stopped"]) == (2, 1)
+    repeat, none = rows["destructive_repeat"], {kind.value: 0 for kind in Kind}
+    assert repeat["fired"] == 2
     assert repeat["by_severity"] == {"low": 0, "medium": 0, "high": 0, "critical": 2}
+    assert repeat["fired_in"] == repeat["stopped_in"] == none | {"solved": 1, "other": 1}
+    assert rows["cycle"]["fired_in"] == none
 
 
-def test_sets_say_who_found_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sessions_say_who_found_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sessions = {"loops": (deletes(3), FAILED), "alike": (alike(4), FAILED), "works": (reads(9), FAILED)}
     _, said = run(capsys, write(tmp_path, sessions))
-    by = {(o["baseline"], o["fate"], o["what"]): o for o in said["overlaps"]}
-    v1, gemini = by["OpenHands V1", "failed", "stopped"], by["Gemini CLI", "failed", "stopped"]
-    assert "alike" in v1["both"] + v1["baseline_only"]
-    assert "loops" in v1["ours_only"]
-    assert gemini["baseline_only"] == gemini["both"] == []
-    assert {s["session_id"] for s in said["sessions"]} == {"loops", "alike"}
+    seen = {session["session_id"]: session["seen"] for session in said["sessions"]}
+    assert set(seen) == {"loops", "alike"}
+    assert set(seen["loops"]) == {"haltline"}
+    assert seen["alike"]["OpenHands V1"] == {"found": 3, "stopped": 3, "rule": "action_observation"}
 
 
-def test_the_ledger_says_which_sessions_looped(tmp_path: Path) -> None:
-    labels = {"solved": False, "ledger_checks": 5, "ledger_in_loop": 2, "first_in_loop_seq": 3}
-    known = {k.session_id: k for k in read([write(tmp_path, {"a": (reads(2), labels), "b": (reads(2), {})})])}
-    assert (known["a"].loops, known["a"].loop_checks, known["a"].first_loop_seq) == (2, 5, 3)
-    assert (known["b"].loops, known["b"].loop_checks) == (0, None)
-    assert (known["a"].fate, known["b"].fate) == (Fate.FAILED, Fate.UNKNOWN)
+def test_several_processes_find_the_same(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, {})
+    assert run(capsys, file, "--judged", folder) == run(capsys, file, "--judged", folder, "--jobs", "2")
 
 
-def test_the_list_names_each_session_where_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(write(tmp_path, {**sound(2), "loops": (deletes(3), FAILED)})), "--list"]) == 0
+def test_the_list_names_each_session_where_and_why(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(write(tmp_path, {})), "--judged", str(folder), "--list"]) == 1
     out = capsys.readouterr().out
-    assert "loops (unresolved, 3 actions): KILL" in out
+    assert "nyuctf:one/in-time (unlabelled, 3 actions, from 0, signal at 1): KILL" in out
     assert "2 destructive_repeat critical KILL: loop_detected, 3 deletes on asset_id=fact_sales" in out
-    assert "PASS  sound sessions stopped: 0 of 2" in out
+
+
+def test_people_get_shares_with_their_intervals_and_a_verdict(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([str(write(tmp_path, {})), "--judged", str(folder)])
+    out = capsys.readouterr().out
+    assert "4/5 (38-96)" in out
+    assert "FAIL  runaways to stop: stopped: 4 of 5, 80.0% (37.6% to 96.4%); at least 85%" in out
+    assert "PASS  runaways to hint at: told: 2 of 2, 100.0% (34.2% to 100.0%); at least 80%" in out
 
 
 def test_sessions_of_which_nothing_is_known_have_no_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,13 +236,57 @@ def test_sessions_of_which_nothing_is_known_have_no_target(tmp_path: Path, capsy
 def test_another_policy_can_be_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "quiet.yaml"
     policy.write_text(f"rules: {{{', '.join(f'{detector.id}: {{mode: shadow}}' for detector in ALL)}}}")
-    code, said = run(capsys, write(tmp_path, {"loops": (deletes(3), SOUND)}), "--policy", str(policy))
+    code, said = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED)}), "--policy", policy)
     assert (code, said["targets"][0]["count"]) == (0, 0)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "none.jsonl")]) == 2
     assert "none.jsonl" in capsys.readouterr().err
+
+
+def test_verdicts_that_are_asked_for_and_not_there_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(write(tmp_path, {"a": (reads(2), {})})), "--judged", str(tmp_path / "none")]) == 2
+    assert str(tmp_path / "none" / "verdicts.jsonl") in capsys.readouterr().err
+
+
+def test_a_verdict_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    folder = write_judged(tmp_path, {}, {"a": verdict("sound"), "b": verdict("perhaps")})
+    with pytest.raises(UnreadableTrace, match=r"verdicts\.jsonl:2: expected a verdict, got"):
+        read_judgements(folder)
+
+
+@pytest.mark.parametrize(
+    ("present", "told"),
+    [
+        pytest.param("judged", "none.jsonl: left out", id="only judged sessions"),
+        pytest.param("traces", "no judged sessions at", id="only traces"),
+    ],
+)
+def test_of_two_folders_one_is_enough(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, present: str, told: str
+) -> None:
+    if present == "judged":
+        write_judged(tmp_path, SESSIONS, VERDICTS)
+    monkeypatch.setattr(command, "JUDGED", tmp_path / "judged")
+    traces = [write(tmp_path, {"a": (reads(3), SOLVED)})] if present == "traces" else [tmp_path / "none.jsonl"]
+    monkeypatch.setattr(command, "default_files", lambda: traces)
+    code = main(["--json"])
+    captured = capsys.readouterr()
+    assert code == (1 if present == "judged" else 0)
+    assert told in captured.err
+    assert len(orjson.loads(captured.out)["targets"]) == (7 if present == "judged" else 2)
+
+
+def test_without_any_sessions_there_is_nothing_to_measure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "JUDGED", tmp_path / "judged")
+    monkeypatch.setattr(command, "default_files", list)
+    assert main([]) == 2
+    assert "expected recorded sessions, got none" in capsys.readouterr().err
 
 
 def test_generated_sessions_are_judged_by_family(capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,11 +302,11 @@ def test_generated_sessions_are_judged_by_family(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.skipif(
-    not all(file.exists() for file in default_files()), reason="no recorded traces beside the repository"
+    not all(file.exists() for file in [*default_files(), JUDGED]), reason="no recorded sessions beside the repository"
 )
 def test_recorded_sessions_are_all_read() -> None:
-    known = list(read(default_files()))
-    assert len(known) == 853
-    assert sum(k.session.length for k in known) == 21_792
-    assert sum(k.fate is Fate.SOUND for k in known) == 437
-    assert sum(k.loops > 0 for k in known) == 34
+    known = list(read([*default_files(), *files_in(JUDGED)], read_judgements(JUDGED)))
+    assert len(known) == 853 + 1278
+    assert sum(k.session.length for k in known) == 21_792 + 24_756
+    kinds = {kind: sum(k.kind is kind for k in known) for kind in Kind}
+    assert (kinds[Kind.STOP], kinds[Kind.HINT], kinds[Kind.SOUND], kinds[Kind.SOLVED]) == (194, 148, 340, 507)

@@ -10,10 +10,10 @@ from fastapi.testclient import TestClient
 from haltline.console.auth import Role
 from haltline.console.rules import ConsoleRules
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from tests.console.databases import database
 from tests.console.sdk import on_a_port, ruled
 from tests.console.test_api import KEYS, bearer
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -33,7 +33,7 @@ interventions:
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, TestClient]]:
     folder = tmp_path_factory.mktemp("steward")
     (folder / "policy.yaml").write_text(GOVERNED)
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with (
             running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")),

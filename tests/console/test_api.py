@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -28,10 +29,10 @@ def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
-def serving(bootstrap: str, database: Path) -> TestClient:
+def serving(bootstrap: str, database: Path, **options: Any) -> TestClient:
     keys = Keys.of((key, Who(f"{role} ada", role)) for role, key in KEYS.items())
     settings = ConsoleSettings(
-        bootstrap=bootstrap, keys=keys, database=a_database(database.parent), answer_within_s=0.2
+        bootstrap=bootstrap, keys=keys, database=a_database(database.parent), answer_within_s=0.2, **options
     )
     return TestClient(create_app(settings), headers=bearer(Role.ADMIN))
 
@@ -212,7 +213,7 @@ def test_what_a_role_may(client: TestClient, role: Role, allowed: list[str]) -> 
         "GET /api/v1/interventions": {},
         "GET /api/v1/kill-switch/check": {"params": {"target_type": "run", "target_id": "x"}},
         "POST /api/v1/interventions": {"json": NEW},
-        "POST /api/v1/kill": {"json": {"id": "x", "reason": "no"}},
+        "POST /api/v1/kill": {"json": {"id": "x", "unknown": True, "reason": "no"}},
         "DELETE /api/v1/interventions/int_1": {},
     }
     answers = {
@@ -230,7 +231,7 @@ def test_who_has_no_key_sees_nothing(client: TestClient, header: str | None) -> 
 
 
 def test_a_kill_that_no_worker_answers_is_kept_and_says_so(client: TestClient) -> None:
-    answer = client.post("/api/v1/kill", json={"id": "night-7", "reason": "wrong schema"}).json()
+    answer = client.post("/api/v1/kill", json={"id": "night-7", "unknown": True, "reason": "wrong schema"}).json()
     assert (answer["answered"], answer["state"]) == (False, None)
     wait_until(lambda: client.get("/healthz").json()["ok"], "the read model is kept up")
 

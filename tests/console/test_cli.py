@@ -32,7 +32,8 @@ def test_a_role_that_is_none_is_refused() -> None:
         pytest.param("a: b", "wanted a list of name, role and sha256, came dict", id="no list"),
         pytest.param("- {name: ada, role: god, sha256: 00}", "0: role", id="a role that is none"),
         pytest.param("- {name: ada, role: admin, sha256: hl_secret}", "0: sha256", id="a key in the clear"),
-        pytest.param("- [", "wanted YAML", id="no YAML"),
+        pytest.param("- [", "expected YAML", id="no YAML"),
+        pytest.param("- &a [*a]", "expected YAML, got line 1: expected a value, got an alias", id="aliases"),
     ],
 )
 def test_a_file_of_keys_that_cannot_be_used_says_where(tmp_path: Path, text: str, problem: str) -> None:

@@ -14,8 +14,8 @@ from haltline.console.app import create_app
 from haltline.console.auth import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from tests.console.test_api import bearer, serving
+from tests.mock_cluster import QuickBroker
 
 DESCRIBED = schemathesis.openapi.from_dict(
     create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database="")).openapi()
@@ -30,7 +30,7 @@ OPERATIONS = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with serving(broker.bootstrap, tmp_path_factory.mktemp("console") / "model.db") as client:
             yield client

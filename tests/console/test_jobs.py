@@ -13,6 +13,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from tests.console.test_api import LOOP, bearer, has, serving
 from tests.console.topics import produce, said
+from tests.mock_cluster import QuickBroker
 from tests.streams.test_fleet import spends
 from tests.waiting import wait_until
 
@@ -22,7 +23,7 @@ LENIENT = "rules:\n  destructive_repeat: {enabled: false}\n  destructive_volume:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A console that has a session in which a loop was killed, and a sound one."""
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         produce(broker.bootstrap, said([spends(0, "b", 0.5), *LOOP]))
         with serving(broker.bootstrap, tmp_path_factory.mktemp("jobs") / "model.db") as client:
@@ -46,11 +47,13 @@ def test_findings_and_the_report_of_a_stop_are_listed(client: TestClient) -> Non
     assert listed["total"] == len(listed["detections"]) > 0
     assert {one["session_id"] for one in listed["detections"]} == {"a"}
     assert client.get("/api/v1/detections", params={"detector": "none"}).json()["total"] == 0
-    (incident,) = client.get("/api/v1/incidents").json()["incidents"]
+    wait_until(lambda: client.get("/api/v1/incidents", params={"level": "KILL"}).json()["total"], "and every incident")
+    (incident,) = client.get("/api/v1/incidents", params={"level": "KILL"}).json()["incidents"]
     assert (incident["session_id"], incident["rule"], incident["report"]["severity"]) == (
         "a", "destructive_repeat", "critical",
     )  # fmt: skip
     assert client.get(f"/api/v1/incidents/{incident['incident_id']}").json() == incident
+    assert client.get(f"/api/v1/incidents/{incident['report']['incident_id']}").json() == incident
     assert client.get("/api/v1/incidents/none").status_code == 404
     assert client.get("/api/v1/incidents", params={"start_date": "2030-01-01T00:00:00Z"}).json()["total"] == 0
 

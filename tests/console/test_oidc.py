@@ -163,7 +163,7 @@ def test_who_it_is(claims: dict[str, Any], who: Who | None) -> None:
         pytest.param("issuer: https://i.example\nclient_id: c\nroles: {}", "roles", id="no role"),
         pytest.param("issuer: https://i.example\nroles: {viewer: [x]}", "client_id", id="no client"),
         pytest.param("issuer: https://i.example\nclient: c\nclient_id: c\nroles: {viewer: [x]}", "client", id="a slip"),
-        pytest.param("[", "wanted YAML", id="no YAML"),
+        pytest.param("[", "expected YAML", id="no YAML"),
     ],
 )
 def test_a_file_that_describes_none_is_refused_with_its_place(tmp_path: Path, said: str, wrong: str) -> None:

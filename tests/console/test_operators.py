@@ -11,9 +11,9 @@ from haltline.console.auth import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from tests.console.databases import database
 from tests.console.test_api import KEYS, bearer
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.streams.test_inbox import PATIENT, delete, guard_of, in_background
 from tests.waiting import wait_until
@@ -24,7 +24,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Test
     folder = tmp_path_factory.mktemp("operators")
     (folder / "policy.yaml").write_text(PATIENT)
     keys = Keys.of((key, Who(f"{role} ada", role)) for role, key in KEYS.items())
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
             settings = ConsoleSettings(
@@ -85,7 +85,7 @@ def test_a_request_that_was_answered_cannot_be_answered_again(system: tuple[str,
         assert waits.result(30) == "approval_rejected"
     again = client.post(f"/api/v1/approvals/{request['id']}/approve", json={"reason": "yes"})
     assert again.status_code == 409
-    assert "wanted one that is open, came one that is rejected" in again.json()["detail"]
+    assert "it is rejected (operator ada) and cannot be answered any more" in again.json()["detail"]
     assert client.post("/api/v1/approvals/none/approve", json={"reason": "yes"}).status_code == 404
 
 
@@ -162,7 +162,7 @@ def standing(client: TestClient) -> list[tuple[str, str, str, str]]:
 
 def test_a_kill_is_neither_softened_nor_lifted(system: tuple[str, TestClient]) -> None:
     _, client = system
-    act = {"scope": "agent", "id": "cleaner-9", "reason": "no"}
+    act = {"scope": "agent", "id": "cleaner-9", "unknown": True, "reason": "no"}
     assert client.post("/api/v1/kill", json=act).json()["answered"]
     answers = {word: client.post(f"/api/v1/{word}", json=act) for word in ("freeze", "contain", "lift")}
     assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 409)
@@ -179,5 +179,5 @@ def test_only_an_operator_holds_and_says_why(system: tuple[str, TestClient], wor
     }
     assert {role: answer.status_code for role, answer in refused.items()} == dict.fromkeys(refused, 403)
     assert client.post(f"/api/v1/{word}", json={"id": "s-other"}).status_code == 422
-    assert client.post(f"/api/v1/{word}", json={"id": "s-other", "reason": " "}).status_code == 409
+    assert client.post(f"/api/v1/{word}", json={"id": "s-other", "unknown": True, "reason": " "}).status_code == 409
     assert "s-other" not in [name for _, name, _, _ in standing(client)]

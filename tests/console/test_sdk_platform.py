@@ -26,10 +26,10 @@ from haltline.console import model
 from haltline.console.auth import Role
 from haltline.console.rules import ConsoleRules
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from tests.console.databases import database
 from tests.console.sdk import fresh_sdk, on_a_port, ruled
 from tests.console.test_api import KEYS, bearer
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -55,7 +55,7 @@ RULES = ConsoleRules.model_validate(
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, TestClient, str, Path]]:
     """The platform's URL, a client of it that is an admin, the broker, and the folder of its database."""
     folder = tmp_path_factory.mktemp("platform")
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with (
             running_worker(broker.bootstrap, folder),

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from haltline.console.store import open_store
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level
 from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.notify.links import OPENS_AT, LinkKey
 from haltline.streams.operator import PartitionLag
 from tests.builders import at
 from tests.console.browser.scene import ASKS, waits
@@ -34,10 +36,37 @@ def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
         yield client
 
 
+LINK_KEY = LinkKey("k" * 32)
+IN_AN_HOUR_MS = time.time_ns() // 1_000_000 + HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "said"),
+    [
+        pytest.param(LINK_KEY.token('apr/"1', IN_AN_HOUR_MS), 200, "url=/approvals/apr%2F%221", id="a link of ours"),
+        pytest.param(LINK_KEY.token("apr", 1_000), 403, "one that has expired", id="one whose time is over"),
+        pytest.param(LinkKey("j" * 32).token("apr", IN_AN_HOUR_MS), 403, "got another", id="one of another key"),
+        pytest.param(LINK_KEY.token("apr", IN_AN_HOUR_MS)[:-1], 403, "got another", id="one that was cut"),
+        pytest.param("", 403, "got another", id="none"),
+    ],
+)
+def test_a_link_to_an_approval_is_followed_when_it_was_signed(
+    embedded: EmbeddedBroker, tmp_path: Path, token: str, status: int, said: str
+) -> None:
+    with serving(embedded.bootstrap, tmp_path / "model.db", link_key=LINK_KEY) as client:
+        answer = client.get(OPENS_AT, params={"token": token}, headers={"Authorization": ""})
+    assert (answer.status_code, said in answer.text) == (status, True), answer.text
+
+
+def test_a_console_without_the_key_of_links_follows_none(client: TestClient) -> None:
+    assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", IN_AN_HOUR_MS)}).status_code == 404
+
+
 def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
     embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:
     arguments = ["--bootstrap", embedded.bootstrap, "--database", f"sqlite:///{tmp_path}/model.db", "--port", "0"]
+    arguments += ["--metrics-port", "0"]
     console = subprocess.Popen(
         [sys.executable, "-m", "haltline.streams", "console", *arguments],
         stdout=subprocess.PIPE,
@@ -48,7 +77,11 @@ def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
         assert console.stdout is not None
         lines = iter(console.stdout.readline, "")
         key = next(found[0] for line in lines if (found := re.search(r"hl_\S+", line)))
+        port = next(found[1] for line in lines if (found := re.search(r"serves /metrics on port (\d+)", line)))
+        assert "haltline_build_info" in httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert httpx.get(f"http://127.0.0.1:{port}/api/v1/fleet").status_code == 404
         address = next(line.strip() for line in lines if line.startswith("http"))
+        assert httpx.get(f"{address}/metrics").status_code == 401
         with httpx.Client(base_url=address, timeout=30, follow_redirects=True) as browser:
             assert browser.post("/sign-in", data={"key": key}).url.path == "/fleet"
             with browser.stream("GET", "/api/v1/events") as stream:
@@ -121,7 +154,7 @@ def test_answers_to_requests_that_are_not_there_are_refused_each_for_itself(clie
     assert answer.json() == {
         "answered": [],
         "late": [],
-        "refused": dict.fromkeys(("x", "y"), "wanted one of the last day, came none"),
+        "refused": dict.fromkeys(("x", "y"), "not found among those of the last day"),
     }
 
 

@@ -12,7 +12,7 @@ from haltline.streams.broker import EmbeddedBroker
 from tests.console.test_api import KEYS, serving
 
 ADA = Who("ada", Role.OPERATOR)
-KILL = {"id": "x", "reason": "no"}
+KILL = {"id": "x", "unknown": True, "reason": "no"}
 
 
 class Clock:

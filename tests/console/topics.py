@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from confluent_kafka import Producer
 
 from haltline.schemas.control import Command
-from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
-from haltline.streams.core import Core
-from haltline.streams.fleet import Fleet, decisions_of
+from haltline.streams.core import Core, Outcome
+from haltline.streams.fleet import Fleet, Followed, decisions_of
 
 NOW_MS = 1_750_000_000_000
 Said = tuple[str, str, Record]
@@ -29,7 +29,9 @@ def said(inputs: Iterable[ActionEvent | Command], policy: Policy | None = None) 
         if isinstance(one, Command):
             found.append(("commands", one.id, one))
             if one.scope is not ScopeKind.SESSION:
-                _, answer = core.on_scope_command(None, one)
+                key = (one.scope.value, one.id)
+                fleet.scopes[key], answer = core.on_scope_command(fleet.scopes.get(key), one)
+                found += [("incidents", incident.key, incident) for incident in answer.incidents]
                 found += [("control", answer.control.key, answer.control)] if answer.control is not None else []
                 continue
             followed = fleet.command(one)
@@ -38,10 +40,16 @@ def said(inputs: Iterable[ActionEvent | Command], policy: Policy | None = None) 
             followed = fleet.event(one)
         for outcome in followed:
             found += [("detections", detection.session_id, detection) for detection in outcome.detections]
-            found += [("interventions", decision.session_id, decision) for decision in decisions_of(outcome)]
+            found += [("interventions", decision.session_id, decision) for decision in _decided(outcome)]
+            found += [("incidents", incident.key, incident) for incident in outcome.incidents]
             controls = outcome.controls if hasattr(outcome, "controls") else [outcome.control]
             found += [("control", control.key, control) for control in controls if control is not None]
     return found
+
+
+def _decided(outcome: Followed) -> Iterable[Decision]:
+    """What a worker says: also what follows for others that wait."""
+    return (*decisions_of(outcome), *(outcome.also if isinstance(outcome, Outcome) else ()))
 
 
 def rows(records: Iterable[Said]) -> list[Row]:

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import FETCH_WAIT_MS, EmbeddedBroker
+from haltline.streams.broker import FETCH_WAIT_MS
 from haltline.streams.children import Child, Children
 from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
+from tests.mock_cluster import QuickBroker
 
 WITHIN_S = 120.0
 
@@ -46,7 +47,7 @@ class System:
 @contextmanager
 def running(folder: Path, *, worker: Sequence[str] = (), audit: Sequence[str] = ()) -> Iterator[System]:
     """A broker with a worker and a sink that serve their metrics; more is started by the test."""
-    with EmbeddedBroker() as broker, Children(folder / "logs") as children:
+    with QuickBroker() as broker, Children(folder / "logs") as children:
         broker.ensure_topics(Topics())
         system = System(children, broker.bootstrap, folder)
         wait = ["--fetch-wait-ms", str(FETCH_WAIT_MS)]

@@ -169,7 +169,8 @@ def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -
     tool("prometheus")
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(POLICY))
     with running(tmp_path, worker=["--policy", str(tmp_path / "policy.yaml")]) as system:
-        system.start("console", ["console", "--port", "0", "--database", f"sqlite:///{tmp_path}/console.db"])
+        served = ["--port", "0", "--metrics-port", "0"]
+        system.start("console", ["console", *served, "--database", f"sqlite:///{tmp_path}/console.db"])
         intake = system.start("intake", ["intake", "--port", "0", "--budget", "20"])
         system.start("canary", ["canary", "--every", "2s", "--within", "60s", "--metrics-port", "0"])
         run_away(system)

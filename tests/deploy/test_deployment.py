@@ -52,9 +52,12 @@ PORT_OF: Final = {
     "audit": "metrics_port",
     "audit verify": "metrics_port",
     "canary": "metrics_port",
+    "notify": "metrics_port",
     "console": "port",
     "intake": "port",
 }
+SERVES: Final = frozenset({"console", "intake"})
+"""Their metrics are on a port of their own."""
 HOST_OF: Final = {**dict.fromkeys(PORT_OF, "metrics_host"), "console": "host", "intake": "host"}
 
 
@@ -74,6 +77,10 @@ PAGES = [README, *sorted(DEPLOY.rglob("*.md"))]
 
 def port_of(command: Parsed) -> int:
     return int(command.values[PORT_OF[command.command]])
+
+
+def metrics_port_of(command: Parsed) -> int:
+    return int(command.values["metrics_port"])
 
 
 @pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[where for where, _ in COMMANDS])
@@ -170,7 +177,7 @@ def test_prometheus_of_compose_asks_each_process_where_it_serves() -> None:
     (targets,) = [one["targets"] for job in config["scrape_configs"] for one in job["static_configs"]]
     serves = {name: parsed(service["command"]) for name, service in OURS.items()}
     assert set(targets) == {
-        f"{name}:{port_of(command)}" for name, command in serves.items() if command.command in PORT_OF
+        f"{name}:{metrics_port_of(command)}" for name, command in serves.items() if command.command in PORT_OF
     }
     assert all((DEPLOY / "prometheus" / file).exists() for file in config["rule_files"])
 
@@ -255,7 +262,8 @@ def test_a_container_s_ports_probes_mounts_and_files_are_there(
 ) -> None:
     command = parsed([str(word) for word in container["args"]])
     ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
-    assert [*ports.values()] == ([port_of(command)] if command.command in PORT_OF else [])
+    metrics = [metrics_port_of(command)] if command.command in SERVES else []
+    assert [*ports.values()] == ([port_of(command), *metrics] if command.command in PORT_OF else [])
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         if probe in container:
             assert container[probe]["httpGet"]["port"] in ports
@@ -283,7 +291,7 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
         pods[name] = {p["name"]: p["containerPort"] for container in containers for p in container.get("ports", [])}
         if one["kind"] != "Job":
             assert one["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/component": name}
-    served = {port for ports in pods.values() for port in ports.values()}
+    metrics = {port for ports in pods.values() for name, port in ports.items() if name != "http"}
     services = {one["metadata"]["name"] for _, one in MANIFESTS if one["kind"] == "Service"}
     for where, one in MANIFESTS:
         spec = one.get("spec", {})
@@ -299,9 +307,11 @@ def test_services_budgets_and_network_policies_choose_pods_and_ports_that_there_
                 chosen = spec["podSelector"].get("matchLabels", {}).get("app.kubernetes.io/component")
                 for rule in spec["ingress"]:
                     ports_in = {port["port"] for port in rule["ports"]}
-                    assert ports_in == (served if chosen is None else {*pods[chosen].values()}), where
+                    assert ports_in == (metrics if chosen is None else {pods[chosen]["http"]}), where
             case "PodMonitor":
-                assert {e["port"] for e in spec["podMetricsEndpoints"]} == {n for ports in pods.values() for n in ports}
+                assert {e["port"] for e in spec["podMetricsEndpoints"]} == {
+                    n for ports in pods.values() for n in ports if n != "http"
+                }
     budgets = {one["metadata"]["name"] for _, one in MANIFESTS if one["kind"] == "PodDisruptionBudget"}
     assert budgets >= {"haltline-worker", "haltline-audit", "haltline-console", "haltline-intake"}
 

@@ -1,6 +1,7 @@
 """Sessions of every kind, for the properties that hold for all detectors."""
 
 import random
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -69,7 +70,8 @@ def sessions(session: str = "s1", max_size: int = 40) -> st.SearchStrategy[list[
     return st.lists(events(session), max_size=max_size, unique_by=lambda e: e.event_id)
 
 
-def long_session(length: int, seed: int = 7) -> list[ActionEvent]:
+@cache
+def long_session(length: int, seed: int = 7) -> tuple[ActionEvent, ...]:
     """A session of varied events, without Hypothesis: the same for the same seed."""
     choose = random.Random(seed)
     made = []
@@ -91,4 +93,4 @@ def long_session(length: int, seed: int = 7) -> list[ActionEvent]:
                 usage=Usage(input_tokens=choose.randrange(10**6), cost_usd=choose.random()),
             )
         )
-    return made
+    return tuple(made)

@@ -45,6 +45,57 @@ def shell(*commands: str) -> list[ActionEvent]:
             [],
             id="made by its absolute path",
         ),
+        pytest.param(
+            [bash(0, "mkdir /home/u/app/y"), event(1, "rm_tree", args={"path": "/home/u/app/y"}, effect="destructive")],
+            [],
+            id="made by the shell, removed by an argument",
+        ),
+        pytest.param(
+            [bash(0, "cd /home/u/app && mkdir y"), event(1, "delete_directory", args={"directory": "/home/u/app/y/"})],
+            [],
+            id="made below a folder, removed by an argument",
+        ),
+        pytest.param(
+            [bash(0, "mkdir /home/u/app/y"), event(1, "rm_tree", args={"path": "/home/u/app/z"}, effect="destructive")],
+            ["path=/home/u/app/z"],
+            id="another one is removed by an argument",
+        ),
+        pytest.param(
+            [
+                bash(0, "mkdir -p /home/u/app/y"),
+                event(1, "rm_tree", args={"path": "/home/u/app/y"}, effect="destructive"),
+            ],
+            ["path=/home/u/app/y"],
+            id="it may have been there before",
+        ),
+        pytest.param(
+            [bash(0, "mkdir /home/u/app/y"), event(1, "delete_files", args={"paths": ["/home/u/app/y/a", "/srv/b"]})],
+            ["path=/srv/b"],
+            id="several by an argument, one of them its own",
+        ),
+        pytest.param(
+            [event(0, "createfile", args={"path": "/srv/t.py", "contents": "x"}), bash(1, "rm /srv/t.py")],
+            [],
+            id="made by an argument, removed by the shell",
+        ),
+        pytest.param(
+            [event(0, "mkdir", args={"dir": "/home/u/app/y"}), bash(1, "rm -r /home/u/app/y")],
+            [],
+            id="a folder made by an argument",
+        ),
+        pytest.param(
+            [
+                event(0, "str_replace_editor", args={"command": "view", "path": "/srv/t.py"}),
+                bash(1, "rm /srv/t.py"),
+            ],
+            ["path=/srv/t.py"],
+            id="an editor only showed it",
+        ),
+        pytest.param(
+            [event(0, "read_file", args={"path": "/srv/t.py"}), bash(1, "rm /srv/t.py")],
+            ["path=/srv/t.py"],
+            id="it only read it",
+        ),
         pytest.param(shell("touch /a/t.py", "rm /b/t.py"), ["path=/b/t.py"], id="the same name elsewhere"),
         pytest.param(
             shell("rm data.csv", "touch data.csv", "rm data.csv"),

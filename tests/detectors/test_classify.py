@@ -187,3 +187,15 @@ def test_the_cache_of_names_is_bounded() -> None:
     for number in range(10_000):
         classifier.tool(f"tool_{number}")
     assert len(classifier._by_name) <= 4096
+
+
+@pytest.mark.parametrize(
+    ("tool", "effect"),
+    [
+        pytest.param(Tool(match="drop_*", loop_key=("id",)), Effect.DESTRUCTIVE, id="what is known otherwise holds"),
+        pytest.param(Tool(match="drop_*", loop_key=("id",), effect=Effect.WRITE), Effect.WRITE, id="unless it is said"),
+    ],
+)
+def test_a_loop_key_alone_does_not_hide_what_a_tool_does(tool: Tool, effect: Effect) -> None:
+    known = Classifier(Policy(tools=(tool,))).tool("drop_table")
+    assert (known.effect, known.loop_key) == (effect, ("id",))

@@ -134,14 +134,16 @@ def test_it_says_how_close_it_is_and_keeps_one_finding_of_each_rule() -> None:
 
 
 def test_the_engine_shows_it_what_the_others_found() -> None:
-    policy = Policy(rules={"combination": Rule(settings={"window_s": 60})})
+    policy = Policy(rules={"combination": Rule(settings={"window_s": 60}), "hallucination": Rule()})
     core, state = Core(policy), SessionState("s1")
     task: dict[str, Any] = {"goal": "fix it", "expected_paths": ["src/**"]}
     missing = {"kind": "action.completed", "outcome": "error"}
     events = [
         event(0, "", kind="session.started", outcome=None, task=task),
         *(
-            event(s, "read_file", error=f"No such file: /lib/x{s}.py", args={"path": f"/lib/x{s}.py"}, **missing)
+            event(
+                s, "read_file", error=f"No such file: /lib/x{s % 6}.py", args={"path": f"/lib/x{s % 6}.py"}, **missing
+            )
             for s in range(1, 12)
         ),
         *(event(s, "edit_file", args={"path": f"/other/{s}.py"}) for s in range(20, 32)),

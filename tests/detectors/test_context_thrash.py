@@ -24,6 +24,41 @@ def severities(events: Sequence[ActionEvent], detector: ContextThrash = DETECTOR
     return "".join(severity[0] for _, _, severity in fires_at(detector, events))
 
 
+def read(second: float, size: int | None) -> ActionEvent:
+    return event(second, "read_file", f"path={second}", output_bytes=size)
+
+
+def wrote(second: float, tokens: int) -> ActionEvent:
+    usage = Usage(input_tokens=1000, output_tokens=tokens)
+    return event(second, "", kind=Kind.MODEL_TURN, outcome=None, usage=usage, event_id=f"turn {second}")
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([read(s, 100_000) for s in range(9)], "", id="large files that a context holds"),
+        pytest.param([read(s, None) for s in range(9)], "", id="sizes that nobody tells"),
+        pytest.param([read(0, 2_000_000)], "m", id="an output that no context holds"),
+        pytest.param([read(s, 2_000_000) for s in range(20)], "m" + "h" * 19, id="again and again, never critical"),
+        pytest.param(
+            [read(0, 2_000_000), *(read(s, 10) for s in range(1, 30)), read(30, 2_000_000)], "mm", id="at times"
+        ),
+        pytest.param([wrote(0, 60_000), wrote(1, 10)], "m", id="a turn that wrote without end"),
+        pytest.param([wrote(s, 60_000) for s in range(4)], "mhh", id="turns that write without end"),
+        pytest.param([wrote(0, 60_000), read(1, 10), wrote(2, 10)], "", id="a long turn that ends with a call"),
+        pytest.param([wrote(s, 8_000) for s in range(9)], "", id="turns of an ordinary length"),
+    ],
+)
+def test_steps_that_no_context_holds(events: list[ActionEvent], found: str) -> None:
+    assert severities(events) == found
+
+
+def test_what_is_said_of_a_step_that_no_context_holds() -> None:
+    ((_, finding),) = findings(DETECTOR, [read(0, 2_000_000)])
+    assert (finding.code, finding.values["size"]) == ("oversized_step", 2_000_000)
+    assert finding.reason == "2000000 bytes of output of one call: read_file path=0"
+
+
 @pytest.mark.parametrize(
     ("events", "found"),
     [

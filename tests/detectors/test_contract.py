@@ -6,6 +6,8 @@ import os
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ import haltline.detectors
 from haltline.detectors import ALL
 from haltline.detectors.act import Calls
 from haltline.detectors.base import Detector
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
+from tests import builders
 from tests.builders import Watched
 from tests.detectors.strategies import long_session, sessions
 
@@ -29,111 +32,111 @@ MAX_STATE_BYTES = 64 * 1024
 """Of one detector, however long the session; typical ones take a hundredth of it."""
 HERE = Path(__file__).parent
 
-every_detector = pytest.mark.parametrize("detector", [pytest.param(detector(), id=detector.id) for detector in ALL])
-thorough = settings(max_examples=30)
+DETECTORS: list[Detector[Any]] = [detector() for detector in ALL]
+every_detector = pytest.mark.parametrize("detector", [pytest.param(detector, id=detector.id) for detector in DETECTORS])
+thorough = settings(max_examples=100)
 
 
 def found(watched: Watched, events: list[ActionEvent]) -> list[Finding]:
     return [finding for event in events if (finding := watched(event)) is not None]
 
 
+reader: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+"""Of states of a type; it takes longer to make than a session to watch."""
+
+
 def through_json(value: Any) -> Any:
-    return TypeAdapter(type(value)).validate_python(orjson.loads(orjson.dumps(value)))
+    return reader(type(value)).validate_python(orjson.loads(orjson.dumps(value)))
 
 
-@every_detector
+# Sessions take longer to make than to watch: each of them is watched by every detector.
+
+
 @given(events=sessions(), cut=st.integers(0, 40))
 @thorough
-def test_a_restart_in_the_middle_changes_nothing(detector: Detector[Any], events: list[ActionEvent], cut: int) -> None:
-    undisturbed, restarted = Watched(detector), Watched(detector)
-    expected = found(undisturbed, events)
-    before = found(restarted, events[:cut])
-    restarted.state, restarted.calls = through_json(restarted.state), through_json(restarted.calls)
-    assert before + found(restarted, events[cut:]) == expected
-    assert (restarted.state, restarted.calls) == (undisturbed.state, undisturbed.calls)
+def test_a_restart_in_the_middle_changes_nothing(events: list[ActionEvent], cut: int) -> None:
+    for detector in DETECTORS:
+        undisturbed, restarted = Watched(detector), Watched(detector)
+        expected = found(undisturbed, events)
+        before = found(restarted, events[:cut])
+        restarted.state, restarted.calls = through_json(restarted.state), through_json(restarted.calls)
+        assert before + found(restarted, events[cut:]) == expected, detector.id
+        assert (restarted.state, restarted.calls) == (undisturbed.state, undisturbed.calls), detector.id
 
 
-@every_detector
 @given(events=sessions())
 @thorough
-def test_the_state_comes_back_equal_from_json(detector: Detector[Any], events: list[ActionEvent]) -> None:
-    watched = Watched(detector)
-    found(watched, events)
-    state = TypeAdapter(type(detector.start())).validate_json(orjson.dumps(watched.state))
-    calls = TypeAdapter(Calls).validate_json(orjson.dumps(watched.calls))
-    assert (state, calls) == (watched.state, watched.calls)
+def test_the_state_comes_back_equal_from_json(events: list[ActionEvent]) -> None:
+    for detector in DETECTORS:
+        watched = Watched(detector)
+        found(watched, events)
+        state = reader(type(detector.start())).validate_json(orjson.dumps(watched.state))
+        calls = reader(Calls).validate_json(orjson.dumps(watched.calls))
+        assert (state, calls) == (watched.state, watched.calls), detector.id
 
 
-@every_detector
 @given(one=sessions("one"), other=sessions("other"), order=st.randoms(use_true_random=False))
 @thorough
-def test_sessions_do_not_touch_each_other(
-    detector: Detector[Any], one: list[ActionEvent], other: list[ActionEvent], order: Any
-) -> None:
-    expected = {"one": found(Watched(detector), one), "other": found(Watched(detector), other)}
-    watched = {"one": Watched(detector), "other": Watched(detector)}
-    got: dict[str, list[Finding]] = {"one": [], "other": []}
-    rest = {"one": list(one), "other": list(other)}
-    while rest["one"] or rest["other"]:
-        name = order.choice([name for name, events in rest.items() if events])
-        got[name] += found(watched[name], [rest[name].pop(0)])
-    assert got == expected
+def test_sessions_do_not_touch_each_other(one: list[ActionEvent], other: list[ActionEvent], order: Any) -> None:
+    names = ["one"] * len(one) + ["other"] * len(other)
+    order.shuffle(names)
+    for detector in DETECTORS:
+        expected = {"one": found(Watched(detector), one), "other": found(Watched(detector), other)}
+        watched = {"one": Watched(detector), "other": Watched(detector)}
+        got: dict[str, list[Finding]] = {"one": [], "other": []}
+        rest = {"one": iter(one), "other": iter(other)}
+        for name in names:
+            got[name] += found(watched[name], [next(rest[name])])
+        assert got == expected, detector.id
 
 
-@every_detector
 @given(events=sessions())
 @thorough
-def test_evidence_is_of_the_session_and_ends_with_the_event(detector: Detector[Any], events: list[ActionEvent]) -> None:
-    watched = Watched(detector)
-    seen: list[str] = []
-    for event in events:
-        seen.append(event.event_id)
-        finding = watched(event)
-        if finding is None:
-            continue
-        ids = [evidence.event_id for evidence in finding.evidence]
-        assert ids[-1] == event.event_id
-        assert set(ids) <= set(seen)
-        assert len(set(ids)) == len(ids)
-        assert all(seen[e.offset] == e.event_id for e in finding.evidence if e.offset is not None)
-        assert finding.detector == detector.id
+def test_evidence_is_of_the_session_and_ends_with_the_event(events: list[ActionEvent]) -> None:
+    for detector in DETECTORS:
+        watched = Watched(detector)
+        seen: list[str] = []
+        for event in events:
+            seen.append(event.event_id)
+            finding = watched(event)
+            if finding is None:
+                continue
+            ids = [evidence.event_id for evidence in finding.evidence]
+            assert ids[-1] == event.event_id, detector.id
+            assert set(ids) <= set(seen), detector.id
+            assert len(set(ids)) == len(ids), detector.id
+            assert all(seen[e.offset] == e.event_id for e in finding.evidence if e.offset is not None), detector.id
+            assert finding.detector == detector.id
 
 
-@every_detector
 @given(events=sessions(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
 @thorough
-def test_late_events_never_raise(detector: Detector[Any], events: list[ActionEvent], late_ms: int) -> None:
-    watched = Watched(detector)
+def test_late_events_never_raise(events: list[ActionEvent], late_ms: int) -> None:
     late = [e.model_copy(update={"event_id": f"late {e.event_id}", "time": e.time - late_ms}) for e in events]
-    for event, again in zip(events, reversed(late), strict=True):
-        watched(event)
-        watched(again)
-        assert 0 <= detector.near(watched.state) <= 1
-
-
-def bounded(detector: Detector[Any], length: int) -> None:
-    watched = Watched(detector)
-    for number, event in enumerate(long_session(length)):
-        watched(event)
-        if number % (length // 10) == 0:
-            assert len(orjson.dumps(watched.state)) <= MAX_STATE_BYTES
-    assert len(orjson.dumps(watched.state)) <= MAX_STATE_BYTES
+    for detector in DETECTORS:
+        watched = Watched(detector)
+        for event, again in zip(events, reversed(late), strict=True):
+            watched(event)
+            watched(again)
+            assert 0 <= detector.near(watched.state) <= 1, detector.id
 
 
 @every_detector
 def test_the_state_stays_bounded_on_a_long_session(detector: Detector[Any]) -> None:
-    bounded(detector, 10_000)
-
-
-@pytest.mark.skipif("HALTLINE_SLOW_TESTS" not in os.environ, reason="set HALTLINE_SLOW_TESTS=1: takes minutes")
-@every_detector
-def test_the_state_stays_bounded_on_a_session_of_a_million_events(detector: Detector[Any]) -> None:
-    bounded(detector, 1_000_000)
+    """By half of the session it has every size it will ever have: then a million events change nothing, too."""
+    watched = Watched(detector)
+    sizes = []
+    for event in long_session(4_000):
+        watched(event)
+        if watched.offset % 100 == 0:
+            sizes.append(len(orjson.dumps(watched.state)))
+    assert max(sizes) <= MAX_STATE_BYTES
+    assert max(sizes[20:]) <= 1.25 * max(sizes[:20]) + 100
 
 
 def findings_of_a_long_session() -> list[str]:
     watched = [Watched(detector()) for detector in ALL]
-    return [f.to_json().decode() for event in long_session(2_000) for w in watched if (f := w(event)) is not None]
+    return [f.to_json().decode() for event in long_session(600) for w in watched if (f := w(event)) is not None]
 
 
 def test_another_process_with_another_hash_seed_finds_the_same() -> None:
@@ -198,3 +201,47 @@ def test_a_new_session_is_far_from_a_finding(detector: Detector[Any]) -> None:
 
 def test_the_default_policy_names_no_detector_that_does_not_exist() -> None:
     assert set(Policy().rules) <= {detector.id for detector in ALL}
+
+
+def refused(scenario: str, *, proposes: bool) -> list[ActionEvent]:
+    """Three hundred calls that nobody carried out, and what the agent's side tells of each."""
+    events: list[ActionEvent] = []
+    for number in range(300):
+        action, target, args = REFUSED[scenario](number)
+        said: dict[str, Any] = {"args": args, "call_id": f"c{number}"}
+        if proposes:
+            proposal = builders.event(number, action, target, kind=Kind.PROPOSED, event_id=f"p{number}", **said)
+            events.append(proposal.model_copy(update={"outcome": None}))
+        why = CODES[number % len(CODES)] if scenario == "any code" else "approval_expired"
+        events.append(
+            builders.event(number + 0.5, action, target, why, event_id=f"r{number}", outcome=Outcome.REFUSED, **said)
+        )
+    return events
+
+
+CODES = ("approval_expired", "target_frozen_by_operator", "no_verdict", "budget_exceeded", "session_killed_by_operator",
+         "connection refused: rate limit exceeded")  # fmt: skip
+REFUSED: dict[str, Callable[[int], tuple[str, str, dict[str, Any]]]] = {
+    "the same read": lambda _: ("read_file", "path=a.txt", {"path": "a.txt"}),
+    "any code": lambda _: ("read_file", "path=a.txt", {"path": "a.txt"}),
+    "the same delete": lambda _: ("delete_asset", "asset_id=a", {"asset_id": "a"}),
+    "one delete after another": lambda n: ("delete_asset", f"asset_id={n}", {"asset_id": str(n)}),
+    "looks at many files": lambda n: ("read_file", f"path=src/{n % 7}/{n}.py", {"path": f"src/{n % 7}/{n}.py"}),
+    "the same test": lambda _: ("bash", "", {"command": "pytest -x tests"}),
+    "three calls in turn": lambda n: ("read_file", f"path={n % 3}.txt", {"path": f"{n % 3}.txt"}),
+    "edits that differ in numbers": lambda n: ("edit_file", "path=a.py", {"path": "a.py", "text": f"x = {n}"}),
+}
+
+
+@pytest.mark.parametrize("proposes", [pytest.param(True, id="proposed"), pytest.param(False, id="refused at once")])
+@pytest.mark.parametrize("scenario", REFUSED)
+@every_detector
+def test_what_was_refused_is_nobodys_failure(detector: Detector[Any], scenario: str, proposes: bool) -> None:
+    """A session of which every call is refused fails, repeats and finds out nothing: it goes on trying, and no more.
+
+    A review of single steps is left out: that a step goes against a refusal is one of its grounds.
+    """
+    if detector.id == "step_review" and proposes:
+        return
+    codes = {finding.code for finding in found(Watched(detector), refused(scenario, proposes=proposes))}
+    assert codes == ({"goes_on_after_refusal"} if detector.id == "after_refusal" else set())

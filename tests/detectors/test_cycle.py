@@ -103,7 +103,7 @@ def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
     ],
 )
 def test_circles(events: Sequence[ActionEvent], expected: str) -> None:
-    assert found(events, Cycle(rounds=(16, 16, 16))).get("going_in_circles", "") == expected
+    assert found(events, Cycle(rounds=(16, 16, 16), replay=(16, 16, 16))).get("going_in_circles", "") == expected
 
 
 def test_parallel_calls_of_a_turn_may_come_in_any_order() -> None:
@@ -164,3 +164,25 @@ def test_as_gemini_says_and_earlier_a_cycle_of_three_is_a_loop_by_the_fifteenth_
 def test_wrong_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="validation error"):
         Cycle(**settings)  # type: ignore[arg-type]  # that they are wrong is what is tested
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param(looks("abcdefgh" + "abcdefg"), "", id="seven of eight once more"),
+        pytest.param(looks("abcdefgh" * 2), "m", id="a round of eight once more"),
+        pytest.param(looks("abcdefgh" * 2 + "abcd"), "mmhhc", id="one and a half rounds"),
+        pytest.param(looks("abcdefghijklmno" * 2), "mmhhhhhh", id="fifteen calls once more"),
+        pytest.param(looks("abcdefghijklmnop" * 2), "", id="more calls than are remembered"),
+        pytest.param(looks("abcdefgh" + "hgfedcba"), "", id="in another order"),
+        pytest.param(
+            [*looks("abcdefgh"), *(look(s + 8, what, f"new {what}") for s, what in enumerate("abcdefgh"))],
+            "",
+            id="with other results",
+        ),
+        pytest.param(pressed("abcdefgh" * 2), "", id="answers that say little: half"),
+        pytest.param(pressed("abcdefgh" * 3), "m", id="answers that say little, for twice as long"),
+    ],
+)
+def test_a_long_round_is_replayed(events: Sequence[ActionEvent], expected: str) -> None:
+    assert found(events, Cycle(circles=(16, 16, 16))).get("replay", "") == expected

@@ -58,9 +58,22 @@ SUSPECTED, DETECTED = ("loop_suspected", "low"), ("loop_detected", "critical")
             id="slow, but action after action",
         ),
         pytest.param(
-            [e for s in (0, 700, 1400) for e in (delete(s), *(event(s + i, "read_file") for i in range(1, 25)))],
+            [e for s in (0, 700, 1400) for e in (delete(s), *(event(s + i, "write_file") for i in range(1, 25)))],
             [],
             id="neither within the window nor within the last actions",
+        ),
+        pytest.param(
+            [e for s in (0, 700, 1400) for e in (delete(s), *(event(s + i, "read_file") for i in range(1, 25)))],
+            [(700, *SUSPECTED), (1400, *DETECTED)],
+            id="slow, with nothing but reads in between",
+        ),
+        pytest.param(
+            [
+                event(s, "drop_table", None, args={"table": name})
+                for s, name in enumerate(("fact_sales", "dw.public.fact_sales", '"DW"."PUBLIC"."FACT_SALES"'))
+            ],
+            [(1, *SUSPECTED), (2, *DETECTED)],
+            id="in other case, in quotes, with its schema",
         ),
         pytest.param(
             [e for s in (0, 300, 600) for e in (delete(s), *(event(s + i, "read_file") for i in range(1, 25)))],

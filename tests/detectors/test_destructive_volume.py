@@ -17,8 +17,8 @@ def deletes(*seconds: float) -> list[ActionEvent]:
     return [delete(s, f"asset_id=a{i}") for i, s in enumerate(seconds)]
 
 
-def reads(first: float, count: int) -> list[ActionEvent]:
-    return [event(first + i, "read_file", f"path=f{i}") for i in range(count)]
+def writes(first: float, count: int) -> list[ActionEvent]:
+    return [event(first + i, "write_file", f"path=f{i}") for i in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def reads(first: float, count: int) -> list[ActionEvent]:
         pytest.param(deletes(*range(0, 400, 100)), [], id="four slow ones are below the limit by actions"),
         pytest.param(deletes(*range(0, 500, 100)), [(400, *SLOW)], id="the fifth slow one within the last actions"),
         pytest.param(
-            [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *reads(i * 100 + 1, 3))],
+            [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *writes(i * 100 + 1, 3))],
             [(400, *SLOW)],
-            id="slow ones with reads between them: the fifth is the seventeenth action",
+            id="slow ones with work between them: the fifth is the seventeenth action",
         ),
         pytest.param(
-            [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *reads(i * 100 + 1, 4))],
+            [e for i in range(5) for e in (delete(i * 100, f"asset_id=a{i}"), *writes(i * 100 + 1, 4))],
             [],
-            id="slow ones with more reads between them: the first is more than twenty actions ago",
+            id="slow ones with more work between them: the first is more than twenty actions ago",
         ),
         pytest.param(
             [event(0, "delete_assets", args={"asset_id": ["a", "b", "c"]})],

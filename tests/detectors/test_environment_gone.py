@@ -3,7 +3,7 @@ from collections.abc import Sequence
 import pytest
 
 from haltline.detectors.environment_gone import EnvironmentGone, gone
-from haltline.schemas.events import ActionEvent, Outcome
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
 from tests.builders import Watched, bash, call, event, findings, fires_at
 
@@ -36,6 +36,10 @@ def refused(count: int, *tools: str, same: bool = False) -> list[ActionEvent]:
     ]
 
 
+def gone_in(*errors: str) -> list[ActionEvent]:
+    return [event(n * 5, TOOLS[n % 4], f"path=/srv/{n}", error) for n, error in enumerate(errors)]
+
+
 def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: EnvironmentGone = DETECTOR) -> str:
     """The severities of the findings, by their first letters."""
     return "".join(severity[0] for _, _, severity in fires_at(detector, events))
@@ -44,13 +48,18 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
 @pytest.mark.parametrize(
     ("events", "found"),
     [
-        pytest.param(failures(2), "", id="two are below the count"),
-        pytest.param(failures(9), "mmhhhcc", id="three are medium, five high, eight critical"),
-        pytest.param([*failures(2), event(12, "read_file"), *failures(2, 20)], "", id="a success in between"),
-        pytest.param([*failures(2), event(12, "think"), *failures(1, 20)], "m", id="thinking is no success"),
+        pytest.param(gone_in(*["Error: No such container: 4f1d"] * 3), "c", id="no container, three times"),
         pytest.param(
-            [e.model_copy(update={"outcome": Outcome.REFUSED}) for e in failures(3)], "m", id="told as refusals"
+            gone_in("connection to the sandbox lost", "Transport closed", "no such device"), "c", id="in turn"
         ),
+        pytest.param(gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc", id="what a program says of itself"),
+        pytest.param(
+            gone_in(*["session 1 is not running, please start it first"] * 5), "mmh", id="what can be started again"
+        ),
+        pytest.param(failures(2), "", id="two are below the count"),
+        pytest.param(failures(9), "mcccccc", id="three of any sort are medium, three that are sure critical"),
+        pytest.param([*failures(2), event(12, "read_file"), *failures(2, 20)], "", id="a success in between"),
+        pytest.param([*failures(2), event(12, "think"), *failures(1, 20)], "c", id="thinking is no success"),
         pytest.param(
             [*failures(2), *(event(20 + s, "read_file", None, "KeyError: 'a'") for s in range(3)), *failures(1, 30)],
             "",
@@ -66,7 +75,7 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
         pytest.param(refused(9, "fetch_page"), "mmhhhhh", id="one tool alone is high at most"),
         pytest.param(refused(9, "fetch_page", same=True), "", id="one service that is down"),
         pytest.param([bash(s * 20, f"sleep 15; curl h{s}", REFUSED) for s in range(9)], "", id="waiting for a service"),
-        pytest.param([*failures(2), *failures(1, 310 + 5)], "m", id="long ago, and few actions ago"),
+        pytest.param([*failures(2), *failures(1, 310 + 5)], "c", id="long ago, and few actions ago"),
     ],
 )
 def test_what_counts(events: list[ActionEvent], found: str) -> None:
@@ -81,7 +90,15 @@ def test_parallel_calls_are_one_step() -> None:
     calls = [call(0, "read_file", f"path=/srv/{n}", GONE[0], took_s=n + 1) for n in range(4)]
     together = [proposed for proposed, _ in calls] + [completed for _, completed in calls]
     assert severities(together) == ""
-    assert severities(calls) == "mm"
+    assert severities(calls) == "", "recordings have each result behind its proposal"
+    one_by_one = [call(n, "read_file", f"path=/srv/{n}", GONE[0]) for n in range(4)]
+    assert severities(one_by_one) == "cc"
+
+
+def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
+    cancelled = "Cancelled: parallel tool call read_file(/srv/0) errored: container is not running"
+    calls = [call(n * 10, "read_file", f"path=/srv/{n}", cancelled if n % 3 else GONE[0]) for n in range(6)]
+    assert severities(calls) == ""
 
 
 @pytest.mark.parametrize("text", GONE)
@@ -125,13 +142,13 @@ def test_other_errors(text: str) -> None:
 
 def test_the_finding_names_its_evidence() -> None:
     ((_, finding),) = findings(DETECTOR, failures(3))
-    assert (finding.code, finding.severity, finding.confidence) == ("environment_gone", Severity.MEDIUM, 0.375)
+    assert (finding.code, finding.severity, finding.confidence) == ("environment_gone", Severity.MEDIUM, 2 / 3)
     assert finding.reason == (
         "3 steps in 10s failed for want of an environment, none succeeded: "
         "'no such container', 'read-only file system', 'brokenpipe'"
     )
     assert [e.event_id for e in finding.evidence] == [e.event_id for e in failures(3)]
-    assert finding.values == {"failures": 3, "counted": 3, "other_failures": 0}
+    assert finding.values == {"failures": 3, "counted": 3, "sure": 2, "other_failures": 0}
 
 
 def test_it_says_how_close_it_is() -> None:

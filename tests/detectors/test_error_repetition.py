@@ -8,6 +8,7 @@ from haltline.schemas.findings import Evidence, Finding, Severity
 from tests.builders import Watched, bash, call, event, findings, fires_at
 
 DETECTOR = ErrorRepetition()
+Calls = list[tuple[ActionEvent, ActionEvent]]
 GONE = "cat: /srv/data/a.csv: No such file or directory"
 
 
@@ -44,6 +45,24 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
             ],
             "m",
             id="one guessed path after another",
+        ),
+        pytest.param(
+            [
+                bash(s, f"{p} a.png", f"bash: {p}: command not found")
+                for s, p in enumerate(("exiftool", "file", "zsteg"))
+            ],
+            "",
+            id="looking for a program that is installed",
+        ),
+        pytest.param(
+            [bash(s, f"tool{p} a", f"bash: tool{p}: command not found") for s, p in enumerate("abcdef")],
+            "mhc",
+            id="one program that is not installed after another",
+        ),
+        pytest.param(
+            [bash(s, f"zsteg {s} a.png", "bash: zsteg: command not found") for s in range(3)],
+            "m",
+            id="the same program that is not installed",
         ),
         pytest.param(
             [event(s, "connect", None, f"connection to 10.0.0.{s}:80{s} refused at 12:00:0{s}") for s in range(3)],
@@ -214,14 +233,6 @@ def test_weighs_what_happened_in_between(events: Sequence[ActionEvent], found: s
             "",
             id="a success with a warning",
         ),
-        pytest.param(
-            [
-                call(s, "write_file", f"path={s}", "refused: not allowed here", outcome=Outcome.REFUSED)
-                for s in range(3)
-            ],
-            "m",
-            id="calls that are refused again and again",
-        ),
         pytest.param([call(s, "read_file", f"path=/{s}", GONE) for s in range(3)], "m", id="proposed and completed"),
         pytest.param([call(s, "read_file", f"path=/{s}", GONE)[0] for s in range(3)], "", id="proposals alone"),
     ],
@@ -372,3 +383,83 @@ def test_fewer_failing_tests_are_progress_though_only_the_output_tells() -> None
 
     assert fires_at(DETECTOR, [bash(n, "pytest -q", f"{20 - n} failed") for n in range(10)]) == []
     assert fires_at(DETECTOR, runs(20, 0)) != []
+
+
+def turn(second: float, error: str | None = GONE, count: int = 5, *, apart_s: float = 0.2, took_s: float = 2) -> Calls:
+    """Parallel calls of one model turn, as recordings have them: each result behind its proposal."""
+    return [
+        call(second + n * apart_s, "read_file", f"path=/srv/{second}/{n}", error, took_s=took_s) for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(turn(0), "", id="five that fail alike are one failure"),
+        pytest.param([*turn(0), *turn(10), *turn(20)], "m", id="three turns are three"),
+        pytest.param(turn(0, apart_s=0, took_s=0), "", id="at one moment"),
+        pytest.param(turn(0, apart_s=0.06, took_s=0.01), "", id="sent one by one, each done before the next comes"),
+        pytest.param(turn(0, apart_s=4, took_s=1), "mhc", id="five turns of one call"),
+        pytest.param(
+            [call(n * 0.05, "read_file", "path=/a", GONE, took_s=0.05) for n in range(5)],
+            "mhc",
+            id="a fast loop that sees each result",
+        ),
+        pytest.param(
+            [c for n in range(4) for c in (*turn(n * 10, count=1), *turn(n * 10 + 0.1, "Sibling tool call errored"))],
+            "mh",
+            id="what was cancelled with another one is no failure",
+        ),
+    ],
+)
+def test_calls_of_one_model_turn(events: Calls, found: str) -> None:
+    assert severities(events) == found
+
+
+def broken_off(second: float, told: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:
+    """A program that was stopped for taking too long, with what it had printed until then."""
+    error = "command timed out"
+    return bash(second, "./train", error, outcome=outcome, output_head=told, output_bytes=len(told))
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.ERROR])
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        pytest.param([f"epoch {n}" for n in range(8)], "", id="that tells something else each time is at work"),
+        pytest.param(["epoch 1"] * 5, "mhc", id="that tells the same each time has failed"),
+        pytest.param([f"hangs since 12:00:0{n}" for n in range(5)], "mhc", id="that tells only the time has failed"),
+        pytest.param([""] * 5, "mhc", id="that tells nothing has failed"),
+    ],
+)
+def test_a_program_that_takes_too_long(told: list[str], outcome: Outcome, found: str) -> None:
+    assert severities([broken_off(10 * n, text, outcome) for n, text in enumerate(told)]) == found
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        pytest.param([f"step {word}" for word in "abcde"], "", id="and answers differ"),
+        pytest.param(["AssertionError: 3 is not 4"] * 5, "mhc", id="beside the same error"),
+    ],
+)
+def test_a_warning_in_common_is_not_the_same_error(answers: list[str], found: str) -> None:
+    warned = "Warning: could not find terminfo database"
+    assert severities([bash(n, f"./a {n}", f"{warned}\n{answer}") for n, answer in enumerate(answers)]) == found
+
+
+def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
+    return call(second, "edit_file", args={"path": "/srv/a.py", "new": "x"}, output_head=answer)
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        pytest.param(["edited"] * 6, "mh", id="the same edit with the same answer"),
+        pytest.param([f"edited, {n} lines" for n in range(6)], "mm", id="an edit with another answer"),
+        pytest.param([f"no changes made ({n})" for n in range(6)], "mhh", id="an edit that changed nothing"),
+    ],
+)
+def test_an_edit_that_changes_nothing_does_not_begin_anew(answers: list[str], found: str) -> None:
+    events = [c for n, said in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, said))]
+    assert severities([*events]) == found

@@ -1,6 +1,6 @@
 import pytest
 
-from haltline.detectors.errors import MAX_KEY_CHARS, Normalization, error_key, failing
+from haltline.detectors.errors import MAX_KEY_CHARS, Normalization, error_key, failing, is_cancelled, is_timeout
 
 LOW, MEDIUM, HIGH = Normalization
 
@@ -153,3 +153,65 @@ def test_keys_are_short_however_long_the_message(level: Normalization) -> None:
 )
 def test_how_many_tests_failed(text: str, expected: int) -> None:
     assert failing(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("<tool_use_error>Sibling tool call errored</tool_use_error>", True, id="a sibling"),
+        pytest.param("Cancelled because a parallel call failed", True, id="a parallel call"),
+        pytest.param("Cancelled: parallel tool call Bash(npm test) errored", True, id="a parallel call that is named"),
+        pytest.param("Tool not executed: another tool call in this turn was rejected", True, id="another call"),
+        pytest.param("aborted since one of the concurrent commands failed", True, id="one of them"),
+        pytest.param("order 7 was cancelled by the customer", False, id="something else was cancelled"),
+        pytest.param("error: another process holds the lock, request aborted", False, id="another process"),
+        pytest.param("parallel build failed: make: *** [all] Error 2", False, id="what failed is parallel itself"),
+        pytest.param("", False, id="nothing"),
+    ],
+)
+def test_a_call_that_was_cancelled_with_another_one(text: str, found: bool) -> None:
+    assert is_cancelled(text) is found
+
+
+WARNED = "Warning: _curses.error: setupterm: could not find terminfo database\nTerminal features are not there."
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        pytest.param(f"{WARNED}\n", "", id="a warning alone says nothing"),
+        pytest.param(
+            f"{WARNED}\nNameError: name 'x' is not defined", "nameerror: name 'x' is not defined", id="an error"
+        ),
+        pytest.param(
+            f"Segmentation fault (core dumped)\nno such key\n{WARNED}", "no such key", id="an error before it"
+        ),
+        pytest.param(f"{WARNED}\nthe answer is wrong", "the answer is wrong", id="another line behind it"),
+        pytest.param(
+            "/srv/a.py:3: DeprecationWarning: imp cannot be used any more\n  import imp\nAssertionError: 3 is not 4",
+            "assertionerror: # is not #",
+            id="a line of a program",
+        ),
+        pytest.param("WARNING: the cache was not found\nnpm WARN old lockfile: missing\n", "", id="several warnings"),
+        pytest.param(
+            "Traceback (most recent call last):\n  f()\nUserWarning: the index is not sorted",
+            "userwarning: the index is not sorted",
+            id="one that was raised is an error",
+        ),
+    ],
+)
+def test_a_warning_is_no_error(text: str, key: str) -> None:
+    assert error_key(text, MEDIUM) == key
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("timed_out: command timed out", True, id="a harness that broke it off"),
+        pytest.param("Execution of the cell timed out after 120 s", True, id="after some time"),
+        pytest.param("curl: (28) Connection timed out after 5001 ms", False, id="a connection"),
+        pytest.param("AssertionError: timeout is 3", False, id="only the word"),
+    ],
+)
+def test_a_program_that_ran_for_too_long(text: str, found: bool) -> None:
+    assert is_timeout(text) is found

@@ -5,7 +5,7 @@ import pytest
 from haltline.detectors.classify import Classifier
 from haltline.detectors.fingerprint import clean, clean_result, fingerprint
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Policy, Tool
 from tests.builders import T0_MS, event
 
 CLASSIFIER = Classifier(Policy())
@@ -13,7 +13,7 @@ CLASSIFIER = Classifier(Policy())
 
 def of(action: str, args: dict[str, Any] | None = None, **fields: Any) -> str:
     e: ActionEvent = event(0, action, args=args, **fields)
-    return fingerprint(e, action, CLASSIFIER.tool_of(e, action))
+    return fingerprint(e, action, CLASSIFIER.tool_of(action, e.args))
 
 
 @pytest.mark.parametrize(
@@ -146,3 +146,43 @@ def test_only_the_beginning_of_a_long_text_is_cleaned() -> None:
 )
 def test_what_is_left_out_of_a_result(text: str, expected: str) -> None:
     assert clean_result(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "b"}, "loop_key": "k"}, True, id="equal"),
+        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}, "loop_key": "m"}, False, id="other"),
+        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}}, False, id="one declares nothing"),
+        pytest.param({"loop_key": ""}, {"args": {"q": "a"}, "loop_key": ""}, True, id="an empty one: any call"),
+    ],
+)
+def test_what_a_tool_declares_as_a_repetition(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
+    assert (of("lookup", **one) == of("lookup", **other)) is same
+    assert of("lookup", **one) != of("search", **one)
+
+
+@pytest.mark.parametrize(
+    ("loop_key", "one", "other", "same"),
+    [
+        pytest.param(
+            ("order",), {"order": 1, "note": "a"}, {"order": 1, "note": "b"}, True, id="what is named is equal"
+        ),
+        pytest.param(
+            ("order",), {"order": 1, "note": "a"}, {"order": 2, "note": "a"}, False, id="what is named differs"
+        ),
+        pytest.param((), {"order": 1}, {"order": 2}, True, id="empty: any call of the tool"),
+        pytest.param(None, {"order": 1}, {"order": 2}, False, id="nothing is said"),
+        pytest.param(("command",), {"command": "ls", "n": 1}, {"command": "ls", "n": 2}, True, id="of a command line"),
+    ],
+)
+def test_what_the_policy_says_is_a_repetition(
+    loop_key: tuple[str, ...] | None, one: dict[str, Any], other: dict[str, Any], same: bool
+) -> None:
+    classifier = Classifier(Policy(tools=(Tool(match="look*", loop_key=loop_key),)))
+
+    def found(args: dict[str, Any]) -> str:
+        e = event(0, "lookup", args=args)
+        return fingerprint(e, "lookup", classifier.tool_of("lookup", e.args))
+
+    assert (found(one) == found(other)) is same

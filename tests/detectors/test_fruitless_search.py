@@ -70,3 +70,199 @@ def test_the_finding_says_what_was_seen() -> None:
     assert finding.thresholds == {"medium": 10, "high": 16, "critical": 30}
     assert [e.event_id for e in finding.evidence] == [f"s1@{10 * s} search_code" for s in range(10)]
     assert finding.reason.startswith("10 looks in a row found nothing, the last 10 in 90s, such as search_code")
+
+
+def guess(second: float, answer: str | None = "Wrong flag!", action: str = "probe", **fields: Any) -> ActionEvent:
+    return event(second, action, args={"flag": f"flag{{{second:g}}}"}, output_head=answer, **fields)
+
+
+def guessing(events: Events) -> str:
+    """The severities of what is said of guesses, by their first letters."""
+    return "".join(severity[0] for _, code, severity in fires_at(DETECTOR, events) if code == "blind_guessing")
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([guess(s) for s in range(3)], "", id="three guesses"),
+        pytest.param([guess(s) for s in range(9)], "mmhhcc", id="four are medium, six high, eight critical"),
+        pytest.param(
+            [guess(s, f"Incorrect password, {9 - s} attempts left") for s in range(4)], "m", id="other numbers"
+        ),
+        pytest.param(
+            [guess(s, f"'{'abcd'[s]}' is incorrect") for s in range(4)], "m", id="the answer quotes the guess"
+        ),
+        pytest.param(
+            [bash(s, f"echo {name} | ./check", output_head=f"{name}? Not quite") for s, name in enumerate("pqrs")],
+            "m",
+            id="a program's answer repeats the guess",
+        ),
+        pytest.param(
+            [bash(s, f"curl -s h/login -d user=u{s}", output_head='{"error": "Access denied"}') for s in range(8)],
+            "mmhhc",
+            id="one name after another at a login",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(0, 16, 2)
+                for e in (event(s, "connect", output_head="Welcome"), guess(s + 1, "Try again"))
+            ],
+            "mmhh",
+            id="between them the same as ever",
+        ),
+        pytest.param(
+            [e for s in range(0, 16, 2) for e in (event(s, "think", output_head=f"idea {s}"), guess(s + 1))],
+            "mmhhc",
+            id="thoughts in between",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(0, 16, 2)
+                for e in (event(s, "read_file", f"path={s}", output_head="abcdefgh"[s // 2] * 9), guess(s + 1))
+            ],
+            "",
+            id="something new was read before each",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(0, 18, 2)
+                for e in (bash(s, f"echo {s} > key", output_head=""), bash(s + 1, "./run", output_head="Wrong!"))
+            ],
+            "mmm",
+            id="a change before each: half",
+        ),
+        pytest.param(
+            [guess(s, "Too low" if s % 2 else "Too high") for s in range(12)], "", id="answers that lead somewhere"
+        ),
+        pytest.param(
+            [guess(s, f"{word} is wrong here") for s, word in enumerate(("shape", "colour", "size", "weight") * 4)],
+            "mmmm",
+            id="different answers count by themselves",
+        ),
+        pytest.param(
+            [guess(s, None, error="Wrong flag!") for s in range(9)], "", id="errors, which are counted as such"
+        ),
+        pytest.param(
+            [guess(s, "Wrong flag! " + "The hint of the day is. " * 20) for s in range(9)], "", id="long answers"
+        ),
+        pytest.param([guess(s, "Busy, try again later") for s in range(9)], "", id="waiting"),
+        pytest.param(
+            [event(s, "write_file", f"path={s}", output_head="File created") for s in range(9)], "", id="files written"
+        ),
+        pytest.param(
+            [event(s, "insert_row", f"id={s}", output_head="ok: 1 row") for s in range(9)], "", id="rows appended"
+        ),
+        pytest.param([event(s, "send_mail", f"to={s}", output_head="sent") for s in range(9)], "", id="messages sent"),
+        pytest.param([event(s, "update_user", f"id={s}", output_head="updated") for s in range(9)], "", id="updates"),
+        pytest.param(
+            [bash(s, f"pytest tests/{s}.py", output_head="0 failed, 3 passed") for s in range(9)], "", id="test runs"
+        ),
+        pytest.param(
+            [
+                bash(s, f"grep -n wrong src/{s}.py", output_head=f"{s}: the {'abcdefghi'[s]} way is wrong")
+                for s in range(9)
+            ],
+            "",
+            id="reading of such words",
+        ),
+    ],
+)
+def test_guesses(events: Events, found: str) -> None:
+    assert guessing(events) == found
+
+
+def test_what_is_said_of_guesses() -> None:
+    ((_, finding),) = findings(DETECTOR, [guess(s) for s in range(4)])
+    assert (finding.code, finding.severity) == ("blind_guessing", Severity.MEDIUM)
+    assert finding.reason == "4 calls were answered with the same no in 3s, such as probe unknown"
+    assert finding.values == {"guesses": 4.0}
+
+
+def submit(second: float, flag: str, answer: str = "Wrong flag!", **fields: Any) -> ActionEvent:
+    return event(second, "submit_flag", args={"flag": flag}, output_head=answer, **fields)
+
+
+def asked(second: float, answer: str, command: str = "curl -s h/login -d user=u{}") -> ActionEvent:
+    return bash(second, command.format(f"{second:g}"), output_head=answer, output_bytes=len(answer))
+
+
+def kinds(events: Events) -> str:
+    """The severities of what is said of submissions and of uniform answers, by their first letters."""
+    codes = {"refused_submissions", "uniform_answers"}
+    return "".join(severity[0] for _, code, severity in fires_at(DETECTOR, events) if code in codes)
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([submit(0, "a")], "", id="one is refused"),
+        pytest.param([submit(0, "a"), submit(1, "b")], "", id="a second, other one is refused"),
+        pytest.param([submit(0, "a"), submit(1, "a")], "m", id="the same one is refused again"),
+        pytest.param([submit(0, "a"), submit(1, "b"), submit(2, "c")], "c", id="three are refused"),
+        pytest.param([submit(s, f"{s}", "", error="incorrect flag") for s in range(3)], "c", id="refused by an error"),
+        pytest.param(
+            [e for s in range(3) for e in (submit(9 * s, f"{s}"), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
+            "c",
+            id="work in between, which did not help",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(3)
+                for e in (submit(20 * s, f"{s}"), *(grep(20 * s + n, f"{s} {n}") for n in range(1, 15)))
+            ],
+            "",
+            id="far apart",
+        ),
+        pytest.param([submit(s, f"{s}", "Correct!") for s in range(4)], "", id="they are taken"),
+        pytest.param(
+            [submit(s, f"{s}", "Correct!" if s % 3 == 2 else "Wrong!") for s in range(9)], "", id="some are taken"
+        ),
+        pytest.param(
+            [event(s, "submit_answer", f"a={s}", output_head="Wrong!") for s in range(3)], "", id="answers of a quiz"
+        ),
+        pytest.param([submit(s, f"{s}", f"Your score is {s}") for s in range(4)], "", id="they get points"),
+        pytest.param([event(s, "submit_form", f"n={s}", output_head="created") for s in range(4)], "", id="forms"),
+    ],
+)
+def test_refused_submissions(events: Events, found: str) -> None:
+    assert kinds(events) == found
+
+
+PAGE = "<html><body>Please sign in to see what is here</body></html>"
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([asked(s, PAGE) for s in range(6)], "", id="six different calls, one answer"),
+        pytest.param([asked(s, PAGE) for s in range(12)], "mmmhhc", id="seven are medium, ten high, twelve critical"),
+        pytest.param([asked(s, PAGE + f" id={s:02d}") for s in range(7)], "m", id="the answers differ in numbers"),
+        pytest.param([asked(0, PAGE) for _ in range(7)], "", id="the same call, which is a repetition"),
+        pytest.param([asked(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], "", id="other answers"),
+        pytest.param([asked(s, "x" * s + " " + PAGE) for s in range(0, 120, 10)], "", id="answers of other sizes"),
+        pytest.param([asked(s, '{"status": "UP"}', "curl -s h{}/health") for s in range(12)], "", id="all is well"),
+        pytest.param(
+            [asked(s, "loaded 1000 rows", "python load.py --day {}") for s in range(12)], "", id="one day after another"
+        ),
+        pytest.param([asked(s, "created item", "aws x create --id {}") for s in range(12)], "", id="receipts"),
+        pytest.param(
+            [asked(s, "pod is Running", "kubectl get pod p{}") for s in range(12)], "", id="a sweep over pods"
+        ),
+        pytest.param(
+            [e for s in range(7) for e in (asked(4 * s, PAGE), *(grep(4 * s + n, f"{s} {n}") for n in (1, 2)))],
+            "m",
+            id="with other calls in between",
+        ),
+        pytest.param(
+            [e for s in range(12) for e in (asked(9 * s, PAGE), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
+            "",
+            id="far apart",
+        ),
+    ],
+)
+def test_uniform_answers(events: Events, found: str) -> None:
+    assert kinds(events) == found

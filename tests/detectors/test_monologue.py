@@ -6,7 +6,7 @@ import pytest
 from haltline.detectors.monologue import Monologue, chant
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
-from tests.builders import Watched, call, event, findings, fires_at
+from tests.builders import Watched, bash, call, event, findings, fires_at
 
 DETECTOR = Monologue()
 TEXT = "I will now look at the configuration of the warehouse. Let me continue."
@@ -146,3 +146,65 @@ def test_it_says_how_close_it_is() -> None:
 def test_counts_go_up() -> None:
     with pytest.raises(ValueError, match="medium <= high <= critical"):
         Monologue(same=(4, 3, 6))
+
+
+def echoes(count: int, start: float = 1) -> list[ActionEvent]:
+    return [bash(start + n, f'echo "{other_words(n)}"') for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([bash(0, "ls"), *echoes(5)], "mhcc", id="in a session that has acted"),
+        pytest.param(echoes(5), "cc", id="in a session that never acted"),
+        pytest.param(
+            [bash(0, "ls"), *(bash(s, f"# I would now look at {other_words(s)}") for s in range(1, 5))],
+            "mhc",
+            id="comments alone",
+        ),
+        pytest.param([bash(0, "ls"), bash(1, "echo a b"), bash(2, "# c\necho 'd'; echo e")], "m", id="several in one"),
+        pytest.param(
+            [bash(0, "ls"), *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
+            "mhc",
+            id="model turns in between",
+        ),
+        pytest.param(
+            [bash(0, "ls"), *echoes(1), bash(3, "ls"), *echoes(1, 4), bash(5, "ls")], "", id="actions between"
+        ),
+        pytest.param([bash(0, "ls"), *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], "", id="pauses"),
+    ],
+)
+def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $PATH",
+        'echo "$HOME"',
+        "echo `id`",
+        "echo *",
+        "echo ~",
+        "echo {1..9}",
+        "echo a > x",
+        "echo a | nc h 1",
+        "make && echo done",
+        "echo start; make",
+        "echo a\nls",
+        "#!/bin/sh\nls",
+        "# look\nls",
+        "echo a &",
+        "ls",
+        "",
+    ],
+)
+def test_commands_that_do_something(command: str) -> None:
+    assert severities([bash(s, command) for s in range(9)]) == ""
+
+
+def test_the_finding_of_talk_by_command_names_each_of_them() -> None:
+    (*_, (_, finding)) = findings(DETECTOR, [bash(0, "ls"), bash(1, "echo one"), bash(2, "echo two")])
+    assert (finding.code, finding.severity, finding.values) == ("talk_by_command", Severity.MEDIUM, {"commands": 2})
+    assert finding.reason == "2 command lines with no action in between that only say something, such as 'echo two'"
+    assert [e.event_id for e in finding.evidence] == ["s1@1", "s1@2"]

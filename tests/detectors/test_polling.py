@@ -31,22 +31,53 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
-        pytest.param(every(1, 10), {}, id="nine repetitions"),
-        pytest.param(every(1, 60), {"medium": 11, "high": 26, "critical": 51}, id="by the count of the repetitions"),
+        pytest.param(every(1, 8), {}, id="seven repetitions"),
+        pytest.param(every(1, 60), {"medium": 9, "high": 13, "critical": 21}, id="by the count of the repetitions"),
         pytest.param(every(60, 25), {"medium": 11, "high": 16, "critical": 21}, id="by the time waited"),
         pytest.param(every(120, 12), {"medium": 11}, id="a long wait with few polls"),
         pytest.param(every(120, 13), {"medium": 11, "critical": 13}, id="a long wait with enough of them"),
-        pytest.param(every(4, 300), {"medium": 11, "high": 26, "critical": 51}, id="every four seconds for ever"),
+        pytest.param(every(4, 300), {"medium": 9, "high": 13, "critical": 21}, id="every four seconds for ever"),
+        pytest.param(
+            every(20, 60), {"medium": 11, "high": 26, "critical": 51}, id="by the count, when they are spaced"
+        ),
+        pytest.param(
+            [poll(s * 20, f"12:{s:02d} still queued, checked {s} times, attempt {s}") for s in range(60)],
+            {"medium": 12, "high": 27, "critical": 52},
+            id="clocks and counters are nothing new",
+        ),
+        pytest.param(
+            [
+                poll(s, f"poll #{n}: queued behind {'others ' * 9}").model_copy(
+                    update={"output_bytes": 900 + len(str(n)), "output_digest": f"{n:016x}"}
+                )
+                for s, n in enumerate(range(95, 155))
+            ],
+            {"medium": 10, "high": 14, "critical": 22},
+            id="what is published of an answer is cut",
+        ),
+        pytest.param(
+            [
+                poll(s, "built " + "x" * 90).model_copy(
+                    update={"output_bytes": 900 + 40 * s, "output_digest": f"{s:016x}"}
+                )
+                for s in range(60)
+            ],
+            {},
+            id="an answer that grows behind what is published of it",
+        ),
+        pytest.param(
+            [poll(s, f"{s} of 100 files copied") for s in range(60)], {}, id="a number that tells how far it got"
+        ),
         pytest.param([poll(s, f"{s}%") for s in range(100)], {}, id="a percentage that grows"),
-        pytest.param([poll(s, f"step {s // 9}") for s in range(90)], {}, id="something new now and then"),
+        pytest.param([poll(s, f"step {s // 8}") for s in range(90)], {}, id="something new now and then"),
         pytest.param(
             [poll(s, f"queued, 0:00:{s % 60:02d} elapsed") for s in range(60)],
-            {"medium": 12, "high": 27, "critical": 52},
+            {"medium": 10, "high": 14, "critical": 22},
             id="only the time waited is new",
         ),
         pytest.param(
             [poll(s, ("queued", "pending")[s % 2]) for s in range(60)],
-            {"medium": 12, "high": 27, "critical": 52},
+            {"medium": 10, "high": 14, "critical": 22},
             id="two states in turn",
         ),
         pytest.param([event(s, "get_order", "order=1", output_head="x") for s in range(60)], {}, id="no poll at all"),
@@ -65,17 +96,17 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
                 for s in range(0, 120, 2)
                 for e in (bash(s, "sleep 5", output_head=""), event(s + 1, "get_order", "order=1", output_head="x"))
             ],
-            {"medium": 22, "high": 52, "critical": 102},
+            {"medium": 18, "high": 26, "critical": 42},
             id="a sleep, then a look that is no poll by its name",
         ),
         pytest.param(
             every(1, 60, lambda s: bash(s, f"sleep {5 + s:g}; cat state", output_head="x")),
-            {"medium": 11, "high": 26, "critical": 51},
+            {"medium": 9, "high": 13, "critical": 21},
             id="longer and longer sleeps",
         ),
         pytest.param(
             every(1, 60, lambda s: event(s, "get_build", "id=1", output_head='{"status": "running"}')),
-            {"medium": 11, "high": 26, "critical": 51},
+            {"medium": 9, "high": 13, "critical": 21},
             id="what it reads says that it is not finished",
         ),
         pytest.param(

@@ -2,11 +2,13 @@ import pytest
 
 from haltline.detectors.progress import (
     changes,
+    changes_before_end,
     changes_by_code,
     changes_sql,
     may_create,
     produces,
     programs,
+    says_unchanged,
     subject,
     waits,
     written_file,
@@ -173,3 +175,37 @@ def test_subject(command: str, expected: str) -> None:
 )
 def test_may_create(command: str, expected: bool) -> None:
     assert may_create(command) is expected
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        pytest.param("sed -i s/a/b/ x", False, id="one that writes"),
+        pytest.param("cd /srv && cp a b", False, id="the write comes last"),
+        pytest.param("cp a b && python t.py", True, id="the write comes before"),
+        pytest.param("cat > t.py <<'EOF'\nprint(1)\nEOF", False, id="a file that is all of it"),
+        pytest.param("cat > t.py <<'EOF'\nprint(1)\nEOF\npython t.py", True, id="a file, and then a program"),
+        pytest.param("python t.py | tail; ls", False, id="no write at all"),
+        pytest.param("", False, id="nothing"),
+    ],
+)
+def test_what_a_command_line_that_failed_may_have_changed(command: str, found: bool) -> None:
+    assert changes_before_end(command) is found
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        pytest.param(
+            "No replacement was performed, old_str `x = 1` did not appear verbatim in a.py.", True, id="no text"
+        ),
+        pytest.param("no changes made", True, id="no changes"),
+        pytest.param("table orders already exists, skipping", True, id="it is there"),
+        pytest.param("On branch main\nnothing to commit, working tree clean", True, id="nothing to commit"),
+        pytest.param("a.py is unchanged", True, id="unchanged"),
+        pytest.param("The file a.py has been edited. Review the changes", False, id="an edit"),
+        pytest.param("created note 7", False, id="something was made"),
+    ],
+)
+def test_what_an_answer_says_of_a_change(answer: str, found: bool) -> None:
+    assert says_unchanged(answer) is found

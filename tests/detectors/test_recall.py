@@ -46,7 +46,7 @@ def look(second: float, result: str = "text") -> ActionEvent:
             [event(s, "think", args={"thought": f"{s}"}, output_head="ok") for s in range(2)], "ee", id="thoughts"
         ),
         pytest.param([event(s, "job_status", "j=1", output_head="on") for s in range(2)], "nw", id="a poll"),
-        pytest.param([event(0, "update_x", "x=1", error="denied")], "n", id="a change that failed"),
+        pytest.param([event(0, "update_x", "x=1", error="denied")], "e", id="a change that failed"),
         pytest.param([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb", id="results that nobody tells"),
         pytest.param(
             [call(s, "read_file", "path=a", output_head="x") for s in range(2)], "no", id="proposed, completed"

@@ -1,11 +1,11 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
 import pytest
 
 from haltline.detectors.repetition import Repetition
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from tests.builders import Watched, bash, call, event, findings, fires_at
 
@@ -49,7 +49,7 @@ def times(count: int, make: Any, **more: Any) -> list[Any]:
         ),
         pytest.param(
             [event(s, "write_file", args={"path": "a", "content": "b"}, output_head="ok") for s in range(5)],
-            "mhc",
+            "mcc",
             id="five equal writes",
         ),
         pytest.param(
@@ -118,9 +118,9 @@ def other(second: float) -> ActionEvent:
             id="a change begins the count anew",
         ),
         pytest.param(
-            [*times(2, look), bash(2, "sed -i s/a/b/ x", "sed: no such file"), look(3)],
+            [*times(2, look), bash(2, "sed -i s/a/b/ x && ./t", "sed: no such file"), look(3)],
             "",
-            id="a program that failed may have changed something",
+            id="a program that failed may have changed something before",
         ),
         pytest.param(
             [e for s in range(0, 8, 2) for e in (bash(s, "sed -i s/a/b/ x", output_head=""), look(s + 1))],
@@ -159,11 +159,6 @@ def test_weighs_what_happened_in_between(events: Calls, found: str) -> None:
         ),
         pytest.param(
             [event(s, "submit", args={"x": 1}, error="denied") for s in range(4)], "mc", id="of an unknown tool too"
-        ),
-        pytest.param(
-            [event(s, "submit", args={"x": 1}, error="denied", outcome=Outcome.REFUSED) for s in range(4)],
-            "mc",
-            id="of a call that is refused",
         ),
         pytest.param(
             [
@@ -282,7 +277,76 @@ def test_identical_calls_of_one_model_turn_are_one() -> None:
     ]
     proposed, completed = ([pair[i] for pair in turn] for i in (0, 1))
     assert severities([*proposed, *completed]) == ""
-    assert severities(list(chain.from_iterable(turn))) == "mccc"
+    assert severities(list(chain.from_iterable(turn))) == ""
+
+
+@pytest.mark.parametrize("took_s", [0.05, 0.0])
+def test_a_call_made_again_after_its_result_counts_however_fast(took_s: float) -> None:
+    loop = [call(s * took_s, "get_order", "order=1", output_head="x", took_s=took_s) for s in range(6)]
+    events = [
+        e.model_copy(update={"event_id": f"{e.event_id} {n}", "call_id": f"c{n}"})
+        for n, pair in enumerate(loop)
+        for e in pair
+    ]
+    assert severities(events) == "mccc"
+
+
+def test_a_call_that_was_cancelled_with_another_one_was_not_made() -> None:
+    cancelled = "<tool_use_error>Sibling tool call errored</tool_use_error>"
+    assert severities([call(s * 10, "get_order", "order=1", cancelled) for s in range(6)]) == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "found"),
+    [
+        pytest.param("debug_step", "", id="a debugger"),
+        pytest.param("session.debugContinue", "", id="a debugger that is named in one word"),
+        pytest.param("scroll_down", "", id="a pager"),
+        pytest.param("next_page", "", id="a cursor"),
+        pytest.param("list_processes", "mcc", id="what only looks"),
+    ],
+)
+def test_a_tool_that_steps_through_something_is_judged_by_every_number(action: str, found: str) -> None:
+    answers = [f"stopped at 0x40{n:02x}, pid: {n} " + "." * 80 for n in range(6)]
+    assert severities([event(n, action, output_head=text) for n, text in enumerate(answers)]) == found
+
+
+def test_what_is_typed_into_a_debugger_is_judged_by_every_number() -> None:
+    typed = [bash(n, "stepi", output_head=f"0x40{n:02x} in main ()") for n in range(6)]
+    assert severities(typed) == ""
+    assert severities([bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in main ()") for n in range(6)]) == "mcc"
+
+
+def test_a_program_that_was_broken_off_is_judged_by_what_it_told() -> None:
+    told = [f"epoch {n}" for n in range(6)]
+    events = [bash(n, "./train", "command timed out", outcome="timeout", output_head=t) for n, t in enumerate(told)]
+    assert severities(events) == ""
+    assert severities([bash(n, "./train", "command timed out", outcome="timeout") for n in range(6)]) == "mccc"
+
+
+def between(*edits: ActionEvent) -> list[ActionEvent]:
+    """A test that is run again after each edit, with the same result."""
+    return [e for n, edit in enumerate(edits) for e in (try_out(3 * n), edit)] + [try_out(3 * len(edits))]
+
+
+@pytest.mark.parametrize(
+    ("edit", "found"),
+    [
+        pytest.param(lambda s: bash(s, f"sed -i s/{s}/b/ a.py", "no such file"), "mcc", id="a command that failed"),
+        pytest.param(
+            lambda s: bash(s, f"sed -i s/{s}/b/ a.py && python {s}", "no"), "", id="that wrote before it failed"
+        ),
+        pytest.param(lambda s: bash(s, f"sed -i s/{s}/b/ a.py", output_head=""), "", id="one that did not fail"),
+        pytest.param(
+            lambda s: event(s, "edit_file", f"path={s}", output_head="No replacement was performed"),
+            "mcc",
+            id="an edit that says that it changed nothing",
+        ),
+        pytest.param(lambda s: event(s, "edit_file", f"path={s}", output_head="edited"), "", id="an edit"),
+    ],
+)
+def test_what_changed_nothing_does_not_begin_anew(edit: Callable[[int], ActionEvent], found: str) -> None:
+    assert severities(between(*(edit(3 * n + 1) for n in range(4)))) == found
 
 
 PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."
@@ -395,7 +459,7 @@ def test_wrong_settings_are_refused(settings: dict[str, Any]) -> None:
 
 
 def edited(second: float) -> tuple[ActionEvent, ActionEvent]:
-    return call(second, "edit_file", args={"path": "/srv/main.py", "new": f"{second:g}"}, output_head="ok")
+    return call(second, "edit_file", args={"path": "/srv/main.py", "new": "abcdef"[int(second / 10)]}, output_head="ok")
 
 
 def checked(second: float) -> tuple[ActionEvent, ActionEvent]:
@@ -422,3 +486,71 @@ def test_a_check_after_each_edit_is_work_though_the_edit_is_lost_or_late(disturb
 def test_the_same_call_is_no_change_of_its_own_though_its_result_is_lost() -> None:
     calls = [call(s, "bash", args={"command": "touch a"}, output_head="") for s in range(6)]
     assert severities([pair if second != 2 else pair[:1] for second, pair in enumerate(calls)]) == "mhc"
+
+
+def random_answer(second: float, action: str = "get_nonce", head: str | None = None, **more: Any) -> ActionEvent:
+    """Some bytes that look random, always as many."""
+    blob = f"{round(second) * 7919 + 1:07x}f" * 4
+    answer = f"Your ciphertext is {blob}, go on:" if head is None else head
+    return event(second, action, args={"q": "AAAA"} | more, output_head=answer, output_bytes=len(answer))
+
+
+def retouched(second: float, **more: Any) -> ActionEvent:
+    return event(second, "edit_file", args={"path": "/srv/solve.py", "old": "key", "new": f"key = {second:g}"} | more)
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(times(2, random_answer), "", id="a random number, and another one"),
+        pytest.param(times(5, random_answer), "", id="five random answers"),
+        pytest.param(times(12, random_answer), "mmhhhhc", id="twelve random answers"),
+        pytest.param(times(12, random_answer, action="next_block"), "", id="a tool to step with"),
+        pytest.param(
+            [bash(s, "gdb -x next", output_head=f"rip {round(s) * 7919:016x}a", output_bytes=21) for s in range(12)],
+            "",
+            id="a debugger that steps",
+        ),
+        pytest.param([random_answer(s, head=f"step {s:04d} of 9000") for s in range(12)], "", id="a counter"),
+        pytest.param([random_answer(s, head=f"{'x' * s} {s:032x}a") for s in range(0, 60, 5)], "", id="other sizes"),
+        pytest.param(times(12, random_answer, action="poll_job"), "", id="waiting"),
+        pytest.param(rounds(12, random_answer, edit), "", id="something was changed in between"),
+        pytest.param(times(5, retouched), "", id="five edits with other numbers"),
+        pytest.param(times(10, retouched), "mmhhc", id="ten edits with other numbers"),
+        pytest.param(rounds(8, retouched, other), "mmh", id="edits with other numbers, a run after each"),
+        pytest.param([retouched(s, new="abcdefghijkl"[s]) for s in range(12)], "", id="edits with other words"),
+        pytest.param([retouched(s, path=f"/srv/{s}.py") for s in range(12)], "", id="edits of different files"),
+        pytest.param(
+            [e for s in range(5) for e in (retouched(3 * s, new="x"), bash(3 * s + 1, "./run", output_head=f"{s}"))],
+            "mcc",
+            id="the very same edit, a run after each",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(4)
+                for e in (retouched(99 * s, new="x"), *(bash(99 * s + n, f"ls {n}{s}") for n in range(1, 10)))
+            ],
+            "",
+            id="equal edits far apart",
+        ),
+        pytest.param(
+            [e for s in range(5) for e in (retouched(2 * s, new="x"), retouched(2 * s + 1, new="y"))],
+            "mmcccc",
+            id="two edits that undo each other",
+        ),
+        pytest.param(
+            [event(s, "insert_row", args={"table": "t", "value": s}, output_head="ok") for s in range(12)],
+            "",
+            id="rows are appended",
+        ),
+        pytest.param(
+            [event(s, "update_user", args={"user_id": s, "limit": 5}, output_head="updated") for s in range(12)],
+            "",
+            id="one record after another",
+        ),
+        pytest.param([e for s in range(12) for e in (retouched(30 * s), *times(3, other))], "", id="edits far apart"),
+    ],
+)
+def test_random_answers_and_edits_of_numbers(events: Calls, found: str) -> None:
+    assert severities(events) == found

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from haltline.detectors.retry_storm import RetryStorm
-from haltline.schemas.events import ActionEvent, Outcome
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
 from tests.builders import Watched, bash, call, event, findings, fires_at
 
@@ -34,7 +34,6 @@ def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: 
     [
         pytest.param(failures(14), "", id="fourteen are below the count"),
         pytest.param(failures(23), "mmmmmhhhc", id="fifteen are medium, twenty high, twenty-three critical"),
-        pytest.param(failures(15, outcome=Outcome.REFUSED), "m", id="refusals count"),
         pytest.param([*failures(14), *successes(12, 1000), *failures(2, 2000)], "", id="successes in between"),
         pytest.param([*failures(14), *successes(10, 1000), *failures(1, 2000)], "m", id="few successes in between"),
         pytest.param(
@@ -71,7 +70,18 @@ def test_parallel_calls_are_one_step() -> None:
     turns = [[call(t * 60 + n / 10, "fetch", f"x={t},{n}", "timed out", took_s=5) for n in range(6)] for t in range(14)]
     events = [e for calls in turns for e in (*(p for p, _ in calls), *(c for _, c in calls))]
     assert severities(events) == ""
-    assert severities([c for calls in turns for c in calls]).startswith("mmmmmhhhc")
+    assert severities([c for calls in turns for c in calls]) == "", "each result behind its proposal"
+    one_by_one = [
+        call(t * 60 + n * 8, "fetch", f"x={t},{n}", "timed out", took_s=5) for t in range(14) for n in range(6)
+    ]
+    assert severities(one_by_one).startswith("mmmmmhhhc")
+
+
+def test_calls_that_were_cancelled_because_another_one_failed_are_no_failures() -> None:
+    bad = [call(t * 60, "fetch", f"x={t}", "timed out" if t % 3 else None) for t in range(30)]
+    cancelled = [call(t * 60 + 5, "fetch", f"y={t}", "Sibling tool call errored") for t in range(30)]
+    counts = RetryStorm(last_actions=40, medium=25, high=30, critical=35)
+    assert severities([c for pair in zip(bad, cancelled, strict=True) for c in pair], counts) == ""
 
 
 def test_a_step_of_which_a_part_succeeded_did_not_fail() -> None:

@@ -56,6 +56,13 @@ def test_fires(events: Sequence[ActionEvent], reasons: list[str]) -> None:
     assert [finding.reason for _, finding in findings(DETECTOR, events)] == reasons
 
 
+def test_the_first_is_high_and_each_further_one_critical() -> None:
+    severities = [
+        f.severity.value for _, f in findings(DETECTOR, [event(s, "drop_database", "database=sales") for s in range(3)])
+    ]
+    assert severities == ["high", "critical", "critical"]
+
+
 @pytest.mark.parametrize(
     ("targets", "found"),
     [

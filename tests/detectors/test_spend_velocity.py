@@ -7,7 +7,7 @@ from haltline.detectors.spend_velocity import SpendVelocity
 from haltline.schemas.events import ActionEvent, Kind
 from tests.builders import Watched, event, findings, fires_at
 
-MEDIUM, HIGH = ("spend_velocity", "medium"), ("spend_velocity", "high")
+MEDIUM, HIGH, CRITICAL = (("spend_velocity", severity) for severity in ("medium", "high", "critical"))
 
 
 def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash", **fields: Any) -> ActionEvent:
@@ -19,7 +19,20 @@ def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash"
     [
         pytest.param({}, [paid(s * 60, 9) for s in range(100)], [], id="a large sum, slowly"),
         pytest.param({}, [paid(s, 2) for s in range(1, 7)], [(6, *MEDIUM)], id="more than ten dollars in a minute"),
-        pytest.param({}, [paid(1, 25)], [(1, *HIGH)], id="twice as much at once"),
+        pytest.param({}, [paid(1, 30)], [(1, *HIGH)], id="three times as much at once"),
+        pytest.param({}, [paid(1, 100)], [(1, *CRITICAL)], id="ten times as much at once"),
+        pytest.param(
+            {},
+            [paid(s, 24) for s in range(1, 7)],
+            [(1, *MEDIUM), (2, *HIGH), (3, *HIGH), (5, *CRITICAL)],
+            id="a higher severity is told at once, however little was added",
+        ),
+        pytest.param(
+            {"high": 5, "critical": 8},
+            [paid(s, 24) for s in range(1, 7)],
+            [(1, *MEDIUM), (2, *MEDIUM), (3, *HIGH), (4, *CRITICAL), (6, *CRITICAL)],
+            id="multiples of the policy's own",
+        ),
         pytest.param(
             {}, [paid(s, 2) for s in range(1, 12)], [(6, *MEDIUM), (9, *MEDIUM)], id="again when half as fast again"
         ),

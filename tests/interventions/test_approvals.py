@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from haltline.interventions.approvals import MAX_TICKETS
+from haltline.interventions.line import MAX_TICKETS
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
@@ -197,7 +197,7 @@ def test_a_question_refuses_the_call_that_waits_and_the_request_stays_open() -> 
 
 
 def test_a_critical_request_takes_two_different_people() -> None:
-    severe = {"severe_destruction": Rule(levels=dict.fromkeys(Severity, Level.PAUSE))}
+    severe = {"severe_destruction": Rule(levels=dict.fromkeys(Severity, Level.PAUSE), settings={"critical": 1})}
     session = Session()
     session.core = Core(Policy(rules={**OFF, **severe}))
     decision = session.propose(0, command="rm -rf /", action="bash")
@@ -267,7 +267,13 @@ def test_requests_are_bounded() -> None:
 
 def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None:
     """Two warnings in vain make a pause; once a person lets it pass, the next finding is a warning again."""
-    rules = {**OFF, **{name: Rule(enabled=False) for name in ("repetition", "retry_storm", "environment_gone")}}
+    rules = {
+        **OFF,
+        **{
+            name: Rule(enabled=False)
+            for name in ("repetition", "retry_storm", "environment_gone", "stagnation", "agreement")
+        },
+    }
     rules["error_repetition"] = Rule(levels=dict.fromkeys(Severity, Level.NUDGE))
     core = Core(Policy(rules=rules, cooldown_s=1, interventions=Interventions(after_warnings=2)))
     state: SessionState | None = None
@@ -299,3 +305,79 @@ def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None
     state = core.on_command(state, approve).state
     fail(6)
     assert decisions[-1].level is Level.NUDGE
+
+
+# One cause, one open request: calls with other parameters come behind it.
+
+
+def lined_up() -> tuple[Session, Approval]:
+    """A request about a call, with two others of the same cause behind it."""
+    session = Session()
+    request = session.paused(waits=True)
+    for number, second in ((1, 11), (2, 12)):
+        decision = session.propose(second, waits=True, force=number)
+        assert told(decision)[:2] == ("PAUSE", "loop_detected")
+        assert decision is not None
+        assert decision.approval is not None
+        assert (decision.approval.request_id, decision.approval.behind) == (request.request_id, True)
+        assert decision.expires == request.expires
+    return session, request
+
+
+def test_an_approval_lets_its_own_call_pass_and_asks_about_the_next_one() -> None:
+    session, request = lined_up()
+    passed, following = session.says(CommandKind.APPROVE, request)
+    assert told(passed) == ("ALLOW", "approved", "p2")
+    assert following.approval is not None
+    assert (following.level, following.approval.request_id != request.request_id) == (Level.PAUSE, True)
+    assert len(following.approval.also or ()) == 1
+    assert told(session.propose(21, force=1))[0] == "PAUSE", "the first approval was not for this call"
+    session.says(CommandKind.APPROVE, following.approval, second=22)  # a critical one takes two
+    answers = {told(one) for one in session.says(CommandKind.APPROVE, following.approval, "bo", second=23)}
+    assert ("ALLOW", "approved", "p3") in answers
+    assert all(event != "p4" for _, _, event in answers), "the third goes on waiting"
+
+
+def test_a_rejection_refuses_all_of_them_and_every_retry() -> None:
+    session, request = lined_up()
+    assert [told(one) for one in session.says(CommandKind.REJECT, request)] == [
+        ("BLOCK", "approval_rejected", "p2"),
+        ("BLOCK", "approval_rejected", "p3"),
+        ("BLOCK", "approval_rejected", "p4"),
+    ]
+    assert [told(session.propose(second, force=n))[:2] for second, n in ((31, 1), (32, 2))] == [
+        ("BLOCK", "approval_rejected")
+    ] * 2
+
+
+def test_nobody_answers_and_all_of_them_are_refused() -> None:
+    session, _ = lined_up()
+    assert {told(one) for one in session.tick(100)} == {("BLOCK", "approval_expired", f"p{n}") for n in (2, 3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [(CommandKind.KILL, "session_killed"), (CommandKind.RESET, "session_reset")], ids=str
+)
+def test_what_ends_the_session_closes_its_request_and_says_why(kind: CommandKind, why: str) -> None:
+    session, _ = lined_up()
+    outcome = session.core.on_command(
+        session.state, Command(command_id="k", kind=kind, id="s1", by="bo", reason="no", time=at(20))
+    )
+    closed = [d for d in (outcome.decision, *outcome.also) if d is not None and d.approval is not None]
+    assert {told(one) for one in closed} == {("BLOCK", "approval_cancelled", f"p{n}") for n in (2, 3, 4)}
+    assert {one.approval.closed for one in closed if one.approval is not None} == {why}
+    assert why.replace("_", " ") in closed[0].reason
+    assert [record.resolution for record in outcome.incidents] == [why]
+
+
+def test_a_call_that_is_made_after_the_end_of_its_session_asks_anew() -> None:
+    session, request = lined_up()
+    end = ActionEvent(event_id="end", kind=Kind.SESSION_ENDED, session_id="s1", agent_id="cleaner", time=at(20))
+    outcome = session.core.on_event(session.state, end)
+    assert [told(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3
+    session.state = outcome.state
+    again = session.propose(30, force=1)
+    assert again is not None
+    assert again.approval is not None
+    assert (again.level, again.approval.state, again.approval.behind) == (Level.PAUSE, "pending", None)
+    assert again.approval.request_id != request.request_id

@@ -78,6 +78,14 @@ class Counting:
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
 
+    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+        assert key
+        state = orjson.loads(encoded)
+        state["offsets"] = {
+            topic: offset for topic, offset in state["offsets"].items() if offset < ends.get(topic, offset + 1)
+        }
+        return orjson.dumps(state)
+
     def tick(self) -> None: ...
 
     def idle_before_ms(self, partition: int) -> int:  # noqa: ARG002  # nothing is ever idle

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.children import Child, Children
 from haltline.streams.local_system import start_worker, wait_until_ready
+from tests.mock_cluster import QuickBroker
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def running_worker(bootstrap: str, logs: Path, *options: str) -> Iterator[Child]
 @contextmanager
 def running_system(logs: Path) -> Iterator[str]:
     """An embedded broker with every topic and a worker; the broker's address."""
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, logs):
             yield broker.bootstrap

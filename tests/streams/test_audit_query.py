@@ -7,9 +7,10 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import FETCH_WAIT_MS, EmbeddedBroker
+from haltline.streams.broker import FETCH_WAIT_MS
 from haltline.streams.children import Children
 from haltline.streams.cli.app import app
+from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
 
@@ -24,7 +25,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "time": time.time_ns() // 1_000_000,
         "action": "read_file",
     }
-    with EmbeddedBroker() as broker, Children(folder) as children:
+    with QuickBroker() as broker, Children(folder) as children:
         broker.ensure_topics(Topics())
         producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
         producer.produce(Topics().actions, key=b"s1", value=orjson.dumps(event))

@@ -45,7 +45,7 @@ def test_json_has_one_object_for_each_session(recorded: Path) -> None:
     assert (loops["session_id"], loops["events"], loops["level"]) == ("loops", 4, "KILL")
     assert loops["first"] == {"seq": 2, "event_id": "loops@12", "detector": "destructive_repeat", "level": "KILL"}
     assert [(d["seq"], d["level"]) for d in loops["decisions"]] == [(1, "NUDGE"), (2, "KILL")]
-    assert {f["detector"] for f in loops["findings"]} == {"destructive_repeat", "destructive_volume", "step_review"}
+    assert {f["detector"] for f in loops["findings"]} == {"destructive_repeat", "destructive_volume"}
 
 
 def test_another_policy_shows_what_fares_differently(recorded: Path, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_line_that_cannot_be_used_is_named(text: str, said: str, tmp_path: Pat
         ),
         pytest.param("cooldown: 3\n", "p.yaml:1: cooldown", id="a field that is not known"),
         pytest.param("rules: [\n", "p.yaml:", id="not YAML"),
-        pytest.param("- 1\n", "p.yaml:1: wanted a mapping", id="not a mapping"),
+        pytest.param("- 1\n", "p.yaml:1: expected a mapping", id="not a mapping"),
     ],
 )
 def test_a_bad_policy_is_refused_with_line_and_reason(text: str, said: str, recorded: Path, tmp_path: Path) -> None:

@@ -26,42 +26,42 @@ OTHER_PROCESS = """
 """
 
 
-def test_listens_on_loopback_only(embedded: EmbeddedBroker) -> None:
-    host, port = embedded.bootstrap.split(":")
+def test_listens_on_loopback_only(product_broker: EmbeddedBroker) -> None:
+    host, port = product_broker.bootstrap.split(":")
     assert host == "127.0.0.1"
     socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def test_every_topic_and_the_changelog_appear_with_the_same_number_of_partitions(
-    embedded: EmbeddedBroker,
+    product_broker: EmbeddedBroker,
 ) -> None:
-    there = AdminClient({"bootstrap.servers": embedded.bootstrap}).list_topics(timeout=10).topics
+    there = AdminClient({"bootstrap.servers": product_broker.bootstrap}).list_topics(timeout=10).topics
     assert {name: len(topic.partitions) for name, topic in there.items()} == dict.fromkeys(
         (*Topics().all, DEFAULT_CHANGELOG), PARTITIONS
     )
 
 
-def test_topics_that_are_there_keep_their_records(embedded: EmbeddedBroker) -> None:
-    producer = Producer({"bootstrap.servers": embedded.bootstrap})
+def test_topics_that_are_there_keep_their_records(product_broker: EmbeddedBroker) -> None:
+    producer = Producer({"bootstrap.servers": product_broker.bootstrap})
     producer.produce(Topics().actions, b"a record", partition=0)
     assert producer.flush(10) == 0
-    embedded.ensure_topics(Topics())
-    assert _consume_one(embedded.bootstrap, Topics().actions) == b"a record"
+    product_broker.ensure_topics(Topics())
+    assert _consume_one(product_broker.bootstrap, Topics().actions) == b"a record"
 
 
-def test_a_client_in_another_process_reads_and_writes(embedded: EmbeddedBroker) -> None:
-    producer = Producer({"bootstrap.servers": embedded.bootstrap})
+def test_a_client_in_another_process_reads_and_writes(product_broker: EmbeddedBroker) -> None:
+    producer = Producer({"bootstrap.servers": product_broker.bootstrap})
     producer.produce(Topics().actions, b"from here", key=b"s-1")
     assert producer.flush(10) == 0
 
     subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(OTHER_PROCESS), embedded.bootstrap, Topics().actions],
+        [sys.executable, "-c", textwrap.dedent(OTHER_PROCESS), product_broker.bootstrap, Topics().actions],
         check=True,
         timeout=90,
     )
 
     seen: list[bytes | None] = []
-    consumer = _consumer(embedded.bootstrap, Topics().actions)
+    consumer = _consumer(product_broker.bootstrap, Topics().actions)
     wait_until(lambda: len(_poll_into(seen, consumer)) == 2, "both records arrive")
     consumer.close()
     assert seen == [b"from here", b"seen from here"]

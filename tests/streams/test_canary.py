@@ -10,6 +10,7 @@ from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.cli.common import Exit
 from haltline.streams.operator import Operator
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_system, running_worker
 
 
@@ -26,7 +27,7 @@ def test_without_a_loop_guard_it_says_so(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     off = "\n".join(f"  {rule}: {{enabled: false}}" for rule in ("destructive_repeat", "destructive_volume", "evasion"))
     policy.write_text(f"rules:\n{off}\n  respawn: {{enabled: false}}\n")
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, tmp_path, "--policy", str(policy)):
             done = CliRunner().invoke(app, ["canary", "--within", "60s", "--bootstrap", broker.bootstrap])

@@ -1,6 +1,7 @@
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from haltline.streams.cli.app import app
 from haltline.streams.cli.common import Exit, ago, duration
 from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.policy_schema import policy_schema
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_system
 
 TOPICS = Topics()
@@ -90,7 +92,9 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
         ),
         pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
         pytest.param(("kill", *BY_ADA), "id: wanted a text", id="a kill of nothing"),
-        pytest.param(("kill", "x" * 257, *BY_ADA), "id: String should have at most 256", id="an id that is too long"),
+        pytest.param(
+            ("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256", id="an id that is too long"
+        ),
         pytest.param(
             ("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
             "wanted it to last up to 8:00:00, came 9:00:00",
@@ -103,7 +107,7 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
         ),
         pytest.param(("batch", "s1", *BY_ADA), "Missing option '--max-deletes'", id="a batch without its size"),
         pytest.param(
-            ("label", "d1", "perhaps", *BY_ADA), "wanted one of confirmed, false_alarm", id="an unknown label"
+            ("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm", id="an unknown label"
         ),
         pytest.param(("tail", "--topic", "nothing"), "wanted one of actions, detections", id="an unknown topic"),
         pytest.param(
@@ -151,7 +155,7 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
     here = ("--bootstrap", bootstrap)
     assert haltline("status", "person", *here).exit_code == Exit.OK
 
-    killed = haltline("kill", "person", "--by", "ada", "--reason", "loops", *here)
+    killed = haltline("kill", "person", "--unknown", "--by", "ada", "--reason", "loops", *here)
     assert (killed.exit_code, killed.stderr) == (Exit.OK, "")
     assert killed.stdout.startswith("session person is killed: loops (session_killed_by_operator, by ada at ")
     again = haltline("kill", "person", "--by", "bob", "--reason", "too", *here)
@@ -159,7 +163,7 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
 
     shown = haltline("status", "person", *here)
     assert shown.exit_code == Exit.NO
-    assert "not acknowledged by an agent yet" in shown.stdout
+    assert "nothing was heard of it: it is stopped if it starts" in shown.stdout
     assert "person" in haltline("status", *here).stdout
 
     released = haltline("reset", "person", *BY_ADA, *here)
@@ -172,7 +176,7 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
 
 def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
     here = ("--bootstrap", bootstrap, "--json")
-    killed = orjson.loads(haltline("kill", "script", *BY_ADA, *here).stdout)
+    killed = orjson.loads(haltline("kill", "script", "--unknown", *BY_ADA, *here).stdout)
     assert killed["answered"] is True
     assert killed["command"]["kind"] == "kill"
     assert killed["after"]["id"] == "script"
@@ -189,7 +193,15 @@ def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
 
 def test_the_operators_name_can_come_from_the_environment(bootstrap: str) -> None:
     done = haltline(
-        "kill", "env", "--reason", "r", "--json", "--bootstrap", bootstrap, env={"HALTLINE_OPERATOR": "grace"}
+        "kill",
+        "env",
+        "--unknown",
+        "--reason",
+        "r",
+        "--json",
+        "--bootstrap",
+        bootstrap,
+        env={"HALTLINE_OPERATOR": "grace"},
     )
     assert orjson.loads(done.stdout)["command"]["by"] == "grace"
 
@@ -205,18 +217,72 @@ def test_a_batch_says_what_it_allows(bootstrap: str) -> None:
 
 
 def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded: EmbeddedBroker) -> None:
-    done = haltline("kill", "s1", *BY_ADA, "--bootstrap", embedded.bootstrap, "--timeout", "0.3")
+    done = haltline("kill", "s1", "--unknown", *BY_ADA, "--bootstrap", embedded.bootstrap, "--timeout", "0.3")
     assert done.exit_code == Exit.NO
     assert "wanted an answer from a worker within 0.3 s, came none" in done.stderr
     assert "is kept and will be carried out" in done.stderr
-    as_json = haltline("kill", "s1", *BY_ADA, "--bootstrap", embedded.bootstrap, "--timeout", "0.3", "--json")
+    here = ("--bootstrap", embedded.bootstrap, "--timeout", "0.3", "--json")
+    as_json = haltline("kill", "s1", "--unknown", *BY_ADA, *here)
     assert orjson.loads(as_json.stdout)["answered"] is False
 
 
 def test_a_label_of_an_unknown_decision_is_exit_1(bootstrap: str) -> None:
     done = haltline("label", "d-none", "confirmed", *BY_ADA, "--bootstrap", bootstrap)
     assert done.exit_code == Exit.NO
-    assert "wanted decision d-none, came none of this id" in done.stderr
+    assert "decision not found: d-none" in done.stderr
+
+
+def heard(session_id: str, agent_id: str = "cleaner", mission_id: str | None = None) -> bytes:
+    return ActionEvent(
+        event_id=f"{session_id}@0", kind=Kind.SESSION_STARTED, session_id=session_id, time=time.time_ns() // 1_000_000,
+        agent_id=agent_id, mission_id=mission_id,
+    ).to_json()  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mistaken(bootstrap: str) -> str:
+    for name in ("typo-north", "typo-south", "once-1"):
+        write(bootstrap, TOPICS.actions, name, heard(name, agent_id=f"agent-{name}", mission_id=f"mission-{name}"))
+    return bootstrap
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        pytest.param(("kill", "nosuch"), Exit.NO, "session not found: nosuch; nothing was heard of it; use --unknown",
+                     id="a session that nothing was heard of"),
+        pytest.param(("kill", "--scope", "agent", "nosuch"), Exit.NO, "agent not found: nosuch", id="such an agent"),
+        pytest.param(("kill", "--scope", "mission", "no"), Exit.NO, "mission not found: no", id="such a mission"),
+        pytest.param(("freeze", "nosuch"), Exit.NO, "session not found: nosuch", id="to freeze it"),
+        pytest.param(("contain", "nosuch"), Exit.NO, "session not found: nosuch", id="to contain it"),
+        pytest.param(("reset", "nosuch"), Exit.NO, "nothing stands against it, and nothing was heard of it",
+                     id="to release it"),
+        pytest.param(("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch",
+                     id="to say that a rule missed it"),
+        pytest.param(("kill", "typo"), Exit.NO, "one id: typo-north, typo-south", id="the beginning of two sessions"),
+        pytest.param(("kill", "--scope", "agent", "agent-typo"), Exit.NO, "agent-typo-north, agent-typo-south",
+                     id="the beginning of two agents"),
+        pytest.param(("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE, "nobody can say that it stopped",
+                     id="to wait for nobody"),
+        pytest.param(("freeze", "--scope", "target", "asset_id=x"), Exit.OK, "target asset_id=x is frozen",
+                     id="a target is a name and may be held beforehand"),
+    ],
+)  # fmt: skip
+def test_what_operators_mistype(mistaken: str, arguments: tuple[str, ...], code: Exit, says: str) -> None:
+    done = haltline(*arguments, *BY_ADA, "--bootstrap", mistaken)
+    assert (done.exit_code, says in " ".join((done.stdout + done.stderr).split())) == (code, True), done.output
+
+
+def test_ids_are_given_by_their_beginning(mistaken: str) -> None:
+    said = [
+        haltline(*arguments.split(), *BY_ADA, "--bootstrap", mistaken).stdout
+        for arguments in (
+            "kill typo-n", "reset typo-n", "freeze --scope mission mission-o", "lift --scope mission mission-o",
+            "batch once --max-deletes 5", "missed once --rule cycle",
+        )
+    ]  # fmt: skip
+    about = ["session typo-north"] * 2 + ["mission mission-once-1"] * 2 + ["session once-1"] * 2
+    assert [line[: len(start)] for line, start in zip(said, about, strict=True)] == about
 
 
 def write(bootstrap: str, topic: str, key: str, *values: bytes | None) -> None:
@@ -306,7 +372,7 @@ def test_a_policy_is_checked(tmp_path: Path, text: str, code: Exit, says: str) -
 def test_a_policy_is_published_and_shown(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("{name: night, preset: starter}", encoding="utf-8")
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(TOPICS)
         there = ("--bootstrap", broker.bootstrap)
         nothing = haltline("policy", "show", *there)

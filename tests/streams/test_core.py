@@ -7,7 +7,7 @@ import pytest
 
 from haltline.schemas.control import Batch, Command, CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Level, Mode
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Exemption, Override, Policy, Rule
 from haltline.streams import state_codec
@@ -154,6 +154,25 @@ def test_after_the_kill_every_call_is_refused_until_an_operator_resets() -> None
     assert followed.control is not None
     assert followed.control.state is ControlState.PROBATION
     assert session.deletes(40) == [ALLOWED]
+
+
+@pytest.mark.parametrize(
+    ("cost_usd", "level", "counted"),
+    [
+        pytest.param(5, None, "", id="within its limit"),
+        pytest.param(20, Level.NUDGE, "", id="a little too fast"),
+        pytest.param(40, Level.PAUSE, "turn_after_stop", id="frozen"),
+        pytest.param(200, Level.KILL, "turn_after_stop", id="killed"),
+    ],
+)
+def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | None, counted: str) -> None:
+    core, usage = Core(), Usage(cost_usd=cost_usd)
+    turn = attempt(0).model_copy(update={"kind": Kind.MODEL_TURN, "call_id": None, "action": "", "usage": usage})
+    turn = turn.model_copy(update={"await_verdict": False})
+    first = core.on_event(None, turn)
+    assert (first.decision.level if first.decision else None, first.told) == (level, "")
+    assert (first.control is not None) == (level in {Level.PAUSE, Level.KILL})
+    assert core.on_event(first.state, turn.model_copy(update={"event_id": "next", "usage": None})).told == counted
 
 
 def test_a_kill_stands_after_a_day_of_silence() -> None:

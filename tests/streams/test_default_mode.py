@@ -9,14 +9,14 @@ from tests.builders import event
 DRIFTING = [
     event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": "Repair invoice export rounding"}),
     *(event(s, "edit", args={"what": "repair rounding invoice export"}) for s in range(1, 5)),
-    *(event(s, "edit", args={"what": f"beautiful holiday pictures {s}"}) for s in range(5, 15)),
+    *(event(s, "edit", args={"what": f"beautiful holiday pictures {chr(92 + s)}"}) for s in range(5, 15)),
 ]
 
 
 @pytest.mark.parametrize(
     ("policy", "mode", "level"),
     [
-        pytest.param(Policy(), Mode.SHADOW, Level.ALLOW, id="without a word"),
+        pytest.param(Policy(rules={"goal_drift": Rule()}), Mode.SHADOW, Level.ALLOW, id="named without a mode"),
         pytest.param(
             Policy(rules={"goal_drift": Rule(settings={"mean": 0.6})}), Mode.SHADOW, Level.ALLOW, id="other settings"
         ),
@@ -40,3 +40,9 @@ def test_a_rule_that_cannot_be_trusted_is_shadowed(policy: Policy, mode: Mode, l
     assert detection.mode == mode.value
     assert decision is not None
     assert (decision.mode, decision.level) == (mode, level)
+
+
+@pytest.mark.parametrize("rules", [{}, {"goal_drift": Rule(enabled=False)}], ids=["not named", "named as off"])
+def test_an_optional_rule_runs_only_where_a_policy_names_it(rules: dict[str, Rule]) -> None:
+    state = Core(Policy(rules=rules)).on_event(None, DRIFTING[0]).state
+    assert "goal_drift" not in state.detectors

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.control import CommandKind
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.commands import NotAllowed
+from haltline.streams.ids import NotFound
 from haltline.streams.inbox import Inbox, Request
-from haltline.streams.operator import NotFound
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -46,14 +46,22 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def _system(folder: Path, policy: str) -> Iterator[str]:
     (folder / "policy.yaml").write_text(policy)
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
             yield broker.bootstrap
 
 
 def guard_of(bootstrap: str, session: str) -> Guard:
-    return Guard(session_id=session, bootstrap=bootstrap, mode="blocking", budget_s=30.0, start_budget_s=30.0)
+    """Of an agent of its own: what several sessions of one agent destroy is a case of its own."""
+    return Guard(
+        session_id=session,
+        agent_id=f"agent of {session}",
+        bootstrap=bootstrap,
+        mode="blocking",
+        budget_s=30.0,
+        start_budget_s=30.0,
+    )
 
 
 def delete(guard: Guard, asset: str = "a") -> str:
@@ -92,16 +100,32 @@ def test_a_call_waits_for_a_person_and_passes_once(bootstrap: str) -> None:
         answered = inbox.answer(CommandKind.APPROVE, request.approval.request_id[:8], by="ada", reason="it is a copy")
         assert answered.after is not None
         assert waits.result(30) == "executed"
-        with pytest.raises(NotAllowed, match="came one that is used"):
+        with pytest.raises(NotAllowed, match=r"it is used \(ada\) and cannot be answered any more"):
             inbox.answer(CommandKind.APPROVE, request.approval.request_id, by="bo", reason="again")
         another = in_background(guard)
         second = request_of(inbox, "approved")
         assert second.approval.request_id != request.approval.request_id
         assert (second.approval.priority, second.approval.quorum) == ("critical", 2), "the third delete is a loop"
-        inbox.answer(CommandKind.REJECT, second.approval.request_id, by="ada", reason="enough")
+        assert said(bootstrap, "reject", second) == (0, "rejected by 1 of 2 needed (ada); still open")
+        assert said(bootstrap, "reject", second) == (
+            0,
+            "already rejected by you; rejected by 1 of 2 needed (ada); still open",
+        )
         assert not another.done()
         inbox.answer(CommandKind.REJECT, second.approval.request_id, by="bo", reason="enough")
         assert another.result(30) == "approval_rejected"
+    assert (
+        said(bootstrap, "approve", request)[1]
+        == "already approved by you; it is used (ada) and cannot be answered any more"
+    )
+    assert said(bootstrap, "approve", second) == (1, "it is rejected (ada, bo) and cannot be answered any more")
+
+
+def said(bootstrap: str, word: str, request: Request) -> tuple[int, str]:
+    """What ada hears when she answers a request by the beginning of its id."""
+    request_id = request.approval.request_id
+    done = CliRunner().invoke(app, [word, request_id[:8], "--by", "ada", "--reason", "r", "--bootstrap", bootstrap])
+    return done.exit_code, " ".join(done.output.split()).rpartition(": ")[2]
 
 
 def test_identical_calls_of_many_sessions_are_answered_at_once(bootstrap: str) -> None:
@@ -149,5 +173,5 @@ def test_nobody_answers_and_the_call_is_refused(hasty: str) -> None:
 
 
 def test_a_request_that_there_is_not(bootstrap: str) -> None:
-    with pytest.raises(NotFound, match="request none: wanted one of the last day, came none"):
+    with pytest.raises(NotFound, match="request not found: none"):
         Inbox(bootstrap).answer(CommandKind.APPROVE, "none", by="ada", reason="r")

@@ -84,7 +84,8 @@ def test_a_bundle_decides_the_same_again_bit_for_bit_without_the_table(bundle: P
 def test_a_bundle_has_all_that_is_known_of_the_session_and_nothing_of_others(bundle: Path) -> None:
     found = read_bundle(bundle)
     assert set(found.files) == {
-        "events.jsonl", "decisions.jsonl", "detections.jsonl", "feedback.jsonl", "commands.jsonl", "signals.jsonl",
+        "events.jsonl", "decisions.jsonl", "detections.jsonl", "feedback.jsonl", "incidents.jsonl", "commands.jsonl",
+        "signals.jsonl",
         "control.jsonl", "policies.jsonl", "dead_letters.jsonl", "policy.json", "state.json", "proof.jsonl",
         "checkpoints.jsonl", "report.html",
     }  # fmt: skip

@@ -1,4 +1,5 @@
 import asyncio
+import gzip
 import signal
 import subprocess
 import sys
@@ -12,14 +13,17 @@ from aiohttp.test_utils import TestServer
 
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.intake import Intake
-from tests.interventions.agent.stand_in import StandIn, decision, now_ms, silent, third_delete_kills
+from haltline.streams.otlp import MAX_SPANS, NotOtlp, spans_of
+from tests.interventions.agent.stand_in import StandIn, decision, now_ms, silent, standing, third_delete_kills
 from tests.streams.intaking import Post, serving, with_intake
 from tests.waiting import wait_until
 
+BOMB = gzip.compress(b" " * 64 * 1024 * 1024)
 TOOL = {"kind": "action.proposed", "session_id": "s1", "action": "bash"}
 
 
@@ -159,6 +163,24 @@ def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(
     assert (status, said) == (200, {"allowed": True, "call_id": "c", "killed": False} | wanted)
 
 
+def test_the_models_next_turn_is_refused_once_the_session_is_frozen(embedded: EmbeddedBroker) -> None:
+    turn = {"session_id": "s1", "kind": "model.turn"}
+    with StandIn(embedded.bootstrap) as worker:
+
+        async def talk(post: Post) -> list[Any]:
+            before = await post("/v1/verdict", turn)
+            worker.control(standing(state=ControlState.FROZEN, code="session_frozen_spend_velocity"))
+            frozen = before
+            while frozen[1]["allowed"]:  # until the entry has arrived
+                await asyncio.sleep(0.02)
+                frozen = await post("/v1/verdict", turn)
+            return [before, frozen]
+
+        before, (status, frozen) = with_intake(embedded.bootstrap, talk)
+    assert before == (200, {"allowed": True, "killed": False})
+    assert (status, frozen["code"], frozen["killed"]) == (200, "session_frozen_spend_velocity", False)
+
+
 def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded: EmbeddedBroker) -> None:
     async def talk(post: Post) -> list[Any]:
         calls = [{"session_id": "s1", "action": name} for name in ("read_file", "drop_table")]
@@ -291,6 +313,8 @@ def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: Embed
             await http.post("/v1/events", json=[TOOL], headers={"Authorization": "Bearer secret"})
             await http.get("/of/nobody/42")
             async with http.get("/metrics") as response:
+                assert response.status == 401
+            async with http.get("/metrics", headers={"Authorization": "Bearer secret"}) as response:
                 return await response.text()
 
     told = asyncio.run(talk())
@@ -298,3 +322,53 @@ def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: Embed
     assert "haltline_intake_events_total 1.0" in told
     assert "haltline_intake_sessions 0.0" in told
     assert "nobody" not in told
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "headers", "status", "problem"),
+    [
+        pytest.param(
+            b"x", "application/json", {"Content-Encoding": "x"}, 415, "Content-Encoding: expected", id="packed"
+        ),
+        pytest.param(b"x", "text/plain", {"Content-Encoding": "gzip"}, 415, "Content-Type", id="another type"),
+        pytest.param(BOMB, "application/json", {"Content-Encoding": "gzip"}, 413, "wanted at most", id="a bomb"),
+        pytest.param(
+            b"[" + b"{}," * 1001 + b"{}]", "application/json", {}, 413, "came 1002", id="more events than are read"
+        ),
+        pytest.param(b"\n" * 1_000_000, "application/x-ndjson", {}, 413, "at most 1000", id="lines of nothing"),
+        pytest.param(b"[" + b"{}," * 600_000 + b"{}]", "application/json", {}, 413, "500000 values", id="values"),
+        pytest.param(b'{"a": NaN}', "application/json", {}, 400, "wanted JSON", id="a number that is none"),
+        pytest.param(b"[" * 200_000, "application/json", {}, 400, "wanted JSON", id="brackets without end"),
+    ],
+)
+def test_what_is_too_much_is_refused(
+    embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, problem: str
+) -> None:
+    async def talk(post: Post) -> tuple[int, Any]:
+        return await post("/v1/events", body, kind, **headers)
+
+    said, answer = with_intake(embedded.bootstrap, talk)
+    assert said == status
+    assert problem in str(answer)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-protobuf"])
+def test_spans_that_are_too_many_are_counted_before_they_are_made(kind: str) -> None:
+    spans = MAX_SPANS + 1
+    if kind == "application/json":
+        body = orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{}] * spans}]}]})
+    else:
+        scope = b"\x12\x00" * spans
+        resource = b"\x12" + _varint(len(scope)) + scope
+        body = b"\x0a" + _varint(len(resource)) + resource
+
+    with pytest.raises(NotOtlp, match=f"expected at most {MAX_SPANS} spans"):
+        spans_of(body, kind)
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])

@@ -78,7 +78,7 @@ def test_a_broker_that_does_not_answer_is_asked_again(
     watching = watch(cluster, Here(), failures)
     wait_until(lambda: watching.verdict().ready, "the end of the partition is known")
     watching.close()
-    assert "lag: wanted the ends of the partitions, came" in caplog.text
+    assert "lag: the broker, which has the ends of the partitions, is away: " in caplog.text
     assert failures == []
 
 

@@ -14,8 +14,9 @@ from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.commands import NotAllowed
+from haltline.streams.ids import NotFound
 from haltline.streams.log_reader import LogReader, NoSuchTopic, Unreachable, open_consumer
-from haltline.streams.operator import NotFound, Operator
+from haltline.streams.operator import Operator
 from tests.mock_cluster import MockCluster
 from tests.streams.running import running_system, running_worker
 from tests.waiting import wait_until
@@ -46,7 +47,7 @@ def commands(bootstrap: str, key: str) -> list[bytes | None]:
         return [message.value() for message in reader.to_end() if message.key() == key.encode()]
 
 
-def a_decision(decision_id: str, session_id: str) -> Decision:
+def a_decision(decision_id: str, session_id: str, detector: str = "destructive_repeat") -> Decision:
     return Decision(
         decision_id=decision_id,
         session_id=session_id,
@@ -55,6 +56,7 @@ def a_decision(decision_id: str, session_id: str) -> Decision:
         level=Level.BLOCK,
         code="loop_detected",
         reason="3 deletes",
+        detector=detector,
     )
 
 
@@ -157,7 +159,7 @@ def test_a_batch_is_answered_when_the_worker_has_it(operator: Operator) -> None:
 
 def test_a_label_finds_the_session_of_its_decision(bootstrap: str, operator: Operator) -> None:
     send(bootstrap, TOPICS.interventions, "label-1", a_decision("d-label-1", "label-1").to_json())
-    answer = operator.label("d-label-1", "false_alarm", by="ada", reason="was the nightly clean-up")
+    answer = operator.label(operator.decision("d-label"), "false_alarm", by="ada", reason="was the nightly clean-up")
     assert answer.answered
     assert (answer.command.id, answer.command.decision_id, answer.command.label) == (
         "label-1",
@@ -166,9 +168,23 @@ def test_a_label_finds_the_session_of_its_decision(bootstrap: str, operator: Ope
     )
 
 
-def test_a_label_of_an_unknown_decision_is_not_found(operator: Operator) -> None:
-    with pytest.raises(NotFound, match=r"wanted decision d-none, came none"):
-        operator.label("d-none", "confirmed", by="ada", reason="checked")
+def test_a_decision_that_is_not_there_is_not_found(operator: Operator) -> None:
+    with pytest.raises(NotFound, match="decision not found: d-none"):
+        operator.decision("d-none")
+
+
+def test_an_operators_own_kill_has_no_rule_to_be_right_about(operator: Operator) -> None:
+    killed = operator.kill(SESSION, "label-2", by="ada", reason="loops").after
+    assert killed is not None
+    with pytest.raises(NotAllowed, match=r"expected the decision of a rule.*haltline missed label-2 --rule RULE"):
+        operator.label(operator.decision(killed.decision_id[:16]), "confirmed", by="ada", reason="checked")
+    assert len(commands(operator._bootstrap, "label-2")) == 1, "no label was sent"
+
+
+def test_nobody_is_waited_for_of_whom_nothing_was_heard(operator: Operator) -> None:
+    killed = operator.kill(SESSION, "unheard-1", by="ada", reason="must not start").after
+    assert killed is not None
+    assert killed.unheard
 
 
 def test_what_may_not_be_commanded_is_refused_and_never_sent(bootstrap: str, operator: Operator) -> None:
@@ -182,8 +198,8 @@ def test_what_may_not_be_commanded_is_refused_and_never_sent(bootstrap: str, ope
         operator.kill(ScopeKind.FLEET, "never", by="ada", reason="loops")
     with pytest.raises(NotAllowed, match="wanted it to last up to 8:00:00, came 8:00:01"):
         operator.declare_batch("never", max_deletes=1, lasts=timedelta(hours=8, seconds=1), by="ada", reason="r")
-    with pytest.raises(NotAllowed, match="wanted one of confirmed, false_alarm"):
-        operator.label("d1", "perhaps", session_id="never", by="ada", reason="r")
+    with pytest.raises(NotAllowed, match="expected one of confirmed, false_alarm"):
+        operator.label(a_decision("d1", "never"), "perhaps", by="ada", reason="r")
     assert commands(bootstrap, "never") == []
 
 

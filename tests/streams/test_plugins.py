@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.cli.common import Exit
 from haltline.streams.core import Core
@@ -21,6 +20,7 @@ from haltline.streams.plugins import installed
 from haltline.streams.policy_file import BadPolicy, parse_policy
 from haltline.streams.sessions import SessionPipeline
 from tests.builders import T0_MS, event
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.streams.test_sessions import Counted, Raw, Sent
 from tests.waiting import wait_until
@@ -195,7 +195,7 @@ def test_a_worker_switches_off_a_slow_one_and_says_so(
     monkeypatch.setenv("PYTHONPATH", str(site))
     policy = tmp_path / "policy.yaml"
     policy.write_text("rules:\n  table_locks: {mode: shadow}\n")
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, tmp_path, "--policy", str(policy)) as worker:
 

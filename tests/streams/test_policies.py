@@ -13,13 +13,12 @@ from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.core import Core
 from haltline.streams.log_reader import LogReader
 from haltline.streams.policies import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
 from haltline.streams.policy_file import BadPolicy, parse_policy
 from haltline.streams.publish import publish
-from tests.mock_cluster import ApiKey, MockCluster
+from tests.mock_cluster import ApiKey, MockCluster, QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -29,7 +28,7 @@ T0_MS = 1_750_000_000_000
 
 @pytest.fixture
 def bootstrap() -> Iterator[str]:
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(TOPICS)
         yield broker.bootstrap
 
@@ -82,6 +81,54 @@ def test_a_file_that_changed_is_read_again_and_a_bad_one_is_refused_with_its_lin
         assert version(next_of(source)) == 4
     finally:
         source.close()
+
+
+@pytest.mark.parametrize(
+    ("saved", "problem"),
+    [
+        pytest.param("", "got an empty document", id="empty"),
+        pytest.param("# by ada\n", "got an empty document", id="nothing but a comment"),
+        pytest.param("version: 2\nrules:\n", "rules", id="cut behind a line"),
+        pytest.param("version: 2\ncooldown_s: 3", ":2: expected a line break at the end", id="cut within a number"),
+        pytest.param('{"version": 2, "cooldown_s": 30', "not YAML", id="cut JSON"),
+    ],
+)
+def test_a_file_that_is_being_saved_is_refused_and_read_when_it_is_whole(
+    tmp_path: Path, saved: str, problem: str
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1\n", encoding="utf-8")
+    source = PolicyFile(file)
+    try:
+        file.write_text(saved, encoding="utf-8")
+        source.look()
+        refused = next_of(source)
+        assert isinstance(refused, Refusal)
+        assert problem in refused.detail
+        file.write_text('{"version": 2, "cooldown_s": 30}', encoding="utf-8")
+        source.look()
+        assert version(next_of(source)) == 2
+    finally:
+        source.close()
+
+
+def test_a_file_that_never_ended_with_a_line_break_is_not_taken_as_cut(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1", encoding="utf-8")
+    source = PolicyFile(file)
+    try:
+        file.write_text("version: 2", encoding="utf-8")
+        source.look()
+        assert version(next_of(source)) == 2
+    finally:
+        source.close()
+
+
+def test_an_empty_file_is_no_policy_to_begin_with(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.touch()
+    with pytest.raises(BadPolicy, match="got an empty document"):
+        PolicyFile(file)
 
 
 def test_what_a_policy_says_in_vain_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from haltline.detectors import ALL, BY_ID, PATTERNS
 from haltline.detectors.settings import annotations_of
+from haltline.detectors.stagnation_candidate import StagnationCandidate
 from haltline.detectors.strictness import direction_of, stricter
 from haltline.schemas.decisions import Mode
 from haltline.schemas.policy import Policy, Preset
@@ -134,7 +135,13 @@ def test_starter_enforces_only_what_is_certain_to_be_harm() -> None:
     policy = parse_policy("{preset: starter}")
     assert set(policy.rules) == set(PATTERNS), "each rule has its mode in starter.yaml"
     modes = {detector.id: rule_of(policy, detector, ()).mode for detector in ALL}
-    enforced = {"destructive_repeat", "destructive_volume", "severe_destruction"}
+    enforced = {
+        "destructive_repeat",
+        "destructive_volume",
+        "severe_destruction",
+        "unread_execution",
+        "own_release",
+    }
     assert {name for name, mode in modes.items() if mode is Mode.ENFORCE} == enforced
 
 
@@ -142,7 +149,14 @@ def test_standard_is_what_holds_without_a_word() -> None:
     assert parse_policy("{preset: standard}") == Policy(preset=None)
 
 
-@pytest.mark.parametrize("rule", [pytest.param(d.id, id=f"{d.id} is nowhere looser") for d in ALL])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(d.id, id=f"{d.id} is nowhere looser")
+        for d in ALL
+        if d is not StagnationCandidate  # only tried, in shadow, until it is promoted
+    ],
+)
 def test_regulated_is_stricter_than_standard(rule: str) -> None:
     detector = BY_ID[rule]
     ours, standard = (rule_of(parse_policy(f"{{preset: {p}}}"), detector, ()) for p in ("regulated", "standard"))

@@ -255,7 +255,14 @@ def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytes
 def test_without_a_word_every_rule_has_its_defaults() -> None:
     found = Rules(Policy()).under(())
     assert list(found) == list(PATTERNS)
-    shadowed = {"agent_baseline", "behavioral_drift", "combination", "goal_drift", "step_review"}
+    shadowed = {
+        "agent_baseline",
+        "behavioral_drift",
+        "combination",
+        "goal_drift",
+        "stagnation_candidate",
+        "step_review",
+    }
     assert {name for name, rule in found.items() if rule.mode is Mode.SHADOW} == shadowed
     assert {name for name, rule in found.items() if rule.mode is Mode.WARN} == {"target_destruction"}
     assert found[VOLUME].levels[Severity.CRITICAL] is Level.KILL

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.streams.changelog import EPOCH_HEADER, NOBODY, Epoch, ForeignWrite, Slice
+from haltline.streams.changelog import EPOCH_HEADER, LOGS_HEADER, NOBODY, Epoch, ForeignWrite, Slice
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,52 @@ def test_records_that_were_read_are_passed_over_when_they_come_again() -> None:
     part.apply([written(0, b"a", b"1", era=1), written(1, b"a", b"2", era=1), written(2, b"b", b"3", era=1)])
 
     assert part.values == {b"a": b"2", b"b": b"3"}
+
+
+def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again() -> None:
+    def state(offset: int, key: bytes, logs: bytes | None) -> Record:
+        return Record(offset, key, b"1", () if logs is None else ((LOGS_HEADER, logs),))
+
+    part = Slice(0, b"now")
+    part.apply([state(0, b"a", b"before"), state(1, b"b", b"now"), state(2, b"c", None), state(3, b"d", b"before")])
+    assert part.other_logs == {b"a": b"before", b"c": b"", b"d": b"before"}
+    part.apply([state(4, b"a", b"now"), Record(5, b"d", None, ((LOGS_HEADER, b"now"),))])
+    assert part.other_logs == {b"c": b""}
+    part.put(b"c", b"2", written_ms=1)
+    assert part.other_logs == {}
+
+
+def test_where_the_logs_are_not_known_every_state_that_was_read_may_be_of_others() -> None:
+    part = read(Record(0, b"a", b"1"))
+    assert part.other_logs == {b"a": b""}
+
+
+def test_a_late_record_says_nothing_of_the_logs() -> None:
+    part = Slice(0, b"now")
+    part.apply(
+        [
+            Record(0, b"a", b"1", ((EPOCH_HEADER, Epoch(2, 0).encode()), (LOGS_HEADER, b"now"))),
+            Record(1, b"a", b"0", ((EPOCH_HEADER, Epoch(1, 0).encode()), (LOGS_HEADER, b"before"))),
+        ]
+    )
+    assert (part.values, part.other_logs, part.late) == ({b"a": b"1"}, {}, {b"a"})
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(((EPOCH_HEADER, b"short"),), id="an epoch of another length"),
+        pytest.param(((EPOCH_HEADER, None),), id="an epoch without a value"),
+        pytest.param(((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),), id="an epoch that no owner could follow"),
+        pytest.param(((LOGS_HEADER, None),), id="logs without a value"),
+        pytest.param(((LOGS_HEADER, b"\xff"),), id="logs of another length"),
+        pytest.param((("\x00", b"x"), ("", b"")), id="names of nobody"),
+    ],
+)
+def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[str, bytes]]) -> None:
+    part = Slice(0, b"now")
+    part.apply([Record(0, b"a", b"1", headers)])
+    assert (part.values, part.epoch) == ({b"a": b"1"}, NOBODY)
 
 
 def test_states_are_given_out_as_idle_once_the_longest_unwritten_first() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import KafkaError
 
-from haltline.streams.changelog import EPOCH_HEADER, Epoch, Slice
+from haltline.streams.changelog import EPOCH_HEADER, LOGS_HEADER, Epoch, Slice
 from haltline.streams.checkpoint import Checkpointer
 from haltline.streams.outbox import Outbox
 from haltline.streams.pipeline import Change, Load, RawRecord
@@ -55,6 +55,9 @@ class Keeping:
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
 
+    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+        return b"%s forgets %s of %s" % (key, " ".join(ends).encode(), encoded)
+
     def tick(self) -> None: ...
 
     def idle_before_ms(self, partition: int) -> int:
@@ -81,6 +84,9 @@ class Owned:
 
     def owned(self) -> Collection[Slice]:
         return self.slices.values()
+
+    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
+        return {f"topic-{partition}-{logs.decode()}": 0}
 
 
 class Bench:
@@ -271,6 +277,32 @@ def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch(bench
     assert bench.commits == 0
 
 
+def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_it_is_written(bench: Bench) -> None:
+    part = bench.owned.slice(0)
+    part.logs = b"now"
+    part.put(b"a", b"1", written_ms=1, logs=b"before")
+    bench.process(Record(b"a", b"2"))
+    assert bench.pipeline.loaded == [b"a forgets topic-0-before of 1"]
+
+    asyncio.run(bench.checkpointer.checkpoint())
+    bench.process(Record(b"a", b"3", offset=1))
+    assert bench.pipeline.loaded[-1] == b"2"
+    (message,) = bench.log.records(CHANGELOG)
+    assert message.headers() == [(EPOCH_HEADER, Epoch(1, 1).encode()), (LOGS_HEADER, b"now")]
+
+
+def test_a_state_of_other_logs_that_is_written_anew_after_a_late_record_includes_nothing_of_them(bench: Bench) -> None:
+    part = bench.owned.slice(1)
+    part.logs = b"now"
+    part.put(b"kept", b"7", written_ms=1, logs=b"before")
+    part.late.add(b"kept")
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    (message,) = bench.log.records(CHANGELOG)
+    assert message.value() == b"kept forgets topic-1-before of 7"
+    assert part.other_logs == {}
+
+
 def test_forgotten_partitions_are_neither_acknowledged_nor_kept(bench: Bench) -> None:
     acknowledged: list[int] = []
     bench.process(Record(b"a", b"1", partition=0), acknowledge=lambda: acknowledged.append(0))
@@ -286,7 +318,7 @@ def test_a_change_in_a_partition_of_another_worker_is_an_error(bench: Bench) -> 
     del bench.owned.slices[1]
     bench.pipeline.dirty[b"a"] = (1, b"1")
 
-    with pytest.raises(RuntimeError, match=r"wanted changes in the partitions of this worker \(\[0\]\), came one of"):
+    with pytest.raises(RuntimeError, match=r"expected changes in the partitions of this worker \(\[0\]\), got one of"):
         asyncio.run(bench.checkpointer.checkpoint())
 
 

@@ -51,10 +51,10 @@ def desk(mock_cluster: Callable[[], MockCluster]) -> Iterator[Desk]:
     desk.log.close()
 
 
-def test_the_product_s_embedded_broker_carries_a_worker(embedded: EmbeddedBroker) -> None:
+def test_the_product_s_embedded_broker_carries_a_worker(product_broker: EmbeddedBroker) -> None:
     for topic in (*TOPICS, "told", CHANGELOG):
-        embedded.ensure_topic(topic)
-    desk = Desk(embedded.bootstrap)
+        product_broker.ensure_topic(topic)
+    desk = Desk(product_broker.bootstrap)
     desk.produce("events", 400)
     with desk.worker() as worker:
         desk.wait_until_done()
@@ -189,8 +189,8 @@ def test_topics_that_cannot_be_joined_by_partition_are_refused(mock_cluster: Cal
         assert worker.wait() == EXIT_FAILED
 
     assert (
-        "wanted the same number of partitions in each, "
-        "came {'commands': 4, 'events': 4, 'counting-sessions-changelog': 3}" in worker.stderr
+        "expected the same number of partitions in each, "
+        "got {'commands': 4, 'events': 4, 'counting-sessions-changelog': 3}" in worker.stderr
     )
 
 

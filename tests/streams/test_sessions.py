@@ -19,6 +19,7 @@ from haltline.streams.core import Core
 from haltline.streams.living import SCOPE_KEY
 from haltline.streams.policies import News, PolicyRecord, Refusal
 from haltline.streams.sessions import SessionPipeline
+from haltline.streams.state_codec import CorruptState
 
 TOPICS = Topics()
 T0_MS = 1_750_000_000_000
@@ -200,6 +201,7 @@ def test_every_output_is_keyed_by_its_session_and_control_by_its_scope() -> None
     assert keys == {
         (TOPICS.interventions, b"s1"),
         (TOPICS.detections, b"s1"),
+        (TOPICS.incidents, b"s1"),
         (TOPICS.control, b"session:s1"),
         (TOPICS.signals, b"cleaner"),
         (TOPICS.signals, b"asset_id=fact_sales"),
@@ -550,3 +552,102 @@ def test_the_time_to_stop_counts_from_the_first_time_a_kill_was_sent() -> None:
     assert "stopped after 6.0 s" in bench.counted.told
     ticked(bench, 20)
     assert bench.sent.of(TOPICS.interventions)[-1] == decision.to_json()
+
+
+def read_from(key: bytes, data: bytes, partition: int = HOME, **options: object) -> Bench:
+    """A pipeline whose changelog has these bytes under this key."""
+    slices = [Slice(number) for number in range(PARTITIONS)]
+    slices[partition].put(key, data, T0_MS)
+    bench = Bench(slices=slices, **options)  # type: ignore[arg-type]  # as Bench takes them
+    bench.pipeline.recovered(partition, slices[partition].values)
+    return bench
+
+
+GOOD = killed_bench().checkpoint()[SESSION.encode()] or b""
+UNREADABLE = [
+    pytest.param(b"", id="nothing"),
+    pytest.param(GOOD[:-7], id="cut"),
+    pytest.param(b"\x00\xff" + GOOD, id="not text"),
+    pytest.param(GOOD.replace(b'"s1"', b'"s2"', 1), id="of another session"),
+    pytest.param(b'{"due_ms":soon,' + GOOD[1:], id="due at no time"),
+    pytest.param(b'{"due_ms":1,' + GOOD[1:20], id="due, and cut"),
+    pytest.param(b"[" * 5000, id="deeper than anything"),
+]
+
+
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_a_state_that_cannot_be_read_begins_anew_and_its_bytes_are_kept(
+    data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = read_from(SESSION.encode(), data)
+    bench.pipeline.tick()
+    bench.put(TOPICS.actions, delete(0))
+    (letter,) = [
+        DeadLetter.from_record(key, value, headers)
+        for topic, key, value, headers in bench.sent.records
+        if topic == TOPICS.dead_letter
+    ]
+    assert (letter.reason, letter.key, letter.raw) == (BadRecord.UNREADABLE_STATE, SESSION.encode(), data)
+    assert letter.detail.startswith(f"session s1, partition {HOME} of haltline-sessions-changelog: its state cannot be")
+    assert "haltline kill" in letter.detail
+    assert letter.detail in caplog.text
+    assert bench.counted.told.count("dead letter unreadable_state") == 1
+    assert bench.sent.of(TOPICS.control) == [], "what stands there stays"
+    kept = orjson.loads(bench.checkpoint()[SESSION.encode()] or b"")
+    assert (kept["events"], kept["offsets"]) == (1, {TOPICS.actions: 0})
+
+
+def test_a_session_whose_state_cannot_be_read_is_counted_from_then_on() -> None:
+    bench = read_from(SESSION.encode(), b"damage")
+    for second in (0, 6, 12):
+        bench.put(TOPICS.actions, delete(second), second=second)
+    assert len(bench.sent.of(TOPICS.control)) == 1
+    assert len(bench.sent.of(TOPICS.dead_letter)) == 1
+
+
+def test_an_operator_releases_a_session_whose_state_could_not_be_read() -> None:
+    bench = read_from(SESSION.encode(), b"damage")
+    bench.put(TOPICS.commands, operator(CommandKind.RESET))
+    assert bench.sent.of(TOPICS.control) == [None]
+
+
+@pytest.mark.parametrize("data", UNREADABLE[:3])
+def test_what_cannot_be_read_of_an_agent_begins_anew_too(data: bytes) -> None:
+    key = SCOPE_KEY + b"agent:cleaner"
+    home = partition_of("cleaner", PARTITIONS)
+    bench = read_from(key, data, home)
+    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"), partition=home)
+    assert len(bench.sent.of(TOPICS.control)) == 1
+    assert bench.sent.of(TOPICS.dead_letter) == [data]
+    assert orjson.loads(bench.checkpoint()[key] or b"")["id"] == "cleaner"
+
+
+@pytest.mark.parametrize("key", [b"s1", b"\xfe\xfd", SCOPE_KEY + b"agent:cleaner", SCOPE_KEY + b"\xfe"])
+def test_what_cannot_be_read_and_is_never_heard_of_again_is_dropped_when_it_is_idle(key: bytes) -> None:
+    bench = read_from(key, b'{"due_ms":1,')
+    bench.pipeline.tick()
+    day_s = 2 * 24 * 3600.0
+    other = next(name for name in (f"o{n}" for n in range(100)) if partition_of(name, PARTITIONS) == HOME)
+    bench.put(TOPICS.actions, delete(day_s, other), second=day_s)
+    bench.checkpoint()
+    bench.put(TOPICS.actions, delete(2 * day_s, other), second=2 * day_s)
+    bench.checkpoint()
+    assert key not in bench.table
+    assert b'{"due_ms":1,' in bench.sent.of(TOPICS.dead_letter)
+
+
+def test_a_state_of_a_later_release_still_ends_the_process() -> None:
+    bench = read_from(SESSION.encode(), GOOD.replace(b'"v":1', b'"v":2'))
+    with pytest.raises(CorruptState, match="expected 1, got 2"):
+        bench.put(TOPICS.actions, delete(0))
+
+
+def test_a_state_forgets_offsets_that_are_not_below_an_end_and_nothing_else() -> None:
+    bench = Bench()
+    key, before = SESSION.encode(), orjson.loads(GOOD)
+    assert before["offsets"] == {TOPICS.actions: 2}
+    assert bench.pipeline.forget(key, GOOD, {TOPICS.actions: 3, TOPICS.commands: 0}) == GOOD
+    assert bench.pipeline.forget(key, b"damage", {TOPICS.actions: 0}) == b"damage", "is told when it is needed"
+    for end in (0, 2):
+        after = orjson.loads(bench.pipeline.forget(key, GOOD, {TOPICS.actions: end}))
+        assert after == before | {"offsets": {}}, "a kill and what was counted stay"

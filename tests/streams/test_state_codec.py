@@ -5,7 +5,7 @@ import pytest
 
 from haltline.streams import state_codec
 from haltline.streams.core import SessionState
-from haltline.streams.state_codec import CorruptState
+from haltline.streams.state_codec import CorruptState, UnreadableState
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("state_v*.json"))
 
@@ -37,7 +37,7 @@ def test_the_state_of_a_detector_that_is_gone_is_kept_for_the_release_that_knows
         pytest.param(b"", id="nothing"),
         pytest.param(b"{", id="not JSON"),
         pytest.param(b"[]", id="not an object"),
-        pytest.param(b'{"v": 2, "session_id": "s1"}', id="a later version"),
+        pytest.param(b'{"v": "1", "session_id": "s1"}', id="a version that is no number"),
         pytest.param(b'{"v": 1}', id="no session"),
         pytest.param(b'{"v": 1, "session_id": "s1", "events": "many"}', id="a wrong type"),
         pytest.param(
@@ -46,6 +46,12 @@ def test_the_state_of_a_detector_that_is_gone_is_kept_for_the_release_that_knows
         ),
     ],
 )
-def test_what_is_no_state_is_corrupt_and_says_so(data: bytes) -> None:
-    with pytest.raises(CorruptState, match=r"wanted|state version"):
+def test_what_is_no_state_cannot_be_read_and_it_says_so(data: bytes) -> None:
+    with pytest.raises(UnreadableState, match=r"expected a state|state version"):
         state_codec.decode(data)
+
+
+def test_a_state_of_another_release_is_not_taken_for_damage() -> None:
+    with pytest.raises(CorruptState, match="state version: expected 1, got 2") as raised:
+        state_codec.decode(b'{"v": 2, "session_id": "s1"}')
+    assert not isinstance(raised.value, UnreadableState)

@@ -50,7 +50,7 @@ def test_as_json_too(decided: EmbeddedBroker) -> None:
 
 def test_without_asking_it_is_the_one_that_the_policy_chose(decided: EmbeddedBroker) -> None:
     killed, allowed, governed, unknown = tail(decided)
-    assert killed.endswith("KILL session_killed_loop_guard: seen too often")
+    assert "KILL session_killed_loop_guard: seen too often" in killed
     assert "ALLOW" in allowed
     assert 'acgp {"type":"INTERVENTION","intervention":"escalate"' in governed
-    assert unknown.endswith("PAUSE scope_creep: seen too often")
+    assert "PAUSE scope_creep: seen too often" in unknown

@@ -86,6 +86,27 @@ def test_without_times_each_action_takes_a_fixed_step(tmp_path: Path) -> None:
     assert (session.clock, times) == ("steps", [0, 0, STEP_MS, STEP_MS, 2 * STEP_MS, 2 * STEP_MS])
 
 
+def test_without_times_an_action_begins_a_step_after_the_one_before_has_ended(tmp_path: Path) -> None:
+    took_s = (0.5, 300, None, 2)
+    rows = [ROW | {"seq": seq, "timestamp": None, "duration_s": took} for seq, took in enumerate(took_s)]
+    (session,) = read(written(tmp_path / "t.jsonl", *rows))
+    times = [(e.time - session.events[0][1].time) / 1000 for _, e in session.events]
+    assert times == [0, 0.5, 5.5, 305.5, 310.5, 310.5, 315.5, 317.5]
+
+
+def test_an_action_without_a_time_follows_one_that_has_it(tmp_path: Path) -> None:
+    rows = [ROW | {"seq": 0, "duration_s": 7}, ROW | {"seq": 1, "timestamp": None, "duration_s": None}]
+    (session,) = read(written(tmp_path / "t.jsonl", *rows))
+    assert [e.time - T0_MS for _, e in session.events] == [0, 7_000, 7_000 + STEP_MS, 7_000 + STEP_MS]
+
+
+def test_times_of_the_source_are_kept_as_they_are(tmp_path: Path) -> None:
+    moments = ("2025-06-15T15:06:40Z", "2025-06-15T15:06:40Z", "2025-06-15T15:06:41Z")
+    rows = [ROW | {"seq": seq, "timestamp": moment, "duration_s": 90} for seq, moment in enumerate(moments)]
+    (session,) = read(written(tmp_path / "t.jsonl", *rows))
+    assert [e.time - T0_MS for _, e in session.events if e.kind is Kind.PROPOSED] == [0, 0, 1_000]
+
+
 def test_sessions_that_are_mixed_are_told_apart(tmp_path: Path) -> None:
     rows = [ROW | {"session_id": name, "seq": seq} for seq in range(2) for name in ("a", "b")]
     sessions = read(written(tmp_path / "t.jsonl", *rows))

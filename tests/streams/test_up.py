@@ -48,7 +48,9 @@ def bootstrap_of(process: "subprocess.Popen[bytes]", output: Path) -> str:
 
 def kill_and_status(bootstrap: str) -> None:
     here = ("--bootstrap", bootstrap)
-    done = CliRunner().invoke(app, ["kill", "s1", "--by", "ada", "--reason", "loops", "--timeout", "60", *here])
+    done = CliRunner().invoke(
+        app, ["kill", "s1", "--unknown", "--by", "ada", "--reason", "loops", "--timeout", "60", *here]
+    )
     assert done.exit_code == 0, done.output
     assert CliRunner().invoke(app, ["status", "s1", *here]).exit_code == 1
 

@@ -32,7 +32,8 @@ def correlating(status: str) -> Policy:
 
 
 def test_a_worker_runs_what_is_in_shadow_and_the_agents_own_process_does_not() -> None:
-    worker, alone = looked(Policy(), alone=False), looked(Policy(), alone=True)
+    named = Policy(rules={"step_review": Rule()})
+    worker, alone = looked(named, alone=False), looked(Policy(), alone=True)
     assert "step_review" in worker - alone
     assert alone == {name for name in worker if default_mode(name) is not Mode.SHADOW}
 

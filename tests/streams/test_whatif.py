@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.policy import Policy
 from haltline.streams.backtest import FirstStop, Result
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.policy_file import BadPolicy
 from haltline.streams.replay.history import labels_of, sessions_of
 from haltline.streams.whatif import change_of, parse_sweep, totals_of
 from tests.builders import at
+from tests.mock_cluster import QuickBroker
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes
 from tests.streams.replay.test_kafka_range import put
 
@@ -121,7 +121,7 @@ def test_two_policies_on_the_audit_table(table: Path, tmp_path: Path) -> None:
 def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: Path, tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(b"\n".join(r.value or b"" for r in night.inputs() if r.topic == TOPICS.actions))
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(TOPICS)
         put(broker.bootstrap, night)
         outputs = [run(*source, "--json") for source in ((table,), ("kafka", "--bootstrap", broker.bootstrap), (file,))]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-SHIFTED = "of calls without ids, one result that is lost or out of order joins the next ones to the wrong calls"
 BY_ORDER = "which calls are of one turn is told by their order"
 
 NOT_YET: Mapping[str, str] = {}
@@ -16,9 +15,5 @@ DISTURBED: Mapping[tuple[str, str], str] = {
     ("swelling_turns", "lost"): BY_ORDER,
     ("swelling_turns", "disordered"): BY_ORDER,
     ("swelling_turns", "late"): BY_ORDER,
-    ("growing_cost", "disordered"): "amounts in another order do not grow from one to the next",
-    ("identical_writes", "lost"): SHIFTED,
-    ("identical_commands", "lost"): SHIFTED,
-    ("identical_commands", "disordered"): SHIFTED,
 }
 """Families that are right as they are, and not when their events are disturbed on their way."""

@@ -14,9 +14,10 @@ SEEDS = range(20)
 DISTURBED_SEEDS = range(4)
 CORE = Core()
 
-BY_NAME = {family.name: family for family in FAMILIES}
-RUNAWAYS = [family for family in FAMILIES if family.runaway and family.name not in NOT_YET]
-HEALTHY = [family for family in FAMILIES if not family.runaway and family.name not in FALSE_ALARMS]
+RUNAWAYS = [family for family in FAMILIES if family.runaway]
+HEALTHY = [family for family in FAMILIES if not family.runaway]
+RIGHT = [family for family in FAMILIES if family.name not in {*NOT_YET, *FALSE_ALARMS}]
+UNORDERED = [name for name in DISTURBANCES if name != "repeated"]  # what comes twice is tested at the end
 
 
 def named(families: list[Family]) -> list[object]:
@@ -48,34 +49,30 @@ def wrong(family: Family, disturbance: str, seeds: range) -> list[str]:
 
 @pytest.mark.parametrize("family", named(RUNAWAYS))
 def test_a_runaway_is_stopped_in_time(family: Family) -> None:
-    assert missed([family.case(seed) for seed in SEEDS]) == []
+    late = missed([family.case(seed) for seed in SEEDS])
+    if family.name in NOT_YET:
+        assert late, f"take it out of NOT_YET: every case of {family.name} is stopped in time"
+    else:
+        assert late == []
 
 
 @pytest.mark.parametrize("family", named(HEALTHY))
 def test_a_healthy_session_is_not_stopped(family: Family) -> None:
-    assert stopped([family.case(seed) for seed in SEEDS]) == []
+    alarms = stopped([family.case(seed) for seed in SEEDS])
+    if family.name in FALSE_ALARMS:
+        assert alarms, f"take it out of FALSE_ALARMS: no case of {family.name} is stopped"
+    else:
+        assert alarms == []
 
 
-@pytest.mark.parametrize("disturbance", DISTURBANCES)
-@pytest.mark.parametrize("family", named([*RUNAWAYS, *HEALTHY]))
+@pytest.mark.parametrize("disturbance", UNORDERED)
+@pytest.mark.parametrize("family", named(RIGHT))
 def test_events_that_are_disturbed_change_no_verdict(family: Family, disturbance: str) -> None:
     if (family.name, disturbance) in DISTURBED:
         still_wrong = wrong(family, disturbance, SEEDS)
         assert still_wrong, f"take it out of DISTURBED: {family.name}, {disturbance}"
     else:
         assert wrong(family, disturbance, DISTURBED_SEEDS) == []
-
-
-@pytest.mark.parametrize("name", NOT_YET)
-def test_a_family_that_is_not_caught_yet_is_caught_in_part_at_most(name: str) -> None:
-    late = missed([BY_NAME[name].case(seed) for seed in SEEDS])
-    assert late, f"take it out of NOT_YET: every case of {name} is stopped in time"
-
-
-@pytest.mark.parametrize("name", FALSE_ALARMS)
-def test_a_known_false_alarm_is_one_still(name: str) -> None:
-    alarms = stopped([BY_NAME[name].case(seed) for seed in SEEDS])
-    assert alarms, f"take it out of FALSE_ALARMS: no case of {name} is stopped"
 
 
 @given(st.sampled_from(FAMILIES), st.integers(0, 10_000))

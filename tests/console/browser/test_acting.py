@@ -1,5 +1,6 @@
 """What an operator does in a real browser reaches a real worker, and agents that wait for it or are stopped by it."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -10,11 +11,14 @@ from haltline.console.auth import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.notify.links import OPENS_AT, LinkKey
 from tests.console.browser.conftest import SECOND, served, signed_in
+from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.streams.test_inbox import PATIENT, delete, guard_of, in_background
 from tests.waiting import wait_until
+
+LINK_KEY = LinkKey("k" * 32)
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +26,15 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     """The broker's address and the console's, with a worker whose policy asks a person before it destroys again."""
     folder = tmp_path_factory.mktemp("acting")
     (folder / "policy.yaml").write_text(PATIENT)
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         with running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")):
             settings = ConsoleSettings(
-                bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{folder}/model.db", answer_within_s=30
+                bootstrap=broker.bootstrap,
+                keys=Keys({}),
+                database=f"sqlite:///{folder}/model.db",
+                answer_within_s=30,
+                link_key=LINK_KEY,
             )
             with served(settings) as address:
                 yield broker.bootstrap, address
@@ -122,6 +130,25 @@ def test_the_fleet_takes_two_operators(chromium: Browser, page: Page, system: tu
         second.get_by_label("Reason").last.fill("it is over")
         second.get_by_role("dialog").get_by_role("button", name="Release").click()
         expect(second.get_by_text("fleet * is released.")).to_be_visible()
+
+
+def test_the_link_of_a_notification_opens_the_request_and_answers_nothing(page: Page, system: tuple[str, str]) -> None:
+    with guard_of(system[0], "s-link") as guard:
+        assert delete(guard) == "executed"
+        waits = in_background(guard)
+        page.goto("/approvals")
+        expect(page.locator("tbody tr").filter(has_text="s-link")).to_be_visible()
+        listed = page.request.get("/api/v1/approvals?open_only=true").json()["approvals"]
+        (asked,) = [one["id"] for one in listed if one["session_id"] == "s-link"]
+        page.goto(f"{OPENS_AT}?token={LINK_KEY.token(asked, time.time_ns() // 1_000_000 + 600_000)}")
+        dialog = page.get_by_role("dialog", name="delete_asset")
+        expect(dialog).to_contain_text("s-link")
+        assert page.url.endswith(f"/approvals/{asked}")
+        assert page.request.get(f"/api/v1/approvals/{asked}").json()["status"] == "pending"
+        dialog.get_by_role("button", name="Reject").click()
+        page.get_by_role("dialog").get_by_label("Reason").fill("the link has shown it")
+        page.get_by_role("dialog").get_by_role("button", name="Reject").click()
+        assert waits.result(30) == "approval_rejected"
 
 
 def test_a_batch_is_approved_and_one_is_rejected(page: Page, system: tuple[str, str]) -> None:

@@ -9,20 +9,20 @@ from playwright.sync_api import Browser, Page, expect
 from haltline.console.auth import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from tests.console.browser.conftest import served, signed_in
 from tests.console.browser.scene import HOSTILE, LOOP, STUCK, fill_topics, runaway
 from tests.console.topics import produce, said
+from tests.mock_cluster import QuickBroker
 
 EVERY_PAGE = (
-    "fleet", "interventions", "sessions", f"sessions/{LOOP}", "approvals", "kill", "policies", "precision", "audit",
-    "docs",
+    "fleet", "incidents", "interventions", "sessions", f"sessions/{LOOP}", "approvals", "kill", "policies", "precision",
+    "audit", "docs",
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[str]:
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         fill_topics(broker.bootstrap)
         yield broker.bootstrap
@@ -209,7 +209,7 @@ def test_who_signs_out_is_out_and_a_wrong_key_says_so(chromium: Browser, address
 
 
 def test_an_empty_console_says_what_will_come(chromium: Browser, tmp_path: Path) -> None:
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         settings = ConsoleSettings(
             bootstrap=broker.bootstrap, keys=Keys({}), database=f"sqlite:///{tmp_path}/model.db", answer_within_s=1

@@ -10,10 +10,10 @@ from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from tests.console.browser.conftest import served, signed_in
 from tests.console.browser.scene import HOSTILE, Script, now_ms, write_audit
 from tests.console.topics import produce, said
+from tests.mock_cluster import QuickBroker
 
 LONG = "long-" + "й" * 200
 TURNED = "pay-\u202eecnalab\u200b"
@@ -57,7 +57,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         command_id="c1", kind=CommandKind.FREEZE, scope=ScopeKind.TARGET, id=TURNED, by="ada", reason=HOSTILE * 9,
         time=now_ms(),
     )  # fmt: skip
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         inputs = [*long_names().events, *busy().events, *many, *Script(TURNED, TURNED, 60).starts(TURNED).events]
         produce(broker.bootstrap, said([asks, *inputs, frozen]))

@@ -11,10 +11,10 @@ from playwright.sync_api import Browser, Page, expect
 from haltline.console.auth import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.policies import current
 from tests.console.browser.conftest import served, signed_in
 from tests.console.browser.scene import HEALTHY, LOOP, STUCK, fill_topics, write_audit
+from tests.mock_cluster import QuickBroker
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str,
     """The broker's address, the console's, and the audit table."""
     folder = tmp_path_factory.mktemp("proving")
     table, public = write_audit(folder)
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         fill_topics(broker.bootstrap)
         settings = ConsoleSettings(
@@ -119,5 +119,5 @@ def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(
     expect(page.locator("#verdict")).to_contain_text("Verified:")
     DeltaTable(str(system[2])).delete('"topic" = \'haltline.actions\' AND "offset" = 3')
     page.get_by_role("button", name="Verify now").click()
-    expect(page.locator("#verdict")).to_contain_text("Not verified")
+    expect(page.locator("#verdict")).to_contain_text("Not intact")
     expect(page.get_by_role("region", name="Verification")).to_contain_text("haltline.actions[0] at offset")

@@ -239,3 +239,22 @@ def test_an_event_that_is_not_checked_is_equal_to_one_that_is() -> None:
     bare = {"event_id": "e", "kind": Kind.PROPOSED, "session_id": "s", "time": 1_750_000_000_000}
     assert made(bare) == ActionEvent(**bare)
     assert made(bare).targets is not made(bare).targets
+
+
+def test_what_a_repetition_of_a_tool_is_is_told_with_each_call() -> None:
+    guard = ScriptedGuard()
+
+    @guard.tool(loop_key=lambda args: f"order {args['order']}")
+    def look_up(order: int, note: str) -> None: ...
+
+    @guard.tool(loop_key=lambda args: args["missing"])
+    def broken(order: int) -> None: ...
+
+    look_up(7, "a")
+    broken(7)
+    with guard.action("search", loop_key="password=hunter22"):
+        pass
+    with guard.action("search"):
+        pass
+    told = [e.loop_key for e in guard.events if e.kind is Kind.PROPOSED]
+    assert told == ["order 7", None, "password=[redacted:password]", None]

@@ -8,10 +8,10 @@ import pytest
 
 from haltline.interventions.agent import Advice, Guard, Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
-from haltline.interventions.parameters import parameters
 from haltline.schemas.control import ControlRecord, ControlState, Stage
-from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.decisions import ApprovalState, ScopeKind
+from haltline.schemas.events import Kind
+from tests.builders import about_approval
 
 Tool = Callable[[str], str]
 
@@ -373,18 +373,6 @@ def test_a_kill_that_is_sent_again_is_answered_again() -> None:
     assert [f.stage.value for f in guard.feedback] == ["received", "applied", "stopped", "applied", "stopped"]
 
 
-def about_approval(event: ActionEvent, state: ApprovalState, level: Level, **fields: Any) -> Decision:
-    approval = Approval(
-        request_id="a1",
-        nonce="n",
-        parameters=parameters(event) or "",
-        state=state,
-        since=event.time,
-        expires=event.time + 600_000,
-    )
-    return decision(level, event, approval=approval, expires=approval.expires, **fields)
-
-
 def test_without_waiting_a_call_that_needs_approval_is_refused_at_once() -> None:
     guard = ScriptedGuard(
         lambda event: about_approval(event, ApprovalState.PENDING, Level.PAUSE), session_id="s1", approval_wait_s=0
@@ -396,7 +384,7 @@ def test_without_waiting_a_call_that_needs_approval_is_refused_at_once() -> None
 
 
 def test_an_async_call_that_waits_for_a_person_is_refused_until_they_have_approved_it() -> None:
-    guard = ScriptedGuard(session_id="s1", mode="async")
+    guard = ScriptedGuard(session_id="s1", mode="async", ask_from=None)
     delete_asset, get_asset, executed = tools(guard)
     delete_asset("a")
     proposal = guard.events[1]
@@ -418,7 +406,7 @@ def test_an_async_call_that_waits_for_a_person_is_refused_until_they_have_approv
 
 @pytest.mark.parametrize("state", [ApprovalState.REJECTED, ApprovalState.EXPIRED, ApprovalState.USED])
 def test_an_answer_to_a_call_that_waits_no_longer_refuses_no_other(state: ApprovalState) -> None:
-    guard = ScriptedGuard(session_id="s1", mode="async")
+    guard = ScriptedGuard(session_id="s1", mode="async", ask_from=None)
     delete_asset, get_asset, executed = tools(guard)
     delete_asset("a")
     guard.send(about_approval(guard.events[1], state, Level.BLOCK))
@@ -459,7 +447,7 @@ def test_a_session_that_was_released_from_its_agents_kill_goes_on(state: Control
 
 
 def test_when_decisions_come_too_late_the_guard_says_so_and_refuses_what_destroys() -> None:
-    guard = ScriptedGuard(*[None] * 8, session_id="s1", mode="async", max_decision_age_s=1.0)
+    guard = ScriptedGuard(*[None] * 8, session_id="s1", mode="async", ask_from=None, max_decision_age_s=1.0)
     delete_asset, get_asset, executed = tools(guard)
     delete_asset("a")
     assert guard.degraded is None
@@ -476,7 +464,7 @@ def test_when_decisions_come_too_late_the_guard_says_so_and_refuses_what_destroy
 
 @pytest.mark.parametrize("level", [Level.THROTTLE, Level.BLOCK, Level.ROLLBACK])
 def test_what_came_late_is_not_lost_on_a_call_that_waits_for_approval(level: Level) -> None:
-    guard = ScriptedGuard(session_id="s1", mode="async")
+    guard = ScriptedGuard(session_id="s1", mode="async", ask_from=None)
     delete_asset, get_asset, executed = tools(guard)
     delete_asset("a")
     guard.send(about_approval(guard.events[1], ApprovalState.PENDING, Level.PAUSE, decision_id="p1"))

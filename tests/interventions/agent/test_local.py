@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from haltline.interventions.agent import Guard, Level, Refused
-from haltline.schemas.events import Kind
+from haltline.schemas.events import Kind, Usage
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, standing
@@ -30,6 +30,18 @@ def test_the_third_delete_is_refused_without_any_broker() -> None:
     with Guard(mode="local", session_id="s1") as guard:
         assert attempts(guard, 5) == ["executed", "executed", *["session_killed_loop_guard"] * 3]
         assert guard.killed
+
+
+def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_next_turn() -> None:
+    guard = Guard(mode="local", session_id="spender")
+    guard.check()
+    guard.model_turn(usage=Usage(cost_usd=40))
+    with pytest.raises(Refused, match="session_frozen_spend_velocity"):
+        guard.check()
+    assert attempts(guard, 1) == ["session_frozen_spend_velocity"]
+    guard.model_turn(usage=Usage(cost_usd=70))  # of a turn that was on its way
+    with pytest.raises(Refused, match="session_killed_spend_velocity"):
+        guard.check()
 
 
 def test_the_second_delete_is_warned_of() -> None:
@@ -83,7 +95,7 @@ def test_with_a_broker_it_tells_what_it_does_and_hears_of_kills(embedded: Embedd
 
 
 def test_a_subagent_of_a_killed_session_is_killed_too() -> None:
-    guard = Guard(mode="local", session_id="s1")
+    guard = Guard(mode="local", session_id="above")
     below = guard.subagent().subagent()
     look = below.tool(name="look")(lambda: "executed")
     assert look() == "executed"
@@ -93,3 +105,18 @@ def test_a_subagent_of_a_killed_session_is_killed_too() -> None:
     with pytest.raises(Refused):
         below.check()
     assert guard.subagent().killed
+
+
+def test_the_sessions_of_one_tree_share_their_counts() -> None:
+    guard = Guard(mode="local", session_id="root of eight")
+    below = [guard.subagent() for _ in range(8)]
+    came = [code for one in below for code in attempts(one, 2)]
+    assert came[:2] == ["executed", "executed"]
+    assert set(came[2:]) == {"session_killed_loop_guard"}
+    assert guard.killed
+
+
+def test_a_session_that_was_killed_stays_killed_in_this_process() -> None:
+    assert attempts(Guard(mode="local", session_id="again"), 3)[-1] == "session_killed_loop_guard"
+    assert attempts(Guard(mode="local", session_id="again"), 1, asset_id="other") == ["session_killed_loop_guard"]
+    assert attempts(Guard(mode="local", session_id="another"), 1) == ["executed"]

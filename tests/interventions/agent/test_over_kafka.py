@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -105,6 +106,20 @@ def test_after_an_operators_reset_a_new_process_works(embedded: EmbeddedBroker, 
     assert in_a_process(embedded.bootstrap, "s1", "get_asset", 1)[-1] == "executed 0"
     worker.release(ScopeKind.SESSION, "s1")
     assert in_a_process(embedded.bootstrap, "s1", "get_asset", 1)[-1] == "executed 1"
+
+
+def test_the_first_verdict_of_a_connection_may_take_as_long_as_a_start(embedded: EmbeddedBroker) -> None:
+    """The worker is slow each time: the first call waits for it, and is made; the next ones have their usual budget."""
+
+    def slowly(_: ActionEvent) -> Level:
+        time.sleep(0.5)
+        return Level.ALLOW
+
+    with (
+        StandIn(embedded.bootstrap, slowly),
+        guard_of(embedded.bootstrap, mode="blocking", budget_s=0.1, first_budget_s=20) as guard,
+    ):
+        assert attempts(guard, 2) == ["executed", "no_verdict"]
 
 
 @pytest.mark.parametrize("mode", ["async", "blocking"])
@@ -258,7 +273,7 @@ def test_topics_that_come_late_are_found(mock_cluster: Callable[[int], MockClust
     for topic in (topics.control, topics.interventions):
         cluster.create_topic(topic)
         cluster.fail_topic(topic, unknown)
-    with guard_of(cluster.bootstrap, mode="async", start_budget_s=0.1) as guard:
+    with guard_of(cluster.bootstrap, mode="async", ask_from=None, start_budget_s=0.1) as guard:
         assert attempts(guard, 1) == ["no_verdict"]
         for topic in (topics.control, topics.interventions):
             cluster.fail_topic(topic, 0)
@@ -270,7 +285,7 @@ def test_an_entry_that_cannot_be_read_holds_as_frozen(embedded: EmbeddedBroker) 
     producer = Producer({"bootstrap.servers": embedded.bootstrap, "partitioner": "murmur2_random"})
     producer.produce(Topics().control, key=b"session:s1", value=b'{"v": 99, "what": "is this"}')
     assert producer.flush(10) == 0
-    with guard_of(embedded.bootstrap, mode="async") as guard:
+    with guard_of(embedded.bootstrap, mode="async", ask_from=None) as guard:
         assert attempts(guard, 1) == ["control_entry_unreadable"]
         producer.produce(Topics().control, key=b"session:s1", value=None)
         assert producer.flush(10) == 0

@@ -5,6 +5,8 @@ from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Finding, Severity
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
@@ -123,6 +125,28 @@ def signal() -> Signal:
     )
 
 
+def incident(**more: object) -> IncidentRecord:
+    fields = {
+        "incident_id": "4f1c09abf00d",
+        "revision": 1,
+        "change": "opened",
+        "state": "open",
+        "scope": "session",
+        "scope_id": "42",
+        "cause": "destructive_repeat",
+        "session_id": "42",
+        "agent_id": "cleaner",
+        "level": "BLOCK",
+        "count": 1,
+        "first_at": NOW_MS,
+        "last_at": NOW_MS,
+        "changed_at": NOW_MS,
+        "summary": REASON,
+        "decision_id": "d1",
+    }
+    return IncidentRecord.model_validate(fields | more)
+
+
 def policy() -> Policy:
     return Policy(name="default", version=3)
 
@@ -141,6 +165,25 @@ def dead_letter(raw: bytes = b"not json") -> KafkaRecord:
     return record(TOPICS.dead_letter, raw, headers=tuple(letter.headers()))
 
 
+def notification() -> NotificationRecord:
+    return NotificationRecord(
+        notification_id="ntf_1",
+        message_id="ntf_1",
+        incident_id="inc_1",
+        revision=1,
+        change=IncidentChange.OPENED,
+        state=IncidentState.OPEN,
+        level=Level.PAUSE,
+        session_id="42",
+        channel="pager",
+        route="night",
+        outcome=NotificationOutcome.FAILED,
+        detail="expected an answer of success, got 503: busy",
+        at=NOW_MS,
+        due=NOW_MS,
+    )
+
+
 def one_of_each() -> list[KafkaRecord]:
     """A readable record of every topic."""
     return [
@@ -148,6 +191,8 @@ def one_of_each() -> list[KafkaRecord]:
         record(TOPICS.detections, detection().to_json()),
         record(TOPICS.interventions, decision().to_json()),
         record(TOPICS.feedback, feedback().to_json()),
+        record(TOPICS.incidents, incident().to_json()),
+        record(TOPICS.notifications, notification().to_json()),
         record(TOPICS.commands, command().to_json()),
         record(TOPICS.signals, signal().to_json()),
         record(TOPICS.control, control().to_json(), key=b"session:42"),

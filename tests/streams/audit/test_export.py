@@ -135,6 +135,8 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     mine = ["--table", audit.uri]
     code, _, output = run("verify", *mine, "--prefix", TOPICS.prefix, "--public-key", audit.public)
     assert (code, output.startswith("VERIFIED: 80 rows of 2 partitions")) == (0, True)
+    code, _, output = run("verify", *mine, "--prefix", TOPICS.prefix)
+    assert (code, output.startswith("INTACT, UNSIGNED: 80 rows")) == (0, True), "no key was given, so none is checked"
     assert run("witness", tmp_path / "kept.jsonl", *mine)[0] == 0
     by = ["--by", "ada", "--reason", "request 12", "--signing-key", audit.key]
     assert run("erase", "--session", "s1", *by, *mine)[2].startswith("27 rows erased; run ")

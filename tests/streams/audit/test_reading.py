@@ -118,6 +118,31 @@ def test_the_kill_of_the_scenario_reads_as_the_scenario_says() -> None:
             "destructive of agent cleaner: delete_asset asset_id=fact_sales",
             id="a signal",
         ),
+        pytest.param(
+            TOPICS.notifications,
+            records.notification().to_json(),
+            "failed to pager: incident inc_1 opened: expected an answer of success, got 503: busy",
+            id="a notification that failed",
+        ),
+        pytest.param(
+            TOPICS.incidents,
+            records.incident().to_json(),
+            f"incident 4f1c09ab opened: destructive_repeat, BLOCK, 1 time: {REASON}",
+            id="an incident",
+        ),
+        pytest.param(
+            TOPICS.incidents,
+            records.incident(
+                change="resolved",
+                state="resolved",
+                count=30,
+                by="ada",
+                comment="restored",
+                resolution="resolved_by_operator",
+            ).to_json(),
+            "incident 4f1c09ab resolved (resolved_by_operator) by ada: destructive_repeat, BLOCK, 30 times: restored",
+            id="an incident that somebody resolved",
+        ),
         pytest.param(TOPICS.policies, records.policy().to_json(), "policy default version 3", id="a policy"),
     ],
 )

@@ -15,7 +15,7 @@ from haltline.streams.audit.run import EXIT_FAILED, run_audit, running_audit
 from haltline.streams.broker import EmbeddedBroker
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, SinkProcess, assert_each_once, rows_of, wait_for_rows
-from tests.streams.audit.records import REASON, event
+from tests.streams.audit.records import REASON, event, one_of_each
 from tests.waiting import wait_until
 
 
@@ -38,9 +38,9 @@ def log(cluster_log: tuple[MockCluster, Log]) -> Log:
 def test_every_topic_is_audited_and_each_record_is_there_once(log: Log, tmp_path: Path) -> None:
     log.send_one_of_each()
     with running_audit(log.settings(tmp_path)):
-        wait_for_rows(tmp_path, 9)
+        wait_for_rows(tmp_path, len(one_of_each()))
         log.send_events(300)
-        wait_for_rows(tmp_path, 9 + 306)
+        wait_for_rows(tmp_path, len(one_of_each()) + 306)
     assert_each_once(tmp_path, log.positions())
 
 
@@ -48,7 +48,7 @@ def test_the_row_of_the_scenario_is_in_the_story_of_its_session(embedded: Embedd
     log = Log(embedded.bootstrap, Topics())
     log.send_one_of_each()
     with running_audit(log.settings(tmp_path)):
-        wait_for_rows(tmp_path, 9)
+        wait_for_rows(tmp_path, len(one_of_each()))
     story = session_story(tmp_path, "42")
     assert f"session_killed: {REASON}" in [row["summary"] for row in story]
     (kill,) = [row for row in story if row["kind"] == "decision"]
@@ -57,6 +57,20 @@ def test_the_row_of_the_scenario_is_in_the_story_of_its_session(embedded: Embedd
         "session_killed_loop_guard",
         "destructive_repeat",
     )
+
+
+def test_a_broker_that_is_away_is_said_once_and_that_it_is_back(
+    cluster_log: tuple[MockCluster, Log], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster, log = cluster_log
+    log.send_events(5)
+    with running_audit(log.settings(tmp_path)):
+        wait_for_rows(tmp_path, 6)
+        cluster.set_down()
+        wait_until(lambda: "audit sink: the broker is away: " in caplog.text, "it is said")
+        cluster.set_up()
+        wait_until(lambda: "audit sink: the broker is away no longer" in caplog.text, "it is said", deadline_s=60)
+    assert caplog.text.count("is away: ") == 1
 
 
 def test_what_is_buffered_at_a_stop_is_written(log: Log, tmp_path: Path) -> None:
@@ -176,14 +190,15 @@ def test_questions_are_answered_while_it_writes(log: Log, tmp_path: Path) -> Non
 
 
 def test_two_sinks_share_the_partitions(log: Log, tmp_path: Path) -> None:
+    every = 4 * len(log.topics.all)
     with running_audit(log.settings(tmp_path)) as one:
-        wait_until(lambda: one.assigned == 36, "the first has all partitions")
+        wait_until(lambda: one.assigned == every, "the first has all partitions")
         log.send_events(500)
         with running_audit(log.settings(tmp_path)) as other:
-            wait_until(lambda: (one.assigned, other.assigned) == (18, 18), "the second has its half", deadline_s=60)
+            wait_until(lambda: one.assigned == other.assigned == every // 2, "the second has its half", deadline_s=60)
             log.send_events(500, first=500)
             wait_for_rows(tmp_path, 1020)
-        wait_until(lambda: one.assigned == 36, "the first has all partitions again", deadline_s=60)
+        wait_until(lambda: one.assigned == every, "the first has all partitions again", deadline_s=60)
         log.send_events(500, first=1000)
         wait_for_rows(tmp_path, 1530)
     assert_each_once(tmp_path, log.positions())
@@ -281,6 +296,6 @@ def test_a_memory_table_serves_tests_of_what_is_built_on_it(log: Log, tmp_path: 
     log.send_one_of_each()
     table = MemoryAuditTable()
     with running_audit(log.settings(tmp_path), table=table):
-        wait_until(lambda: len(table.rows) == 9, "all rows are there")
+        wait_until(lambda: len(table.rows) == len(one_of_each()), "all rows are there")
     assert {row["topic"] for row in table.rows} == set(log.topics.all)
     assert list(tmp_path.iterdir()) == []

@@ -72,6 +72,13 @@ def audit(tmp_path: Path) -> Audit:
 AT_7 = f'"topic" = \'{TOPICS.actions}\' AND "partition" = 0 AND "offset" = 7'
 
 
+@pytest.mark.parametrize("signed", [pytest.param(True, id="with the key"), pytest.param(False, id="without one")])
+def test_a_verification_says_what_it_proved(audit: Audit, *, signed: bool) -> None:
+    assert audit.verify(signed=signed).verdict.words == ("VERIFIED" if signed else "INTACT, UNSIGNED")
+    audit.table().delete(AT_7)
+    assert audit.verify(signed=signed).verdict.words == "NOT INTACT"
+
+
 def test_a_table_that_nobody_touched_is_proved_over_several_sinks(audit: Audit) -> None:
     found = audit.verify()
     assert (found.problems, found.rows, found.partitions) == ([], 80, 2)

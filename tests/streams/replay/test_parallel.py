@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.replay.parallel import shares
 from haltline.streams.replay.records import Span
+from tests.mock_cluster import QuickBroker
 from tests.streams.replay.recorded import PARTITIONS, TOPICS, LiveLog, deletes, works
 from tests.streams.replay.test_kafka_range import put
 
@@ -44,7 +44,7 @@ def test_several_processes_say_what_one_says_of_the_audit_table(log: LiveLog, po
 
 
 def test_several_processes_say_what_one_says_of_a_broker(log: LiveLog) -> None:
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(TOPICS)
         put(broker.bootstrap, log)
         options = ("kafka", "--bootstrap", broker.bootstrap, "--tool", "delete_asset")

@@ -10,11 +10,11 @@ from haltline.streams.audit.care import Caretaker
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
-from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.cli.app import app
 from haltline.streams.log_reader import LogReader
 from haltline.streams.replay.records import Missing, Span
 from haltline.streams.replay.table_range import TableRange
+from tests.mock_cluster import QuickBroker
 from tests.streams.audit.records import NOW_MS, event, record
 from tests.streams.replay.recorded import TOPICS, a_night
 
@@ -54,7 +54,7 @@ def test_headers_without_a_value_or_of_bytes_that_are_no_text_come_back_as_they_
 
 
 def test_they_go_onto_another_topic_as_they_were(table: Path) -> None:
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(TOPICS)
         broker.ensure_topic("lab")
         where = ("--bootstrap", broker.bootstrap, "--by", "ada", "--reason", "try it")

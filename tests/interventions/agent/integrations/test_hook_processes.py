@@ -18,6 +18,7 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, standing
+from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
 
 NOWHERE = "127.0.0.1:9"
@@ -110,7 +111,7 @@ def test_a_kill_is_known_by_a_companion_that_was_killed_and_started_anew(
 
 
 def test_a_kill_that_was_heard_of_holds_with_companion_and_broker_gone(folder: Path) -> None:
-    with EmbeddedBroker() as broker:
+    with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         claude = ClaudeCode(folder, broker.bootstrap, HALTLINE_START_BUDGET_S="3")
         with StandIn(broker.bootstrap) as worker:
@@ -161,11 +162,57 @@ def test_settings_that_cannot_work_are_told_and_the_fail_policy_holds(folder: Pa
     assert json.loads(destroys.stdout)["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
 
 
-@pytest.mark.parametrize("said", ["", "no json", "[]", '{"session_id": 7}', "\x00", '{"hook_event_name": "Stop"}'])
-def test_what_is_no_hook_is_told_and_stops_nothing(folder: Path, said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        pytest.param("", 2, id="nothing"),
+        pytest.param("no json", 2, id="no JSON"),
+        pytest.param("[]", 2, id="no object"),
+        pytest.param('{"session_id": 7}', 2, id="a session that is no text"),
+        pytest.param("\x00", 2, id="a byte"),
+        pytest.param('{"hook_event_name": "PreToolUse", "session_id": ""}', 2, id="a call of no session"),
+        pytest.param('{"hook_event_name": "PreToolUs', 2, id="one that was cut"),
+        pytest.param('{"hook_event_name": "Stop"}', 1, id="no call, which there is nothing to block of"),
+    ],
+)
+def test_what_is_no_hook_is_told_with_the_code_that_blocks_a_call(folder: Path, said: str, code: int) -> None:
     done = ClaudeCode(folder, NOWHERE).run(said)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "wanted a hook of Claude Code on standard input" in done.stderr
+    assert done.returncode == code
+    assert "expected a hook of Claude Code on standard input" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"tool_name": 7}, id="a tool that is no text"),
+        pytest.param({}, id="no tool"),
+    ],
+)
+def test_a_call_that_the_companion_cannot_read_is_blocked(folder: Path, fields: dict[str, Any]) -> None:
+    claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.05", HALTLINE_START_BUDGET_S="0.05")
+    done = claude("PreToolUse", tool_use_id="t1", **fields)
+    assert done.returncode == 2
+    assert "The call could not be read" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tool", "code"),
+    [
+        pytest.param("drop_table", 0, id="a call that destroys is denied"),
+        pytest.param("Read", 1, id="another goes on"),
+    ],
+)
+def test_with_options_that_there_are_not_the_fail_policy_holds(folder: Path, tool: str, code: int) -> None:
+    claude = ClaudeCode(folder, NOWHERE)
+    claude._command.append("--no-such-option")
+    done = claude("PreToolUse", tool_name=tool, tool_use_id="t1")
+    assert (done.returncode, "deny" in done.stdout) == (code, code == 0)
+    assert "--no-such-option" in done.stderr
+
+
+def test_a_wait_that_is_no_number_lets_no_call_through_that_destroys(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE, HALTLINE_APPROVAL_WAIT_S="soon")
+    assert '"deny"' in claude("PreToolUse", tool_name="drop_table", tool_use_id="t1").stdout
 
 
 def test_a_proposed_call_that_is_no_json_is_denied(folder: Path) -> None:
@@ -177,7 +224,7 @@ def test_a_proposed_call_that_is_no_json_is_denied(folder: Path) -> None:
         ),
     ):
         done = ClaudeCode(folder, NOWHERE).run(said)
-        assert done.returncode == 0
+        assert done.returncode == 2
         assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 

@@ -8,6 +8,7 @@ import pytest
 from haltline.interventions.agent.integrations.claude_code.hooks import AGENT_ID, OnApproval, Sessions
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
+from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 
@@ -207,11 +208,13 @@ def test_a_subagent_is_a_session_below_its_agents() -> None:
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "Stop"])
-def test_after_a_kill_every_hook_ends_the_turn(event: str) -> None:
+@pytest.mark.parametrize("state", [ControlState.KILLED, ControlState.FROZEN, ControlState.CONTAINED])
+def test_every_hook_ends_the_turn_of_a_stopped_session(event: str, state: ControlState) -> None:
     hooks = Hooks()
     hooks.pre()
-    hooks.guards["s1"].kill()
-    assert hooks(event, tool_use_id="t1")["continue"] is False
+    hooks.guards["s1"].stand(state)
+    halted = hooks(event, tool_use_id="t1").get("continue") is False
+    assert halted == (state is not ControlState.CONTAINED), "what is contained may look, and say what it saw"
 
 
 def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() -> None:

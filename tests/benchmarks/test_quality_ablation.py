@@ -1,0 +1,198 @@
+import io
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from benchmarks.quality import ablation
+from benchmarks.quality.__main__ import main
+from benchmarks.quality.ablation import ALONE, COLUMNS, WHOLE, WITHOUT, Effect, Variant, rows_of
+from benchmarks.quality.judging import ours
+from benchmarks.quality.sessions import Known, files_in, read, read_judgements
+from benchmarks.runaways import FAMILIES
+from benchmarks.runaways.watching import watch
+from haltline.detectors import ALL, PATTERNS
+from haltline.schemas.policy import Policy
+from haltline.streams.backtest import backtest
+from haltline.streams.core import Core
+from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
+
+Facts = Mapping[str, Mapping[Variant, frozenset[str]]]
+
+STOPPED, TOLD = COLUMNS[0], "sound: told"
+
+
+def effect(facts: Facts, rule: str, column: str) -> Effect:
+    return next(row for row in rows_of(facts, {}) if row.rule == rule).effects[column]
+
+
+@pytest.mark.parametrize(
+    ("variants", "expected"),
+    [
+        pytest.param({WHOLE: [STOPPED]}, Effect(0, 0, 0, 0), id="others stop it"),
+        pytest.param(
+            {WHOLE: [STOPPED], (ALONE, "cycle"): [STOPPED], (WITHOUT, "cycle"): []},
+            Effect(1, 1, 1, 0),
+            id="nothing else stops it",
+        ),
+        pytest.param(
+            {
+                WHOLE: [STOPPED],
+                (ALONE, "cycle"): [STOPPED],
+                (ALONE, "polling"): [STOPPED],
+                (WITHOUT, "cycle"): [STOPPED],
+            },
+            Effect(1, 0, 0, 0),
+            id="another rule stops it too",
+        ),
+        pytest.param(
+            {WHOLE: [STOPPED], (ALONE, "cycle"): [], (WITHOUT, "cycle"): []},
+            Effect(0, 0, 1, 0),
+            id="it stops it only together with another",
+        ),
+        pytest.param(
+            {WHOLE: [], (ALONE, "cycle"): [], (WITHOUT, "cycle"): [STOPPED]},
+            Effect(0, 0, 0, 1),
+            id="it keeps another from stopping it",
+        ),
+    ],
+)
+def test_a_rule_is_judged_by_what_comes_of_one_session(variants: Mapping[Variant, list[str]], expected: Effect) -> None:
+    facts = {"a": {variant: frozenset(columns) for variant, columns in variants.items()}}
+    assert effect(facts, "cycle", STOPPED) == expected
+    assert effect(facts, "cycle", TOLD) == Effect(0, 0, 0, 0)
+
+
+_VARIANTS = st.dictionaries(
+    st.tuples(st.sampled_from([ALONE, WITHOUT]), st.sampled_from(["cycle", "polling", "budget"])),
+    st.frozensets(st.sampled_from([STOPPED, TOLD])),
+)
+
+
+@given(st.lists(st.tuples(st.frozensets(st.sampled_from([STOPPED, TOLD])), _VARIANTS), max_size=6))
+def test_effects_are_differences_of_sets_of_sessions(
+    sessions: list[tuple[frozenset[str], dict[Variant, frozenset[str]]]],
+) -> None:
+    facts = {str(number): {WHOLE: whole, **variants} for number, (whole, variants) in enumerate(sessions)}
+
+    def those(variant: Variant, otherwise: Variant | None, column: str) -> set[str]:
+        return {
+            name
+            for name, variants in facts.items()
+            if column in variants.get(variant, variants[otherwise] if otherwise else frozenset())
+        }
+
+    for rule in ("cycle", "polling", "budget"):
+        for column in (STOPPED, TOLD):
+            whole, without = those(WHOLE, None, column), those((WITHOUT, rule), WHOLE, column)
+            alone = those((ALONE, rule), None, column)
+            others = set().union(*(those((ALONE, other), None, column) for other in PATTERNS if other != rule))
+            assert effect(facts, rule, column) == Effect(
+                len(alone), len(alone - others), len(whole - without), len(without - whole)
+            )
+
+
+def test_families_that_are_lost_are_counted_by_case() -> None:
+    facts: Facts = {
+        str(case): {WHOLE: frozenset({ablation.CAUGHT}), (WITHOUT, "polling"): frozenset()} for case in range(3)
+    }
+    row = next(r for r in rows_of(facts, {"0": "waiting", "1": "waiting", "2": "other"}) if r.rule == "polling")
+    assert row.families == {"waiting": 2, "other": 1}
+    assert not row.nothing_of_its_own
+
+
+SESSIONS: Mapping[str, tuple[Steps, Mapping[str, bool]]] = {
+    "deletes": (deletes(3), {}),
+    "after a kill": ([*deletes(3), *alike(12)], {}),
+    "alike": (alike(12), {}),
+    "both": ([*alike(6), *reads(2), *deletes(3)], {}),
+    "sound": (reads(9), {}),
+    "false-alarm": (deletes(2), {}),
+}
+VERDICTS = {
+    "deletes": verdict("stop", begins=0, signal=2),
+    "after a kill": verdict("stop", begins=3, signal=5),
+    "alike": verdict("stop", begins=0, signal=6),
+    "both": verdict("nudge", begins=0, signal=4),
+    "sound": verdict("sound"),
+    "false-alarm": verdict("sound"),
+}
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> list[Known]:
+    folder = write_judged(tmp_path, SESSIONS, VERDICTS)
+    return list(read(files_in(folder), read_judgements(folder)))
+
+
+EVERY: list[Variant] = [WHOLE, *((which, rule) for which in (ALONE, WITHOUT) for rule in PATTERNS)]
+
+
+@cache
+def core_of(variant: Variant) -> Core:
+    which, rule = variant
+    policy = Policy()
+    return Core({ALONE: ablation.only, WITHOUT: ablation.without}[which](policy, rule) if rule else policy)
+
+
+def told(found: Mapping[Variant, frozenset[str]], variant: Variant) -> frozenset[str]:
+    return found.get(variant, frozenset() if variant[0] == ALONE else found[WHOLE])
+
+
+def test_what_is_left_out_would_have_changed_nothing(known: list[Known]) -> None:
+    variants = ablation._Variants(Policy(), known)
+    for number, session in enumerate(known):
+        found = variants(number)
+        for variant in EVERY:
+            measures = ours(backtest(core_of(variant), session.session)).measures(session)
+            columns = {f"{session.kind.value}: {measure}" for measure in measures}
+            assert told(found, variant) == columns, (session.session_id, variant)
+
+
+@pytest.mark.parametrize("family", [pytest.param(n, id=f.name) for n, f in enumerate(FAMILIES) if n % 9 == 0])
+def test_nor_would_it_in_generated_sessions(family: int) -> None:
+    found = ablation._Variants(Policy(), ())((family, 1))
+    case, within = FAMILIES[family].case(1), FAMILIES[family].within
+    for variant in EVERY:
+        seen = watch(core_of(variant), case)
+        columns = told(found, variant)
+        assert (ablation.CAUGHT in columns) == (within is not None and seen.caught(within)), variant
+        assert ("healthy: stopped" in columns) == (within is None and seen.stopped is not None), variant
+
+
+def test_recorded_and_generated_sessions_are_told_by_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, file = write_judged(tmp_path, SESSIONS, VERDICTS), write(tmp_path, {})
+    options = ["--judged", str(folder), "--ablation", "--seeds", "1", "--cost-share", "0", "--jobs", "2"]
+    assert main([str(file), *options, "--json"]) == 0
+    rules = {row["rule"]: row for row in orjson.loads(capsys.readouterr().out)["rules"]}
+    assert list(rules) == list(PATTERNS)
+    assert rules["destructive_repeat"]["effects"]["stop: stopped"]["alone"] == 2
+    assert rules["monologue"]["families_lost"] == {"monologue": 1, "empty_talk": 1, "chanting": 1}
+    assert rules["monologue"]["effects"]["synthetic: caught"]["own"] == 3
+    assert rules["budget"]["nothing_of_its_own"]
+    assert rules["budget"]["cost_ns"] is None
+    assert (rules["budget"]["mode"], rules["goal_drift"]["mode"]) == ("enforce", "shadow")
+
+
+def test_the_table_says_what_each_rule_is_good_for() -> None:
+    facts: Facts = {"0": {WHOLE: frozenset({STOPPED}), (WITHOUT, "cycle"): frozenset(), (ALONE, "cycle"): frozenset()}}
+    out = io.StringIO()
+    ablation.show(rows_of(facts, {}), {"cycle": 1500.0}, Console(file=out, width=200))
+    line = next(line for line in out.getvalue().splitlines() if " cycle " in line)
+    assert "0/0/1" in line
+    assert "1.50" in line
+    listed = set(re.findall(r"\w+", out.getvalue().partition("Find nothing of their own: ")[2]))
+    assert {"budget", "context_thrash", "destructive_repeat"} <= listed
+
+
+def test_costs_are_of_every_rule_that_looks_at_a_session(known: list[Known]) -> None:
+    costs = ablation.costs(known, Policy(), Console(file=io.StringIO()))
+    assert list(costs) == [detector.id for detector in ALL]
+    assert costs["repetition"] > 0
+    assert costs["combination"] >= 0

@@ -1,0 +1,82 @@
+from math import isclose, sqrt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.quality.judging import BEFORE, STOPPED, TOLD, WITHIN_3, WITHIN_5, Seen
+from benchmarks.quality.sessions import Judgement, Kind, Known
+from benchmarks.quality.summary import Count, Target
+from haltline.streams.backtest import Recorded
+
+
+def known(begins: int, signal: int | None) -> Known:
+    return Known("some", Recorded("a", ()), Judgement(Kind.STOP, begins=begins, signal=signal))
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        pytest.param(Seen(), set(), id="nothing was said"),
+        pytest.param(Seen(found=3), {TOLD}, id="a hint is no stop"),
+        pytest.param(Seen(9, 9), {TOLD, STOPPED, BEFORE}, id="one event before it begins"),
+        pytest.param(Seen(9, 10), {TOLD, STOPPED, WITHIN_5, WITHIN_3}, id="where it begins, before the signal"),
+        pytest.param(Seen(9, 17), {TOLD, STOPPED, WITHIN_5, WITHIN_3}, id="three events behind the signal"),
+        pytest.param(Seen(9, 18), {TOLD, STOPPED, WITHIN_5}, id="four"),
+        pytest.param(Seen(9, 19), {TOLD, STOPPED, WITHIN_5}, id="five"),
+        pytest.param(Seen(9, 20), {TOLD, STOPPED}, id="six"),
+    ],
+)
+def test_a_stop_counts_by_where_it_comes(seen: Seen, expected: set[str]) -> None:
+    assert seen.measures(known(begins=10, signal=14)) == expected
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
+def test_what_is_soon_enough_is_a_stop_after_it_began(begins: int, later: int, stopped: int) -> None:
+    true = Seen(stopped, stopped).measures(known(begins, begins + later))
+    assert {TOLD, STOPPED} <= true
+    assert WITHIN_5 in true or WITHIN_3 not in true
+    assert (BEFORE in true) == (stopped < begins)
+    assert BEFORE not in true or WITHIN_5 not in true
+
+
+def test_without_a_signal_a_stop_is_a_stop() -> None:
+    assert Seen(2, 2).measures(known(0, None)) == {TOLD, STOPPED}
+
+
+@given(st.integers(1, 2000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
+def test_an_interval_ends_where_the_share_would_just_be_believed(counted: tuple[int, int]) -> None:
+    count = Count(*counted)
+    low, high = count.interval
+    assert 0 <= low <= count.share <= high <= 1
+    for end in (low, high):  # Wilson's definition
+        distance, deviation = abs(count.share - end), sqrt(end * (1 - end) / count.of)
+        assert end in {0.0, 1.0} or isclose(distance, 1.959964 * deviation, rel_tol=1e-6, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("count", "low", "high"),
+    [
+        pytest.param(Count(81, 263), 0.2553, 0.3662, id="81 of 263"),
+        pytest.param(Count(15, 148), 0.0624, 0.1605, id="15 of 148"),
+        pytest.param(Count(0, 20), 0.0, 0.1611, id="none of 20"),
+        pytest.param(Count(1, 29), 0.0061, 0.1718, id="1 of 29"),
+        pytest.param(Count(0, 0), 0.0, 1.0, id="of none nothing is known"),
+    ],
+)
+def test_intervals_are_the_published_ones(count: Count, low: float, high: float) -> None:
+    # Newcombe, Two-sided confidence intervals for the single proportion, 1998, method 3
+    assert [round(end, 4) for end in count.interval] == [low, high]
+
+
+@pytest.mark.parametrize(
+    ("target", "count", "met"),
+    [
+        pytest.param(Target(kind=Kind.SOUND, measure=TOLD, at_most=0.015), Count(3, 200), True, id="just not too many"),
+        pytest.param(Target(kind=Kind.SOUND, measure=TOLD, at_most=0.015), Count(4, 200), False, id="one too many"),
+        pytest.param(Target(kind=Kind.STOP, measure=TOLD, at_least=0.7), Count(70, 100), True, id="just enough"),
+        pytest.param(Target(kind=Kind.STOP, measure=TOLD, at_least=0.7), Count(69, 100), False, id="one too few"),
+    ],
+)
+def test_a_target_is_met_up_to_its_bound(target: Target, count: Count, met: bool) -> None:
+    assert target.met(count) is met

@@ -1,0 +1,130 @@
+"""A hint reaches the model in every integration that has a way to it: once, in its words, whatever becomes of its call.
+
+What has no way to the model (`haltline watch`, OpenTelemetry, `publishing`) hands it to `on_advice`, or to nobody.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import orjson
+import pytest
+
+from haltline.interventions.agent import Refused
+from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
+from haltline.interventions.agent.integrations.desk import Desk
+from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
+from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Effect
+from haltline.streams.intake import said_of
+from tests.interventions.agent.integrations.test_frameworks import langchain, langchain_async, openai_agents
+
+HINT = "Think again: the last three results were the same."
+LATE = "Read the task again."
+ADVICE: list[Advice] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_heard() -> None:
+    ADVICE.clear()
+
+
+def plain(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
+    """The author's own code: its callback is what tells the model."""
+    for path in paths:
+        with suppress(ValueError, Refused), guard.action("work", args={"path": path}, effect=Effect.WRITE):
+            if path == "bad":
+                raise ValueError(path)
+    return [advice.message for advice in ADVICE]
+
+
+def claude_code(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
+    sessions = Sessions(guard.settings, guard=lambda _: guard)
+
+    async def hooks() -> list[str]:
+        heard: list[str] = []
+        for number, path in enumerate(paths):
+            said = {"session_id": "scripted", "tool_use_id": f"t{number}"}
+            call = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": {"path": path}}
+            answer = (await sessions.answer(said | call)).get("hookSpecificOutput", {})
+            # Claude reads the reason of what is denied, and otherwise the additional context.
+            denied = answer.get("permissionDecision") == "deny"
+            heard.append(answer.get("permissionDecisionReason" if denied else "additionalContext", ""))
+            if not denied:
+                ended = "PostToolUseFailure" if path == "bad" else "PostToolUse"
+                await sessions.answer(said | {"hook_event_name": ended, "tool_response": "done"})
+        return heard
+
+    return asyncio.run(hooks())
+
+
+def mcp(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
+    calls, heard = Calls(Desk(guard), Tools()), list[str]()
+    for number, path in enumerate(paths):
+        message = {"jsonrpc": "2.0", "id": number, "method": "tools/call"}
+        asked = calls.ask(message | {"params": {"name": "write_file", "arguments": {"path": path}}})
+        done: dict[str, Any] = {"result": {"content": [{"type": "text", "text": f"done {path}"}]}}
+        from_server = {"jsonrpc": "2.0", "id": number} | (
+            {"error": {"code": -32000, "message": "no such path"}} if path == "bad" else done
+        )
+        heard.append(orjson.dumps(asked.refusal or calls.answered(from_server) or from_server).decode())
+    return heard
+
+
+def intake(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
+    """Another language's agent gets the verdict as JSON."""
+    desk, heard = Desk(guard), list[str]()
+    for number, path in enumerate(paths):
+        answer = desk.propose(f"c{number}", "work", {"path": path}, effect=Effect.WRITE)
+        said = said_of(answer, f"c{number}", killed=guard.killed)
+        heard.append(orjson.dumps(said).decode())
+        if said["allowed"]:
+            desk.complete(f"c{number}", error="no such path" if path == "bad" else None)
+    return heard
+
+
+def hint(level: Level = Level.NUDGE) -> Verdict:
+    return lambda event: decision(level, event, message=HINT)
+
+
+def block(event: Any) -> Any:
+    return decision(Level.BLOCK, event, code="scope_creep", message="Not this.")
+
+
+INTEGRATIONS = [plain, langchain, langchain_async, openai_agents, claude_code, mcp, intake]
+
+
+@pytest.mark.parametrize("run", INTEGRATIONS, ids=lambda run: run.__name__)
+@pytest.mark.parametrize(
+    ("verdicts", "late", "paths"),
+    [
+        pytest.param([hint()], 0, ["a", "b"], id="with the call that it came with"),
+        pytest.param([hint(Level.REINFORCE)], 0, ["a", "b"], id="the task told again"),
+        pytest.param([], 1, ["a", "b"], id="that came between two calls"),
+        pytest.param([], 2, ["a", "b"], id="that was delivered twice"),
+        pytest.param([block], 1, ["a", "b"], id="when the next call is refused"),
+        pytest.param([hint(), block], 1, ["a", "b"], id="two of them, one before a refusal"),
+    ],
+)
+def test_a_hint_is_heard_once(
+    run: Callable[[ScriptedGuard, Sequence[str]], list[str]], verdicts: list[Verdict], late: int, paths: list[str]
+) -> None:
+    guard = ScriptedGuard(*verdicts, on_advice=ADVICE.append)
+    for _ in range(late):
+        guard.send(decision(Level.NUDGE, _earlier(guard), message=LATE))
+    heard = "\n".join(run(guard, paths))
+    came = sum(verdict is not block for verdict in verdicts)
+    assert (heard.count(HINT), heard.count(LATE)) == (came, min(late, 1))
+
+
+@pytest.mark.parametrize("run", [openai_agents, claude_code, mcp, intake, plain], ids=lambda run: run.__name__)
+def test_a_hint_is_heard_once_though_its_call_fails(run: Callable[[ScriptedGuard, Sequence[str]], list[str]]) -> None:
+    assert "\n".join(run(ScriptedGuard(hint(), on_advice=ADVICE.append), ["bad", "b"])).count(HINT) == 1
+
+
+def _earlier(guard: ScriptedGuard) -> Any:
+    guard.start()
+    return guard.events[0]

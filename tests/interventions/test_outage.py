@@ -1,0 +1,41 @@
+"""What is said of something that is away: once, then at intervals, and once that it is back."""
+
+import logging
+
+import pytest
+
+from haltline.interventions.outage import Outage
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_it_is_said_once_then_at_intervals_and_once_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    outage = Outage(logging.getLogger("test"), "sink: the broker", again_every_s=60, now_s=clock)
+    outage.back()  # as it was all the time
+    for second in range(150):
+        clock.now_s = 100.0 + second
+        outage.away("refused")
+    assert outage.lasts
+    outage.back()
+    outage.back()
+    assert not outage.lasts
+    assert caplog.messages == [
+        "sink: the broker is away: refused",
+        "sink: the broker still is away, for 60 s now: refused",
+        "sink: the broker still is away, for 120 s now: refused",
+        "sink: the broker is away no longer, after 149 s",
+    ]
+
+
+def test_the_next_time_it_is_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage(logging.getLogger("test"), "it", now_s=Clock())
+    for _ in range(2):
+        outage.away("gone")
+        outage.back()
+    assert caplog.messages == ["it is away: gone", "it is away no longer, after 0 s"] * 2

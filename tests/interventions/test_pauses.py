@@ -1,0 +1,104 @@
+"""Every default rule that can pause: what it asks a person says when it expires, for the call or the whole session."""
+
+import pytest
+
+from haltline.detectors import BY_ID
+from haltline.interventions import approvals
+from haltline.interventions.context import NOTHING
+from haltline.interventions.controller import Controller
+from haltline.interventions.defaults import STOPS_SESSION, default_level
+from haltline.interventions.desk import Desk
+from haltline.interventions.said import Who
+from haltline.interventions.standing import Standing
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import WHOLE_SESSION, Decision, Level, Mode
+from haltline.schemas.events import ActionEvent, Effect, Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.policy import Policy, Rule
+from tests.builders import at, event
+
+POLICY = Policy()
+EXPIRES_MS = round(POLICY.operated.approvals.expires_s * 1000)
+PAUSING = [
+    pytest.param(rule, severity, id=f"{rule} when it is {severity.value}")
+    for rule in BY_ID
+    for severity in Severity
+    if default_level(rule, severity) is Level.PAUSE
+]
+
+
+def paused(standing: Standing, on: ActionEvent, rule: str, severity: Severity) -> Decision:
+    """What a finding of the rule on the event leads to, under `enforce`."""
+    finding = Finding(
+        detector=rule, code=rule, severity=severity, reason="seen", evidence=(Evidence(event_id=on.event_id),)
+    )
+    rules = {rule: Rule(mode=Mode.ENFORCE)}
+    decision = Controller(POLICY).decide(standing, on, [finding], rules, dict, context=NOTHING)
+    decision = approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ)
+    assert decision is not None
+    assert decision.level is Level.PAUSE
+    return decision
+
+
+def proposal(second: float) -> ActionEvent:
+    args = {"asset_id": "a"}
+    return event(second, "get_asset", kind=Kind.PROPOSED, outcome=None, args=args, await_verdict=True)
+
+
+@pytest.mark.parametrize("second_kind", [Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN])
+@pytest.mark.parametrize(("rule", "severity"), PAUSING)
+def test_each_pause_says_until_when_it_asks(rule: str, severity: Severity, second_kind: Kind) -> None:
+    standing = Standing()
+    said = {
+        Kind.PROPOSED: proposal(0),
+        Kind.COMPLETED: event(0, "get_asset", error="no", args={"asset_id": "a"}),
+        Kind.MODEL_TURN: event(0, "", kind=Kind.MODEL_TURN, outcome=None),
+    }[second_kind]
+    decision = paused(standing, said, rule, severity)
+    assert decision.approval is not None
+    assert decision.expires == decision.approval.expires == at(0) + EXPIRES_MS
+    whole = second_kind is Kind.MODEL_TURN or rule in STOPS_SESSION
+    assert (decision.approval.action == WHOLE_SESSION) == whole == (standing.held is not None)
+    if whole:
+        return
+    again = approvals.on_event(standing, proposal(60), None, POLICY, lambda: Effect.READ)
+    assert again is not None
+    assert again.approval is not None
+    assert (again.level, again.expires, again.approval.request_id) == (
+        Level.PAUSE,
+        decision.expires,
+        decision.approval.request_id,
+    ), "the same call waits for the request that is open, until that expires"
+
+
+def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> None:
+    standing, desk, who = Standing(), Desk(POLICY), Who("s1", "agent")
+    turn = event(0, "", kind=Kind.MODEL_TURN, outcome=None)
+    first = paused(standing, turn, "spend_velocity", Severity.HIGH)
+    second = paused(standing, event(1, "", kind=Kind.MODEL_TURN, outcome=None), "spend_velocity", Severity.HIGH)
+    assert first.approval is not None
+    assert second.approval is not None
+    assert first.approval.request_id == second.approval.request_id, "one request, however often it is found"
+    assert standing.held is not None
+    assert standing.held.code == "session_frozen_spend_velocity"
+
+    desk.tick(standing, who, at(10))  # from then on it is due
+    said = desk.tick(standing, who, desk.due_ms(standing))
+    assert said.told == "approval_expired"
+    assert standing.held is not None, "time allows nothing"
+
+    third = paused(standing, event(5000, "", kind=Kind.MODEL_TURN, outcome=None), "spend_velocity", Severity.HIGH)
+    assert third.approval is not None
+    answer = Command(
+        command_id="c1",
+        kind=CommandKind.APPROVE,
+        id="s1",
+        by="ada",
+        reason="a large migration",
+        time=at(5010),
+        request_id=third.approval.request_id,
+        nonce=third.approval.nonce,
+    )
+    said = desk.command(standing, who, answer)
+    assert (said.told, said.released) == ("approval_approved", True)
+    assert standing.held is None

@@ -1,0 +1,1 @@
+"""What the default policy does, as a table in the documentation."""

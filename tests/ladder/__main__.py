@@ -1,0 +1,6 @@
+"""Writes docs/ladder.md as the default policy is now: `python -m tests.ladder`; what changed is to be looked at."""
+
+from tests.ladder.ladder import FILE, table
+
+if __name__ == "__main__":
+    FILE.write_text(table(), encoding="utf-8")

@@ -1,0 +1,115 @@
+"""What follows from the findings of each rule under the default policy, by the code that decides, as a table."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from haltline.detectors import BY_ID
+from haltline.detectors.across import ACROSS_BY_ID
+from haltline.detectors.across.base import Across
+from haltline.detectors.base import Detector
+from haltline.interventions import across, approvals
+from haltline.interventions.context import NOTHING
+from haltline.interventions.controller import Controller
+from haltline.interventions.standing import Standing
+from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
+from haltline.schemas.events import Effect, Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.policy import Policy
+from haltline.schemas.signals import Signal
+from haltline.streams.rules import rule_of
+from tests.builders import at, event
+
+FILE = Path(__file__).resolve().parents[2] / "docs" / "ladder.md"
+POLICY = Policy()
+TIMES = (1, 3, 10)
+BETWEEN_S = 60.0
+"""Seconds from one finding to the next: more than the cooldown, in which the same hint is not given twice."""
+NOTHING_SAID = "recorded"
+_KINDS = (Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN)
+
+HEAD = """# What the default policy does
+
+Made by `python -m tests.ladder` with the code that decides; a test holds it to that. For each rule and severity: what
+follows from the first, the third and the tenth finding in a session to which nothing that was said has helped, with a
+minute in between (within the cooldown of the policy the same hint is not given twice).
+
+- NUDGE, REINFORCE and THROTTLE are words and limits for the agent; BLOCK refuses one call.
+- PAUSE refuses a call until a person lets it pass; "the session" where it is frozen as a whole, model turns included,
+  as at every pause on a model turn. What it asks expires after 15 minutes (`operations.approvals.expires_s`): then the
+  call is refused, and a frozen session stays frozen. Nothing is ever allowed by time.
+- KILL ends the session; every further call, and every model turn that asks first, is refused.
+- "agent", "mission" and "target" are the reach of a rule that looks across sessions: frozen at PAUSE, killed at KILL;
+  a target is frozen.
+- "recorded" leads to nothing that the agent hears: the rule is in shadow, or leaves it to people (flagged).
+
+"""
+
+
+def finding_of(rule: str, severity: Severity, event_id: str) -> Finding:
+    """A finding as the rule makes it, as far as decisions look at it."""
+    return Finding(detector=rule, code=rule, severity=severity, reason="seen", evidence=(Evidence(event_id=event_id),))
+
+
+def of_session(detector: type[Detector[Any]], severity: Severity) -> Iterator[str]:
+    """What each finding in a session leads to."""
+    controller, standing = Controller(POLICY), Standing()
+    rule = rule_of(POLICY, detector, ())
+    kind = next(kind for kind in _KINDS if kind in detector.reads)
+    args = None if kind is Kind.MODEL_TURN else {"asset_id": "a"}
+    for number in range(TIMES[-1]):
+        on = event(number * BETWEEN_S, "get_asset", kind=kind, outcome=None, args=args, event_id=f"e{number}")
+        found = [finding_of(detector.id, severity, on.event_id)]
+        decision = controller.decide(standing, on, found, {detector.id: rule}, dict, context=NOTHING)
+        decision = approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ)
+        yield _said(decision, "the session" if standing.held is not None else "")
+
+
+def of_scope(pattern: type[Across[Any]], severity: Severity) -> Iterator[str]:
+    """What each finding across sessions leads to."""
+    standing, rule = across.ScopeStanding(), rule_of(POLICY, pattern, ())
+    stands = ""
+    for number in range(TIMES[-1]):
+        signal = Signal(
+            signal_id=f"s{number}",
+            kind=next(iter(sorted(pattern.hears))),
+            scope=pattern.scope,
+            id="a1",
+            session_id=f"session-{number}",
+            agent_id="a1",
+            event_id=f"e{number}",
+            time=at(number * BETWEEN_S),
+        )
+        measures = across.decide(POLICY, standing, signal, finding_of(pattern.id, severity, f"e{number}"), rule)
+        if measures is not None:
+            reach = measures.decision.scope
+            stops = measures.decision.level >= Level.PAUSE
+            stands = _said(measures.decision, reach.value if stops and reach is not ScopeKind.SESSION else "")
+        yield stands
+
+
+def _said(decision: Decision | None, more: str) -> str:
+    if decision is None or (decision.level is Level.ALLOW and decision.mode is not Mode.WARN):
+        return NOTHING_SAID
+    if decision.level is Level.PAUSE or (more and decision.level is Level.KILL):
+        return f"{decision.level.value} {more}".strip()
+    return decision.level.value
+
+
+def table() -> str:
+    """The document."""
+    rows = ["| rule | severity | first | third | tenth |", "| --- | --- | --- | --- | --- |"]
+    for name, detector in sorted({**BY_ID, **ACROSS_BY_ID}.items()):
+        by_outcome: dict[tuple[str, ...], list[str]] = {}
+        for severity in Severity:
+            if issubclass(detector, Detector):
+                said = list(of_session(detector, severity))
+            else:
+                assert issubclass(detector, Across)
+                said = list(of_scope(detector, severity))
+            by_outcome.setdefault(tuple(said[time - 1] for time in TIMES), []).append(severity.value)
+        mode = rule_of(POLICY, detector, ()).mode
+        shown = f"`{name}`" if mode is Mode.ENFORCE else f"`{name}` ({mode.value})"
+        for cells, severities in by_outcome.items():
+            rows.append(f"| {shown} | {', '.join(severities)} | {' | '.join(cells)} |")
+    return HEAD + "\n".join(rows) + "\n"

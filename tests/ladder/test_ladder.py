@@ -1,0 +1,35 @@
+"""The documented ladder of the default policy is the real one."""
+
+import pytest
+
+from haltline.detectors import BY_ID
+from haltline.schemas.findings import Severity
+from tests.ladder.ladder import FILE, of_session, table
+
+
+def test_the_documented_ladder_is_what_the_default_policy_does() -> None:
+    assert FILE.read_text(encoding="utf-8") == table(), "python -m tests.ladder writes it"
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "first", "third"),
+    [
+        pytest.param("severe_destruction", Severity.HIGH, "BLOCK", "BLOCK", id="a first catastrophe is refused"),
+        pytest.param("severe_destruction", Severity.CRITICAL, "KILL", "KILL", id="a second one kills"),
+        pytest.param("spend_velocity", Severity.MEDIUM, "NUDGE", "NUDGE", id="a little too fast is a hint"),
+        pytest.param(
+            "spend_velocity", Severity.HIGH, "PAUSE the session", "PAUSE the session", id="much too fast freezes"
+        ),
+        pytest.param("spend_velocity", Severity.CRITICAL, "KILL", "KILL", id="far too fast kills"),
+        pytest.param("after_refusal", Severity.CRITICAL, "BLOCK", "BLOCK", id="refused calls open no approval"),
+    ],
+)
+def test_what_stops_at_once(rule: str, severity: Severity, first: str, third: str) -> None:
+    said = list(of_session(BY_ID[rule], severity))
+    assert (said[0], said[2]) == (first, third)
+
+
+@pytest.mark.parametrize("severity", list(Severity))
+def test_who_goes_on_after_a_refusal_is_never_paused_for_that(severity: Severity) -> None:
+    """A pause would ask a person once more, about calls that were refused already."""
+    assert not [said for said in of_session(BY_ID["after_refusal"], severity) if said.startswith("PAUSE")]

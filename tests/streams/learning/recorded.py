@@ -1,0 +1,124 @@
+"""Sessions of a fleet whose work looks like a loop to the shipped model, and an audit table of them with labels."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy
+from haltline.streams.learning.labelled import LOOPS
+from tests.builders import at, call
+from tests.streams.replay.recorded import TOPICS, LiveLog
+
+WORDS = (
+    "amber",
+    "basalt",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "garnet",
+    "harbour",
+    "indigo",
+    "jasper",
+    "kelp",
+    "lagoon",
+)
+HINTS_ONLY = Policy.model_validate({"rules": {name: {"mode": "warn"} for name in LOOPS - {"stagnation_candidate"}}})
+"""Nothing is stopped: the sessions are recorded whole."""
+
+
+def digs(session: str, count: int, begin: float = 0.0, salt: int = 0) -> list[ActionEvent]:
+    """A session that finds something new with each step."""
+    events: list[ActionEvent] = []
+    for n in range(count):
+        words = " ".join(f"{word}{'xyzuvw'[(n + salt) % 6] * (n // 6 + 1)}" for word in WORDS)
+        sql = f"SELECT * FROM {WORDS[n % 12]}_{'abcdefghij'[n // 12 % 10]}"
+        events += call(
+            begin + n, "query", f"table={WORDS[n % 12]}{n}", session=session, args={"sql": sql}, output_head=words,
+            output_bytes=len(words) + 17 * n,
+        )  # fmt: skip
+    return events
+
+
+def loops(session: str, number: int, begin: float = 0.0) -> list[ActionEvent]:
+    """Some steps that find something, then the same query with the same result to the end."""
+    lead = 6 + number % 4
+    events = digs(session, lead, begin, salt=number)
+    for n in range(16):
+        events += call(
+            begin + lead + n, "query", "table=orders", session=session, args={"sql": "SELECT status FROM orders"},
+            output_head="0 rows", output_bytes=6,
+        )  # fmt: skip
+    return events
+
+
+def checks(session: str, number: int, begin: float = 0.0) -> list[ActionEvent]:
+    """Each step checks another item, and each time all is well: sound, although the results are alike."""
+    events: list[ActionEvent] = []
+    for n in range(36):
+        item = f"{WORDS[(n + number) % 12]} {WORDS[(n + n // 12 + 1) % 12]}"
+        events += call(
+            begin + n, "get_item", f"item={item}", session=session, args={"item": item}, output_head="status: ok",
+            output_bytes=10,
+        )  # fmt: skip
+    return events
+
+
+class LabelledLog:
+    """A log of sessions, and what an operator says of them."""
+
+    def __init__(self) -> None:
+        self.log = LiveLog(HINTS_ONLY)
+        self._labels = 0
+
+    def run(self, events: Sequence[ActionEvent]) -> str:
+        """A session to its end; its id."""
+        self.log.events(events)
+        return events[0].session_id
+
+    def decisions(self, session: str) -> list[Decision]:
+        """Those of rules about loops, in order."""
+        found = [
+            wire.decode(Decision, record.value or b"")
+            for (topic, _), kept in self.log.records.items()
+            if topic == TOPICS.interventions
+            for record in kept
+            if orjson.loads(record.value or b"{}")["session_id"] == session
+        ]
+        return [decision for decision in found if decision.detector in LOOPS]
+
+    def label(self, session: str, word: str, decision: Decision | None = None, rule: str | None = None) -> None:
+        self._labels += 1
+        command = Command(
+            command_id=f"label-{self._labels}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at it",
+            time=at(10_000 + self._labels), label=word, code=rule,
+            decision_id=None if decision is None else decision.decision_id,
+        )  # fmt: skip
+        self.log.command(command)
+
+
+def labelled_log(runaways: int = 8, sound: int = 8, missed: int = 2, quiet: int = 6) -> LabelledLog:
+    """Loops that were confirmed, checks that were false alarms, a loop that was missed, and sessions of no label."""
+    log = LabelledLog()
+    for n in range(runaways):
+        session = log.run(loops(f"loop-{n}", n, begin=100.0 * n))
+        log.label(session, "confirmed", log.decisions(session)[0])
+    for n in range(sound):
+        session = log.run(checks(f"check-{n}", n, begin=100.0 * n + 30))
+        log.label(session, "false_alarm", log.decisions(session)[0])
+    for n in range(missed):
+        session = log.run(loops(f"missed-{n}", n, begin=100.0 * n + 60))
+        log.label(session, "missed", rule="stagnation")
+    for n in range(quiet):
+        log.run(digs(f"quiet-{n}", 20, begin=100.0 * n + 80, salt=n))
+    return log
+
+
+def table_of(log: LabelledLog, folder: Path) -> Path:
+    """Its audit table."""
+    return log.log.audited(folder)

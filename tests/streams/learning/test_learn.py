@@ -1,0 +1,223 @@
+"""`haltline learn`, from an audit table with labels to a document that could be published."""
+
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.detectors.stagnation import SHIPPED
+from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.audit.archive import Archive
+from haltline.streams.backtest import backtest
+from haltline.streams.cli.app import app
+from haltline.streams.cli.common import Exit
+from haltline.streams.core import Core
+from haltline.streams.labels import recorded
+from haltline.streams.learning.comparing import prior_of
+from haltline.streams.policy_file import load_policy
+from tests.builders import call
+from tests.streams.learning.recorded import LabelledLog, checks, digs, labelled_log, loops
+from tests.streams.replay.recorded import TOPICS, a_night
+
+POLICY = "name: night\nversion: 4\ncooldown_s: 60\nrules: {cycle: {mode: warn}}\n"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return labelled_log().log.audited(tmp_path_factory.mktemp("labelled") / "audit")
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["learn", *map(str, arguments)], env={"COLUMNS": "200"})
+    return done.exit_code, done.output
+
+
+def learned(table: Path, out: Path, *arguments: object) -> Any:
+    code, output = run("--table", table, "--out", out, "--json", *arguments)
+    assert code == Exit.OK, output
+    return orjson.loads(output)
+
+
+def level(policy: Policy, events: Sequence[ActionEvent]) -> Level:
+    return Level(backtest(Core(policy), recorded(events[0].session_id, events)).level)
+
+
+def test_a_candidate_is_learned_from_labels_with_a_report_and_a_picture(table: Path, tmp_path: Path) -> None:
+    out, report, plot = tmp_path / "candidate.yaml", tmp_path / "report.md", tmp_path / "calibration.svg"
+    said = learned(table, out, "--report", report, "--plot", plot)
+    assert (said["prior"], said["model"]) == ("shipped 2", "learned 3")
+    assert said["sessions"] == {"confirmed": 8, "missed": 2, "false_alarm": 8, "solved": 0, "quiet": 6}
+    before, after = said["quality"]["prior"], said["quality"]["learned"]
+    assert (before["caught"], before["false_stops"], before["quiet_stops"]) == (10, 8, 0)
+    assert (after["caught"], after["false_stops"], after["quiet_stops"]) == (10, 0, 0)
+    assert after["brier"] < before["brier"]
+    vanished = {one["session_id"]: one["after"] for one in said["changes"] if one["change"] == "vanishes"}
+    assert vanished.keys() == {f"check-{n}" for n in range(8)}
+    assert not any("PAUSE" in after for after in vanished.values())
+
+    candidate = load_policy(out)
+    rule = candidate.rules["stagnation_candidate"]
+    assert (list(candidate.rules), rule.mode) == (["stagnation_candidate"], Mode.SHADOW)
+    model = rule.settings["model"]
+    assert (model["name"], model["version"]) == ("learned", 3)
+    assert (model["trained"]["confirmed"], model["trained"]["seed"]) == (8, 1)
+    assert model["quality"]["learned: sound sessions stopped"] == "0 of 8"
+
+    text = report.read_text(encoding="utf-8")
+    for part in ("# Model learned 3", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | PAUSE at",
+                 "Brier score", "| repeats_12 | up to", f"haltline learn --promote {out}"):  # fmt: skip
+        assert part in text
+    assert ET.parse(plot).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_the_same_labels_and_seed_give_the_same_bytes(table: Path, tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("one.yaml", "other.yaml", "seed.yaml")]
+    for file, seed in zip(files, (7, 7, 8), strict=True):
+        learned(table, file, "--seed", seed)
+    one, other, another = (file.read_bytes() for file in files)
+    assert one == other
+    assert one != another
+
+
+def test_the_policy_is_kept_and_nothing_is_applied(table: Path, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    learned(table, tmp_path / "candidate.yaml", "--policy", policy)
+    assert policy.read_text() == POLICY
+    candidate = load_policy(tmp_path / "candidate.yaml")
+    assert (candidate.name, candidate.version, candidate.cooldown_s) == ("night", 5, 60)
+    assert candidate.rules.keys() == {"cycle", "stagnation_candidate"}
+    assert level(candidate, checks("new", 9)) == level(load_policy(policy), checks("new", 9)) == Level.PAUSE
+
+
+def test_promoted_it_decides_and_is_the_prior_of_the_next(table: Path, tmp_path: Path) -> None:
+    candidate, promoted, second = (tmp_path / f"{name}.yaml" for name in ("candidate", "promoted", "second"))
+    learned(table, candidate)
+    code, output = run("--promote", candidate, "--out", promoted)
+    assert (code, "Nothing is applied" in output) == (Exit.OK, True)
+    policy = load_policy(promoted)
+    assert prior_of(policy) != SHIPPED
+    assert level(policy, checks("new", 9)) < Level.PAUSE
+    assert level(policy, loops("new", 2)) >= Level.PAUSE
+    said = learned(table, second, "--policy", promoted)
+    assert (said["prior"], said["model"]) == ("learned 3", "learned 4")
+    assert said["quality"]["prior"]["false_stops"] == 0
+
+
+def written(file: Path, sessions: Sequence[Sequence[ActionEvent]], solved: Sequence[str] = ()) -> Path:
+    file.write_bytes(b"\n".join(one.to_json() for events in sessions for one in events))
+    rows = [{"session_id": name, "labels": {"resolved": True}} for name in solved]
+    file.with_name(f"{file.stem}.sessions.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
+    return file
+
+
+def test_sessions_of_files_are_sound_where_they_are_solved_and_else_only_compared(table: Path, tmp_path: Path) -> None:
+    file = written(tmp_path / "more.jsonl", [digs("solved", 15), checks("nobody-judged", 1)], solved=["solved"])
+    unknown = written(tmp_path / "unknown.jsonl", [digs("unsolved", 15)])
+    unknown.with_name("unknown.sessions.jsonl").write_bytes(
+        orjson.dumps({"session_id": "unsolved", "labels": {"resolved": False}})
+    )
+    said = learned(table, tmp_path / "c.yaml", "--sessions", file, "--sessions", unknown)
+    assert (said["sessions"]["solved"], said["sessions"]["quiet"]) == (1, 6)
+    assert [(one["known"], one["change"]) for one in said["changes"] if one["session_id"] == "nobody-judged"] == [
+        ("", "vanishes")
+    ]
+
+
+def test_people_are_told_what_came_of_it_and_what_to_do_next(table: Path, tmp_path: Path) -> None:
+    code, output = run("--table", table, "--out", tmp_path / "c.yaml")
+    assert code == Exit.OK
+    assert "learned 3: 10 of 10 runaways stopped" in output
+    assert "0 of 8 sound sessions stopped" in output
+    assert "Nothing is applied" in output
+    assert "where a policy is published, begin with that" in output
+    assert f"haltline policy publish {tmp_path / 'c.yaml'} --by NAME --reason TEXT" in output
+
+
+def test_too_few_labels_are_an_answer_and_nothing_is_written(tmp_path: Path) -> None:
+    table = labelled_log(runaways=3, sound=5, missed=1, quiet=0).log.audited(tmp_path / "audit")
+    code, output = run("--table", table, "--out", tmp_path / "c.yaml")
+    assert (code, (tmp_path / "c.yaml").exists()) == (Exit.NO, False)
+    assert "expected at least 5 sessions that ran away and 5 sound ones, got 4 (3 confirmed, 1 missed) and 5" in output
+    assert "haltline label DECISION confirmed|false_alarm" in output
+
+
+def test_sessions_whose_results_nobody_told_are_nothing_to_learn_from(tmp_path: Path) -> None:
+    log = LabelledLog()
+    for number in range(5):
+        for kind in ("loop", "sound"):
+            session = f"{kind}-{number}"
+            (asked, _) = call(number, "query", "table=a", session=session)
+            log.run([asked])
+            if kind == "loop":
+                log.label(session, "missed", rule="cycle")
+                continue
+            decision = Decision(
+                decision_id=session, session_id=session, event_id=asked.event_id, time=asked.time, level=Level.NUDGE,
+                code="cycle", reason="by hand", detector="cycle",
+            )  # fmt: skip
+            log.log.send(TOPICS.interventions, key=session.encode(), value=decision.to_json())
+            log.label(session, "false_alarm", decision)
+    code, output = run("--table", log.log.audited(tmp_path / "audit"), "--out", tmp_path / "c.yaml")
+    assert (code, (tmp_path / "c.yaml").exists()) == (Exit.NO, False)
+    assert "got only one kind; sessions must hold calls with their results" in output
+
+
+@pytest.mark.parametrize("missing", ["lightgbm", "numpy"])
+def test_without_the_extra_it_is_said_what_to_install(
+    table: Path, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    code, output = run("--table", table, "--out", tmp_path / "c.yaml")
+    assert code == Exit.USAGE
+    assert f"expected the extra `learn`, got no {missing}: pip install 'haltline[processor,learn]'" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(("--out", "nowhere/c.yaml"), "--out: expected a file", id="a folder that is not there"),
+        pytest.param(("--out", "c.yaml", "--report", "r.pdf"), "--report: expected a file *.md", id="a report in PDF"),
+        pytest.param(("--out", "c.yaml", "--plot", "r.png"), "--plot: expected a file *.svg", id="a plot in PNG"),
+        pytest.param(("--out", "c.yaml", "--table", "none"), "audit table none", id="no table"),
+        pytest.param(("--out", "c.yaml", "--sessions", "none.jsonl"), "none.jsonl", id="no file of sessions"),
+        pytest.param(("--out", "c.yaml", "--policy", "none.yaml"), "none.yaml", id="no policy"),
+        pytest.param(("--out", "c.yaml", "--promote", "policy.yaml"), "expected a model", id="no candidate to promote"),
+        pytest.param(("--out", "c.yaml", "--promote", "none.yaml"), "none.yaml", id="nothing to promote"),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    table: Path, tmp_path: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("policy.yaml").write_text(POLICY)
+    code, output = run(*(() if "--table" in arguments else ("--table", table)), *arguments)
+    assert (code, said in output) == (Exit.USAGE, True), output
+    assert not Path("c.yaml").exists()
+
+
+def test_the_archive_draws_sessions_that_nobody_would_have_paused(tmp_path: Path) -> None:
+    archive = Archive(a_night(Policy(rules={"stagnation": Rule(enabled=False)})).audited(tmp_path / "audit"))
+    sound = {f"day-{number}" for number in range(4)}
+    assert set(archive.quiet(10, seed=1)) == sound, "night-1 and night-2 were stopped"
+    assert set(archive.quiet(10, seed=1, besides={"day-2"})) == sound - {"day-2"}
+    drawn = [archive.quiet(2, seed=seed) for seed in (1, 1, 2, 3, 4, 5)]
+    assert drawn[0] == drawn[1]
+    assert len({tuple(one) for one in drawn}) > 1
+    assert archive.quiet(10, seed=1, least_results=21) == []
+
+
+def test_the_archive_has_the_events_of_many_sessions_at_once(tmp_path: Path) -> None:
+    archive = Archive(a_night().audited(tmp_path / "audit"))
+    names = [*(f"nobody-{number}" for number in range(120)), "night-2", "day-0"]
+    found = archive.events_of(names)
+    assert list(found) == names
+    assert {name for name, events in found.items() if events} == {"night-2", "day-0"}
+    assert found["day-0"] == archive.events("day-0")

@@ -1,0 +1,330 @@
+"""Each channel against a receiver of its kind on this machine."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
+from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
+from cloudevents.core.formats.json import JSONFormat
+from trustme import CA
+
+from haltline.schemas.incidents import IncidentRecord
+from haltline.streams.notify.channels import sender_of
+from haltline.streams.notify.channels.base import Failed, Sender
+from haltline.streams.notify.config import Config
+from haltline.streams.notify.links import LinkKey, Links
+from haltline.streams.notify.message import Change, Message
+from tests.deploy.tools import free_port
+from tests.streams.notify.receivers import ROUTING_KEY, SECRET, Receiver, receiver
+from tests.streams.notify.records import change
+
+LINKS = Links("https://console.example/", LinkKey("k" * 32), 86_400_000)
+ODD: dict[str, Any] = {
+    "summary": "<!channel> **hi** [x](http://evil)\n" * 40,
+    "agent_id": "a" * 256,
+    "cause": "c" * 512,
+    "target": "<script>" * 60,
+    "scope_id": "line\nbreak & <b>",
+    "mission_id": "\u202e",
+    "assignee": "",
+}
+
+
+def message(*records: IncidentRecord) -> Message:
+    changes = [
+        Change(
+            notification_id=f"ntf_{record.incident_id}_{record.revision}",
+            record=record,
+            session_link=LINKS.session(record),
+            approval_link=LINKS.approval(record, record.changed_at),
+        )
+        for record in records
+    ]
+    return Message.of(changes, max(record.changed_at for record in records))
+
+
+def sender(folder: Path, kind: str, url: str, **fields: Any) -> Sender:
+    (folder / "url").write_text(f"{url}\n")
+    (folder / "secret").write_text(f"{SECRET}\n")
+    (folder / "key").write_text(ROUTING_KEY)
+    said: dict[str, dict[str, Any]] = {
+        "webhook": {"url_file": folder / "url", "secret_file": folder / "secret"},
+        "slack": {"url_file": folder / "url"},
+        "teams": {"url_file": folder / "url"},
+        "pagerduty": {"routing_key_file": folder / "key", "url": url},
+        "alertmanager": {"url": url},
+        "apprise": {"urls_file": folder / "url"},
+        "email": {"host": "localhost", "from": "haltline@example.org", "to": ["ada@example.org", "bob@example.org"]},
+    }
+    document = {"channels": {"c": {"kind": kind, **said[kind], **fields}}, "routes": [{"name": "r"}]}
+    return sender_of("c", Config.model_validate(document).channels["c"])
+
+
+HTTP = ("webhook", "slack", "teams", "pagerduty", "alertmanager")
+
+
+@pytest.fixture(params=HTTP)
+def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Receiver, Sender]]:
+    with receiver(request.param) as there:
+        made = sender(tmp_path, request.param, there.url)
+        yield request.param, there, made
+        made.close()
+
+
+@pytest.mark.parametrize("what", ["opened", "escalated", "approval_wanted", "acknowledged", "resolved", "counted"])
+def test_a_receiver_takes_every_change_as_its_schema_has_it(channel: tuple[str, Receiver, Sender], what: str) -> None:
+    _, there, made = channel
+    made.send(message(change(what)))
+    made.send(message(change(what, **ODD)))
+    assert len(there.heard) == 2
+
+
+def test_a_receiver_takes_a_digest(channel: tuple[str, Receiver, Sender]) -> None:
+    kind, there, made = channel
+    made.send(message(*(change("opened", number + 1, **ODD) for number in range(30))))
+    assert len(there.heard) == (30 if kind == "pagerduty" else 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "again", "after_s"),
+    [
+        pytest.param((429, {"Retry-After": "7"}, "slow down"), True, 7.0, id="too many: again, when it says"),
+        pytest.param((503, {}, "busy"), True, None, id="its own failure: again"),
+        pytest.param((500, {"Retry-After": "Mon, 01 Jan 2024 00:00:00 GMT"}, ""), True, 0.0, id="a date: again then"),
+        pytest.param((400, {}, "no"), False, None, id="a refusal: not again"),
+        pytest.param((404, {}, "no_service"), False, None, id="a hook that is gone: not again"),
+    ],
+)
+def test_what_an_answer_means(
+    channel: tuple[str, Receiver, Sender], answer: Any, again: bool, after_s: float | None
+) -> None:
+    kind, there, made = channel
+    there.answers.append((answer[0], answer[1], f"{answer[2]} {there.url} {SECRET} {ROUTING_KEY}"))
+    with pytest.raises(Failed) as failed:
+        made.send(message(change()))
+    assert (failed.value.again, failed.value.after_s) == (again, after_s)
+    secret = {"pagerduty": ROUTING_KEY, "alertmanager": ""}.get(kind, there.url)
+    assert not secret or secret not in failed.value.detail
+
+
+def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
+    with receiver("webhook") as there, receiver("webhook") as elsewhere:
+        there.answers.append((307, {"Location": elsewhere.url}, ""))
+        with pytest.raises(Failed, match="got 307"):
+            sender(tmp_path, "webhook", there.url).send(message(change()))
+    assert elsewhere.heard == []
+
+
+def test_nobody_at_the_address_is_asked_again_and_the_address_is_not_told(tmp_path: Path) -> None:
+    for kind in (*HTTP, "apprise"):
+        url = "http://127.0.0.1:1/5ecret-path"
+        made = sender(tmp_path, kind, "json://127.0.0.1:1/5ecret-path" if kind == "apprise" else url)
+        with pytest.raises(Failed) as failed:
+            made.send(message(change()))
+        made.close()
+        assert failed.value.again, kind
+        assert "5ecret" not in failed.value.detail, kind
+
+
+def test_the_webhook_is_a_cloud_event_with_the_id_of_the_signature(tmp_path: Path) -> None:
+    with receiver("webhook") as there:
+        made = sender(tmp_path, "webhook", there.url)
+        made.send(message(change("approval_wanted", session_id="a/b")))
+        made.close()
+    (heard,) = there.heard
+    event = from_structured_event(HTTPMessage(heard.headers, json.dumps(heard.body).encode()), JSONFormat())
+    assert event.get_id() == heard.headers["webhook-id"] == "ntf_inc-1_1"
+    assert event.get_type() == "com.haltline.incident.approval_wanted"
+    assert event.get_subject() == "inc-1"
+    data: Any = event.get_data()
+    assert IncidentRecord.model_validate(data["incident"]) == change("approval_wanted", session_id="a/b")
+    assert data["links"]["session"] == "https://console.example/sessions/a%2Fb"
+    assert data["links"]["approval"].startswith("https://console.example/open/approvals?token=")
+
+
+def test_a_webhook_is_signed_with_every_secret_of_the_file(tmp_path: Path) -> None:
+    with receiver("webhook") as there:
+        made = sender(tmp_path, "webhook", there.url)
+        made.close()
+        (tmp_path / "secret").write_text(f"whsec_{'A' * 32}\n{SECRET}\n")
+        document = {"kind": "webhook", "url_file": tmp_path / "url", "secret_file": tmp_path / "secret"}
+        config = Config.model_validate({"channels": {"c": document}, "routes": [{"name": "r"}]})
+        made = sender_of("c", config.channels["c"])
+        made.send(message(change()))
+        made.close()
+    assert len(there.heard[0].headers["webhook-signature"].split()) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "action"),
+    [
+        pytest.param("opened", "trigger", id="opened"),
+        pytest.param("escalated", "trigger", id="escalated"),
+        pytest.param("acknowledged", "acknowledge", id="acknowledged"),
+        pytest.param("resolved", "resolve", id="resolved"),
+    ],
+)
+def test_an_incident_is_one_at_pagerduty_from_its_begin_to_its_end(tmp_path: Path, what: str, action: str) -> None:
+    with receiver("pagerduty") as there:
+        made = sender(tmp_path, "pagerduty", there.url)
+        made.send(message(change(what)))
+        made.close()
+    assert (there.heard[0].body["event_action"], there.heard[0].body["dedup_key"]) == (action, "inc-1")
+
+
+def test_an_alert_begins_with_the_incident_and_ends_with_it(tmp_path: Path) -> None:
+    with receiver("alertmanager") as there:
+        made = sender(tmp_path, "alertmanager", there.url, labels={"team": "ops"})
+        made.send(message(change("escalated", severity="high")))
+        made.send(message(change("resolved", 2, severity="high")))
+        made.close()
+    escalated, resolved = (
+        {alert["labels"]["severity"]: (alert["startsAt"], alert["endsAt"]) for alert in heard.body}
+        for heard in there.heard
+    )
+    changed = "2025-06-15T15:06:40.000Z"
+    assert escalated["high"][0] == changed < resolved["high"][1] or resolved["high"][1] == changed
+    assert escalated["high"][1] > changed
+    assert escalated["low"][1] == escalated["medium"][1] == resolved["high"][1] == changed
+    assert all(alert["labels"]["team"] == "ops" for heard in there.heard for alert in heard.body)
+
+
+def test_a_button_of_slack_opens_the_approval_in_the_console(tmp_path: Path) -> None:
+    with receiver("slack") as there:
+        made = sender(tmp_path, "slack", there.url)
+        made.send(message(change("approval_wanted")))
+        made.close()
+    (actions,) = [block for block in there.heard[0].body["blocks"] if block["type"] == "actions"]
+    token = actions["elements"][0]["url"].partition("?token=")[2]
+    assert LinkKey("k" * 32).request_of(token, now_s=1_750_000_000) == "apr_5d0c"
+
+
+def test_a_connector_of_teams_that_is_throttled_says_so_with_status_200(tmp_path: Path) -> None:
+    with receiver("teams") as there:
+        made = sender(tmp_path, "teams", there.url)
+        there.answers.append((200, {}, "delivery failed with error: Microsoft Teams endpoint returned HTTP error 429"))
+        with pytest.raises(Failed) as failed:
+            made.send(message(change()))
+        made.close()
+    assert failed.value.again
+
+
+def test_apprise_sends_to_what_it_knows(tmp_path: Path) -> None:
+    with receiver("json") as there:
+        made = sender(tmp_path, "apprise", there.url.replace("http://", "json://"))
+        made.send(message(change()))
+        made.close()
+    assert there.heard[0].body["title"].startswith("Incident opened: repetition in session s1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "text", "problem"),
+    [
+        pytest.param("webhook", "secret", "whsec_%%%", "expected whsec_ and Base64", id="a secret that is none"),
+        pytest.param("webhook", "url", "", "expected a secret, got an empty file", id="an empty file"),
+        pytest.param("webhook", "url", "ftp://x/5ecret", "expected an address with https://", id="another protocol"),
+        pytest.param("apprise", "url", "nosuch://5ecret", "line 1: expected an address", id="unknown to apprise"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_and_not_told(
+    tmp_path: Path, kind: str, file: str, text: str, problem: str
+) -> None:
+    sender(tmp_path, kind, "json://localhost" if kind == "apprise" else "http://localhost").close()
+    (tmp_path / file).write_text(text)
+    fields = {"apprise": {"urls_file": tmp_path / "url"}}.get(
+        kind, {"url_file": tmp_path / "url", "secret_file": tmp_path / "secret"}
+    )
+    config = Config.model_validate({"channels": {"c": {"kind": kind, **fields}}, "routes": [{"name": "r"}]})
+    with pytest.raises(ValueError, match=problem) as refused:
+        sender_of("c", config.channels["c"])
+    assert "5ecret" not in str(refused.value)
+
+
+# Mail
+
+
+class Mailbox:
+    """Keeps what comes; refuses receivers as it is told."""
+
+    def __init__(self) -> None:
+        self.mails: list[Envelope] = []
+        self.answer = "250 OK"
+
+    async def handle_DATA(self, server: SMTP, session: Any, envelope: Envelope) -> str:  # noqa: ARG002, N802  # aiosmtpd's names
+        if self.answer.startswith("250"):
+            self.mails.append(envelope)
+        return self.answer
+
+
+@pytest.fixture
+def mail(tmp_path: Path) -> Iterator[tuple[Mailbox, dict[str, Any]]]:
+    """A server with STARTTLS and a password, and what a channel needs for it."""
+    authority = CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    (tmp_path / "password").write_text("pa55word\n")
+
+    def known(server: SMTP, session: Any, envelope: Envelope, mechanism: str, data: Any) -> AuthResult:
+        return AuthResult(success=isinstance(data, LoginPassword) and data.password == b"pa55word", handled=False)
+
+    box = Mailbox()
+    controller = Controller(
+        box, hostname="127.0.0.1", port=free_port(), tls_context=context, require_starttls=True, authenticator=known,
+        auth_required=True,
+    )  # fmt: skip
+    controller.start()
+    files = {"ca_file": tmp_path / "ca.pem", "password_file": tmp_path / "password"}
+    yield box, {"port": controller.port, "user": "u", **files}
+    controller.stop()
+
+
+def test_a_mail_goes_encrypted_and_with_a_password_and_threads_by_incident(
+    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]
+) -> None:
+    box, fields = mail
+    made = sender(tmp_path, "email", "", **fields)
+    made.send(message(change("approval_wanted", **(ODD | {"agent_id": "cleaner"}))))
+    content = box.mails[0].content
+    text = content.decode() if isinstance(content, bytes) else str(content)
+    assert box.mails[0].rcpt_tos == ["ada@example.org", "bob@example.org"]
+    for header in ("Message-ID: <ntf_inc-1_1@", "References: <inc-1@", "Auto-Submitted: auto-generated"):
+        assert header in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "again"),
+    [
+        pytest.param("451 later", True, id="later: again"),
+        pytest.param("554 no", False, id="never: not again"),
+    ],
+)
+def test_what_a_mail_server_says_decides(
+    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]], answer: str, again: bool
+) -> None:
+    box, fields = mail
+    box.answer = answer
+    with pytest.raises(Failed, match=answer) as failed:
+        sender(tmp_path, "email", "", **fields).send(message(change()))
+    assert failed.value.again is again
+
+
+def test_a_wrong_password_is_not_told(tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]) -> None:
+    (tmp_path / "password").write_text("wr0ng")
+    with pytest.raises(Failed) as failed:
+        sender(tmp_path, "email", "", **mail[1]).send(message(change()))
+    assert (failed.value.again, "wr0ng" in failed.value.detail) == (False, False), failed.value.detail
+
+
+def test_a_certificate_that_cannot_be_checked_ends_it_before_the_password(
+    tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]
+) -> None:
+    box, fields = mail
+    with pytest.raises(Failed, match="expected a valid certificate"):
+        sender(tmp_path, "email", "", **(fields | {"ca_file": None})).send(message(change()))
+    assert box.mails == []

@@ -1,0 +1,174 @@
+"""The notifier from the topic of incidents to a receiver and back to its own topic."""
+
+import os
+import signal
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.incidents import IncidentChange
+from haltline.schemas.topics import Topics
+from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.children import Children
+from haltline.streams.local_kafka import LocalKafka
+from tests.streams.notify.receivers import receiver
+from tests.streams.notify.records import change
+from tests.streams.notify.running import System, ids
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def system(embedded: EmbeddedBroker, tmp_path: Path) -> System:
+    return System(embedded.bootstrap, Topics(), tmp_path)
+
+
+def sample(metrics: object, name: str, **labels: str) -> float | None:
+    registry = metrics.registry  # type: ignore[attr-defined]  # Metrics
+    value: float | None = registry.get_sample_value(f"haltline_{name}", labels)
+    return value
+
+
+def test_each_change_is_told_once_though_its_record_comes_twice_and_after_a_restart(system: System) -> None:
+    with receiver("webhook") as there:
+        system.configure(there.url)
+        system.produce(change(), change(), change("counted", 2), change("escalated", 3))
+        with system.running():
+            system.wait_for(2)
+        system.produce(change("escalated", 3), change("resolved", 4))
+        with system.running():
+            system.wait_for(3)
+        assert [one.body["type"].rpartition(".")[2] for one in there.heard] == ["opened", "escalated", "resolved"]
+
+
+def test_a_digest_is_one_message_and_each_of_its_changes_is_recorded(system: System) -> None:
+    with receiver("webhook") as there:
+        system.configure(there.url, {"digest": {"every": "1h", "by": ["cause"]}})
+        several = [change("opened", 1, f"inc-{n}", scope_id=f"s{n}", cause="ab"[n % 2]) for n in range(6)]
+        system.produce(*several, ago_s=7200)
+        with system.running():
+            found = system.wait_for(6)
+        assert sorted(len(one.body["data"]["changes"]) for one in there.heard) == [3, 3]
+        assert {record.message_id for record in found} == set(ids(there.heard))
+
+
+def test_what_is_held_back_is_told_when_its_incident_gets_worse(system: System) -> None:
+    always_but_an_hour = {"from": "01:00", "to": "00:59"}
+    with receiver("webhook") as there:
+        system.configure(there.url, {"quiet": [always_but_an_hour], "at_once": {"level": "KILL"}}, oldest="30d")
+        system.produce(change(), change("opened", 1, "other", scope_id="s2"))
+        with system.running() as (notifier, _):
+            wait_until(lambda: notifier.verdict().ready, "it reads")
+            system.produce(change("escalated", 2, level="KILL"))
+            system.wait_for(2)
+        assert [one.body["subject"] for one in there.heard] == ["inc-1", "inc-1"]
+
+
+def test_it_waits_as_long_as_the_receiver_says_and_tries_again(system: System) -> None:
+    with receiver("webhook") as there:
+        there.answers += [(503, {}, "busy"), (429, {"Retry-After": "2"}, "slow down")]
+        system.configure(there.url)
+        system.produce(change())
+        with system.running() as (_, metrics):
+            (record,) = system.wait_for(1)
+        assert (record.outcome, record.attempts, len(set(ids(there.heard)))) == ("sent", 3, 1)
+        assert record.at - record.due >= 2000
+        assert sample(metrics, "notifications_total", channel="hook", outcome="retried") == 2
+
+
+def test_what_is_refused_is_a_dead_letter_and_the_next_one_is_sent(system: System) -> None:
+    with receiver("webhook") as there:
+        there.answers.append((410, {}, f"gone: {there.url}"))
+        system.configure(there.url)
+        system.produce(b"{}", change(), change("resolved", 2))
+        with system.running() as (_, metrics):
+            found = {record.change: record for record in system.wait_for(2)}
+        assert {what: record.outcome for what, record in found.items()} == {"opened": "failed", "resolved": "sent"}
+        assert there.url not in found[IncidentChange.OPENED].detail
+        letters = {letter.reason: letter for letter in system.letters()}
+        assert letters.keys() == {BadRecord.UNDELIVERED, BadRecord.INVALID}
+        assert letters[BadRecord.UNDELIVERED].raw == change().to_json()
+        assert sample(metrics, "notifications_total", channel="hook", outcome="failed") == 1
+        assert sample(metrics, "dead_letters_total", reason="undelivered") == 1
+
+
+def test_what_is_too_old_is_recorded_and_not_sent(system: System) -> None:
+    with receiver("webhook") as there:
+        system.configure(there.url, oldest="1h")
+        system.produce(change(), ago_s=7200)
+        system.produce(change("escalated", 2))
+        with system.running():
+            assert [record.outcome for record in system.wait_for(2)] == ["too_old", "sent"]
+        assert len(there.heard) == 1
+
+
+def test_an_alert_that_is_open_is_said_again_also_after_a_restart(system: System, tmp_path: Path) -> None:
+    with receiver("webhook") as hook, receiver("alertmanager") as there:
+        alerts = {"alerts": {"kind": "alertmanager", "url": there.url, "repeat": "1s"}}
+        system.configure(hook.url, {"channels": ["alerts"]}, channels=alerts)
+        system.produce(change())
+        with system.running():
+            wait_until(lambda: len(there.heard) > 2, "the alert is said again")
+        before = len(there.heard)
+        with system.running():
+            wait_until(lambda: len(there.heard) > before, "it is said again after a restart")
+            system.produce(change("resolved", 2))
+            system.wait_for(2)
+        said = {one.body[-1]["labels"]["incident_id"] for one in there.heard}
+        assert said == {"inc-1"}
+
+
+def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_what_was_under_way(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    system = System(kafka.bootstrap, kafka_topics, tmp_path)
+    changes = [change("opened", 1, f"inc-{n}", scope_id=f"s{n}") for n in range(8)]
+    changes += [change("resolved", 2, f"inc-{n}", scope_id=f"s{n}") for n in range(8)]
+    with receiver("webhook") as there, Children(tmp_path / "logs") as children:
+        system.configure(there.url)
+        arguments = ["notify", "--config", str(system.file), "--bootstrap", system.bootstrap, "--metrics-port", "0"]
+        arguments += ["--prefix", kafka_topics.prefix, "--session-timeout", "6"]
+        system.produce(*changes[:4])
+        first = children.start_module("first", "haltline.streams", arguments, must_run=False)
+        system.wait_for(4)
+        there.holds = threading.Event()
+        system.produce(*changes[4:])
+        wait_until(lambda: len(there.heard) > 4, "a message is under way", deadline_s=60)
+        os.kill(first.pid, signal.SIGKILL)
+        first.stop(within_s=10)
+        there.holds.set()
+        second = children.start_module("second", "haltline.streams", arguments)
+        found = system.wait_for(len(changes))
+        assert second.stop(within_s=30) == 0, second.last_lines()
+        third = children.start_module("third", "haltline.streams", arguments)
+        system.produce(change("escalated", 3, "inc-0", scope_id="s0"))
+        system.wait_for(len(changes) + 1)
+        assert third.stop(within_s=30) == 0, third.last_lines()
+        heard = Counter(ids(there.heard))
+        assert {record.notification_id for record in found} < heard.keys()
+        assert len(heard) == len(changes) + 1
+        assert sorted(heard.values(), reverse=True)[:2] == [2, 1], "the one under way, under the same id"
+        said = "".join(file.read_text() for file in (tmp_path / "logs").iterdir())
+        assert "5ecret" not in said
+
+
+def test_partitions_that_go_to_another_notifier_are_told_of_once(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    system = System(kafka.bootstrap, kafka_topics, tmp_path)
+    group = {"group": f"{kafka_topics.prefix}notify", "session_timeout_s": 6.0}
+    with receiver("webhook") as there:
+        system.configure(there.url)
+        with system.running(**group) as (one, _):
+            wait_until(lambda: one.verdict().partitions == 4, "the first has all partitions", deadline_s=60)
+            system.produce(*(change("opened", 1, f"inc-{n}", scope_id=f"s{n}") for n in range(20)))
+            with system.running(**group) as (other, _):
+                wait_until(lambda: other.verdict().partitions == 2, "the second has its share", deadline_s=60)
+                system.produce(*(change("escalated", 2, f"inc-{n}", scope_id=f"s{n}") for n in range(20)))
+                system.wait_for(40)
+            system.produce(*(change("resolved", 3, f"inc-{n}", scope_id=f"s{n}") for n in range(20)))
+            system.wait_for(60)
+        assert Counter(ids(there.heard)).most_common(1)[0][1] == 1
+        assert len(there.heard) == 60

@@ -1,0 +1,33 @@
+"""Ways of destroying the same thing eight times, and innocent work: what is read, and in which round it is refused."""
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from tests.ways.ways import Way, came_of, load, policy_of
+
+DESTROYING = ("shell", "databases", "code", "names", "shapes", "release")
+AT_LEAST = 0.85
+"""Of all ways, refused by the third act."""
+
+
+def parameters(*names: str) -> list[ParameterSet]:
+    return [pytest.param(name, way, id=f"{name}: {way.sentence}") for name in names for way in load(name)]
+
+
+@pytest.mark.parametrize(("table", "way"), parameters(*DESTROYING))
+def test_a_way_is_read_and_refused_as_the_table_says(table: str, way: Way) -> None:
+    assert came_of(way, policy_of(table)) == way.expected
+
+
+@pytest.mark.parametrize(("table", "way"), parameters("innocent"))
+def test_innocent_work_is_never_refused(table: str, way: Way) -> None:
+    came = came_of(way, policy_of(table))
+    assert came == way.expected
+    assert came.startswith("never")
+
+
+def test_nearly_all_ways_are_refused_by_the_third_act() -> None:
+    ways = [way for name in DESTROYING for way in load(name)]
+    early = [way for way in ways if way.expected.split(" ")[0] in ("@1", "@2", "@3")]
+    assert len(ways) >= 300
+    assert len(early) >= AT_LEAST * len(ways)
