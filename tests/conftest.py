@@ -17,11 +17,11 @@ from haltline.streams.broker import EmbeddedBroker
 from haltline.streams.kafka_jars import fetch, missing_tools
 from haltline.streams.local_kafka import LocalKafka
 from haltline.streams.topics import create_topics
-from tests.mock_cluster import MockCluster, QuickBroker, client_threads
+from tests.mock_cluster import MockCluster, QuickBroker, running_clients
 from tests.waiting import wait_until
 
 PARTITIONS = 4
-ENDED_WITHIN_S = 180.0
+ENDED_WITHIN_S = 60.0
 
 # A desk looks for new examples with every run; CI tells whether a change broke the known ones, the same each time.
 # A busy machine decides nothing: an example has no deadline.
@@ -47,19 +47,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("kafka")
 
 
-@pytest.fixture(autouse=True)
-def no_client_outlives_its_test(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A client whose broker is gone looks for it for ever, and one day finds another test's broker at its port."""
-    before, failed = client_threads(), request.session.testsfailed
+@pytest.fixture(autouse=True, scope="module")
+def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A client whose broker is gone looks for it for ever, and one day finds another test's broker at its port.
+
+    What a module's fixtures hold comes and goes as it likes until then: a console makes some of its clients later.
+    """
+    before, failed = running_clients(), request.session.testsfailed
     yield
-    if client_threads() <= before:
+    if running_clients() <= before:
         return
-    request.node.funcargs.clear()  # what fixtures gave
-    caplog.get_records("call").clear()  # an exception that was logged holds its frames, and they what they had
+    for item in request.session.items:
+        if isinstance(item, pytest.Function) and item.getparent(pytest.Module) is request.node and item.funcargs:
+            item.funcargs.clear()  # what fixtures gave
     gc.collect()  # clients whose callbacks refer to their owners
-    if request.session.testsfailed == failed:  # that of a failure is held until the end
-        what = "the Kafka clients of the test have ended"
-        wait_until(lambda: client_threads() <= before, what, deadline_s=ENDED_WITHIN_S)
+    if request.session.testsfailed == failed:  # those of a failure are held until the end
+        what = "the Kafka clients of the module's tests have ended"
+        wait_until(lambda: running_clients() <= before, what, deadline_s=ENDED_WITHIN_S)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ that only tests need: partition counts, injected errors, brokers that go down, s
 import ctypes
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
@@ -85,6 +86,18 @@ def _library() -> ctypes.CDLL:
 def client_threads() -> int:
     """How many threads librdkafka's clients and mock clusters of this process have now."""
     return int(_library().rd_kafka_thread_cnt())
+
+
+def running_clients() -> int:
+    """How many of librdkafka's clients this process has now, as Linux tells it; elsewhere 0.
+
+    Each has one thread of this name. Its other threads are as many as it has connections, which come and go.
+    """
+    count = 0
+    for name in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # ended between the two looks
+            count += name.read_text() == "rdk:main\n"
+    return count
 
 
 class MockCluster:

@@ -1,6 +1,7 @@
 """What an operator does over HTTP reaches a real worker and a real agent's guard."""
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -101,9 +102,9 @@ def test_who_is_killed_over_http_is_refused_and_works_again_after_the_reset(syst
         assert delete(guard, "c") == "executed"
 
 
-def call(guard: Guard, action: str) -> str:
+def call(guard: Guard, action: str, asset: str) -> str:
     try:
-        with guard.action(action, args={"asset_id": "a"}, targets=["asset_id=a"]):
+        with guard.action(action, args={"asset_id": asset}, targets=[f"asset_id={asset}"]):
             return "executed"
     except Refused as refused:
         return refused.code
@@ -138,10 +139,12 @@ def test_what_is_held_over_http_is_refused_listed_and_lifted(
 ) -> None:
     bootstrap, client = system
     act = {"scope": scope, "id": name, "reason": "we look at what it did"}
+    assets = (f"a{number}" for number in count())  # the same call again and again would be stopped as a loop
     with guard_of(bootstrap, "s-hold") as guard:
 
         def calls() -> list[str]:
-            return [call(guard, action) for action in ("get_asset", "tag_asset")]
+            asset = next(assets)
+            return [call(guard, action, asset) for action in ("get_asset", "tag_asset")]
 
         assert calls() == ["executed", "executed"]
         reached = client.get("/api/v1/kill/preview", params={"scope": scope, "id": name}).json()

@@ -27,6 +27,7 @@ TOPICS = Topics()
 NOBODY = "127.0.0.1:1"
 SCHEMA = policy_schema()
 BY_ADA = ("--by", "ada", "--reason", "task corrected")
+PATIENT = ("--timeout", "60")  # a busy machine decides nothing
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +167,7 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
     assert "nothing was heard of it: it is stopped if it starts" in shown.stdout
     assert "person" in haltline("status", *here).stdout
 
-    released = haltline("reset", "person", *BY_ADA, *here)
+    released = haltline("reset", "person", *BY_ADA, *PATIENT, *here)
     assert released.exit_code == Exit.OK
     assert released.stdout.startswith("session person is released, on probation for 20 actions. It was killed: loops")
     on_probation = haltline("status", "person", *here)
@@ -176,7 +177,7 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
 
 def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
     here = ("--bootstrap", bootstrap, "--json")
-    killed = orjson.loads(haltline("kill", "script", "--unknown", *BY_ADA, *here).stdout)
+    killed = orjson.loads(haltline("kill", "script", "--unknown", *BY_ADA, *PATIENT, *here).stdout)
     assert killed["answered"] is True
     assert killed["command"]["kind"] == "kill"
     assert killed["after"]["id"] == "script"
@@ -187,7 +188,7 @@ def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
     assert killed["after"] in whole["control"]
     assert {lag["topic"] for lag in whole["lag"]} == set(TOPICS.session_sources)
 
-    released = orjson.loads(haltline("reset", "script", *BY_ADA, *here).stdout)
+    released = orjson.loads(haltline("reset", "script", *BY_ADA, *PATIENT, *here).stdout)
     assert (released["before"]["id"], released["after"]["state"]) == ("script", "probation")
 
 
@@ -209,11 +210,11 @@ def test_the_operators_name_can_come_from_the_environment(bootstrap: str) -> Non
 def test_a_batch_says_what_it_allows(bootstrap: str) -> None:
     done = haltline(
         *("batch", "bulk", "--max-deletes", "100", "--actions", "delete_*", "--targets", "asset_id=stg_*"),
-        *(*BY_ADA, "--bootstrap", bootstrap),
+        *(*BY_ADA, *PATIENT, "--bootstrap", bootstrap),
     )
     assert done.exit_code == Exit.OK
     assert done.stdout.startswith("session bulk may do 100 destructive acts until 20")
-    assert done.stdout.endswith(": delete_* on asset_id=stg_*\n")
+    assert done.stdout.endswith(": delete_* on asset_id=stg_*; nothing was heard of this session yet\n")
 
 
 def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded: EmbeddedBroker) -> None:
@@ -269,13 +270,13 @@ def mistaken(bootstrap: str) -> str:
     ],
 )  # fmt: skip
 def test_what_operators_mistype(mistaken: str, arguments: tuple[str, ...], code: Exit, says: str) -> None:
-    done = haltline(*arguments, *BY_ADA, "--bootstrap", mistaken)
+    done = haltline(*arguments, *BY_ADA, *PATIENT, "--bootstrap", mistaken)
     assert (done.exit_code, says in " ".join((done.stdout + done.stderr).split())) == (code, True), done.output
 
 
 def test_ids_are_given_by_their_beginning(mistaken: str) -> None:
     said = [
-        haltline(*arguments.split(), *BY_ADA, "--bootstrap", mistaken).stdout
+        haltline(*arguments.split(), *BY_ADA, *PATIENT, "--bootstrap", mistaken).stdout
         for arguments in (
             "kill typo-n", "reset typo-n", "freeze --scope mission mission-o", "lift --scope mission mission-o",
             "batch once --max-deletes 5", "missed once --rule cycle",

@@ -44,25 +44,29 @@ rules:
   tree_destruction: {enabled: false}
   fleet_spike: {enabled: false}
 """
-T0_MS = time.time_ns() // 1_000_000 - 120_000  # requests expire on this clock
 KEYS = {Role.VIEWER: "hl_viewer", Role.OPERATOR: "hl_operator"}
 
 
-def trips(session: str, first: int, last: int) -> list[ActionEvent]:
+def began_ms() -> int:
+    """Two minutes ago: requests expire on this clock, and a run of all tests may take longer than they wait."""
+    return time.time_ns() // 1_000_000 - 120_000
+
+
+def trips(session: str, first: int, last: int, t0_ms: int) -> list[ActionEvent]:
     """Deletes of the same thing, each with another argument, and what came of them."""
     events = []
     for number in range(first, last):
         call = {"session_id": session, "agent_id": "cleaner", "call_id": f"c{number}", "action": "delete_asset"}
         of = call | {"args": {"asset_id": "a", "attempt": number}, "effect": Effect.DESTRUCTIVE}
-        at = T0_MS + number * 2000
+        at = t0_ms + number * 2000
         events.append(ActionEvent(event_id=f"{session}-p{number}", kind=Kind.PROPOSED, time=at, **of))
         done = {"kind": Kind.COMPLETED, "outcome": Outcome.ERROR, "error": "still there"}
         events.append(ActionEvent(event_id=f"{session}-r{number}", time=at + 1000, **call, **done))
     return events
 
 
-def ended(session: str) -> ActionEvent:
-    at = T0_MS + 100_000
+def ended(session: str, t0_ms: int) -> ActionEvent:
+    at = t0_ms + 100_000
     return ActionEvent(
         event_id=f"{session}-end", kind=Kind.SESSION_ENDED, session_id=session, agent_id="cleaner", time=at
     )
@@ -86,6 +90,7 @@ def haltline(kafka: LocalKafka, topics: Topics, *arguments: str) -> tuple[int, A
 def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_person(  # noqa: PLR0915 - one story
     kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
 ) -> None:
+    t0_ms = began_ms()
     (tmp_path / "policy.yaml").write_text(POLICY)
     options = ["--prefix", kafka_topics.prefix, "--checkpoint-interval", "0.2", "--session-timeout", "6"]
     keys = Keys.of((key, Who(role.value, role)) for role, key in KEYS.items())
@@ -115,10 +120,10 @@ def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_pers
             return found
 
         first = work(mortal, "w0")
-        produce(kafka.bootstrap, kafka_topics, trips("loops", 0, 20))
+        produce(kafka.bootstrap, kafka_topics, trips("loops", 0, 20, t0_ms))
         wait_until(lambda: rows(session_id="loops"), "the incident is there")
         os.kill(first.pid, signal.SIGKILL)
-        produce(kafka.bootstrap, kafka_topics, trips("loops", 20, 31) + trips("other", 0, 5))
+        produce(kafka.bootstrap, kafka_topics, trips("loops", 20, 31, t0_ms) + trips("other", 0, 5, t0_ms))
         work(children, "w1")
         wait_until(
             lambda: [r["count"] for r in rows(session_id="loops")] == [30],
@@ -153,7 +158,7 @@ def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_pers
         assert (code, said["incident"]["resolution"]) == (0, "resolved_by_operator")
         wait_until(lambda: [one["session_id"] for one in waiting()] == ["loops"], "its request is closed")
 
-        produce(kafka.bootstrap, kafka_topics, [ended("loops")])
+        produce(kafka.bootstrap, kafka_topics, [ended("loops", t0_ms)])
         wait_until(lambda: [r["resolution"] for r in rows(session_id="loops")] == ["session_ended"], "it closes")
         wait_until(lambda: not waiting(), "nothing waits for a person")
         closed = client.get(f"/api/v1/approvals/{incident['request_id']}").json()
@@ -167,7 +172,7 @@ def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_pers
         assert [one["revision"] for one in told] == list(range(1, len(told) + 1)), "none is lost or doubled"
 
         # A new trip is another incident.
-        produce(kafka.bootstrap, kafka_topics, trips("other", 5, 7))
+        produce(kafka.bootstrap, kafka_topics, trips("other", 5, 7, t0_ms))
         wait_until(lambda: len(rows(session_id="other")) == 2, "another one is opened")
         assert [r["state"] for r in rows(session_id="other")] == ["open", "resolved"]
 

@@ -118,8 +118,9 @@ def test_a_topic_that_is_gone_makes_the_worker_not_ready_and_says_what_to_do(sit
         site.wait_until_done()
         wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
         delete(site, site.topics[0])
-        wait_until(lambda: get(port, "/readyz")[0] == 503, "it is not ready")
-        assert f"topic {site.topics[0]} is gone" in get(port, "/readyz")[1]
+        gone = f"topic {site.topics[0]} is gone"
+        wait_until(lambda: gone in get(port, "/readyz")[1], "it says what is missing")
+        assert get(port, "/readyz")[0] == 503
         assert "haltline topics create" in get(port, "/readyz")[1]
         make(site, site.topics[0])
         assert worker.wait() == EXIT_FAILED
@@ -132,9 +133,10 @@ def test_partitions_that_are_added_make_the_worker_not_ready_and_it_says_what_to
         site.wait_until_done()
         wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
         more_partitions(site, site.events, PARTITIONS + 2)
-        wait_until(lambda: get(port, "/readyz")[0] == 503, "it is not ready")
-        said = get(port, "/readyz")[1]
-        assert f"topic {site.events}: expected {PARTITIONS} partitions" in said
+        expected = f"topic {site.events}: expected {PARTITIONS} partitions"
+        wait_until(lambda: expected in get(port, "/readyz")[1], "it says what it expected")
+        code, said = get(port, "/readyz")
+        assert code == 503
         assert f"got {PARTITIONS + 2}" in said
         assert "--prefix" in said
         assert get(port, "/healthz")[0] == 200, "to start it again would not help"
