@@ -18,10 +18,11 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import SEVERITIES
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 
 _KEY: Final = 4
 """Where an entry has the call that was refused."""
@@ -113,7 +114,7 @@ class AfterRefusal(Detector[State]):
         code = (act.event.error or "").partition(":")[0][:_MAX_KEY_CHARS]
         return self.finding(
             "goes_on_after_refusal",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            SEVERITIES[reached - 1],
             f"{what} in {seconds(rows)}s, each of them refused, the last {rows[-1][_KEY]} ({code})",
             evidence(act, rows),
             confidence=min(1.0, count / self.critical),

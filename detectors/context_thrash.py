@@ -22,6 +22,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import severity_of
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
@@ -169,12 +170,12 @@ class ContextThrash(Detector[State]):
         state.falls.append(fall)
         state.falls = [f for f in state.falls[-_MAX_FALLS:] if state.turns - int(f[_TURN]) < self.last_turns]
         count = len(state.falls)
-        reached = sum(count >= step for step in (self.medium, self.high, self.critical))
-        if not reached:
+        severity = severity_of(count, (self.medium, self.high, self.critical))
+        if severity is None:
             return None
         return self.finding(
             "context_thrash",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            severity,
             f"the context fell {count} times in {state.turns - int(state.falls[0][_TURN]) + 1} turns and "
             f"{seconds([*state.falls, entry(act)])}s, the last time from {fall[_FROM]} to {fall[_TO]} tokens",
             evidence(act, [*state.falls, entry(act)]),

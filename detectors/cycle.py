@@ -23,6 +23,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import severity_of, thresholds_of
 from haltline.detectors.recall import BLIND, MAX_TRAIL, ONCE, POINTS, RECEIPT, STALE, VARIES, Recall
 from haltline.detectors.repetition import Counts
 from haltline.detectors.strictness import Stricter
@@ -79,7 +80,7 @@ class Cycle(Detector[State]):
         period, rounds = self._rounds(trail)
         points = max(0, recall.points + POINTS.get(mark, 0)) / 3
         state.nearness = min(1.0, max(rounds / self.rounds[0] if rounds > 1 else 0.0, points / self.circles[0]))
-        round_severity, circle_severity = _severity(rounds, self.rounds), _severity(points, self.circles)
+        round_severity, circle_severity = severity_of(rounds, self.rounds), severity_of(points, self.circles)
         if round_severity is not None and (circle_severity is None or round_severity >= circle_severity):
             rows = _rows(recall, act, trail[-period * rounds :])
             what = f"{rounds} rounds of the same {period} calls with the same results in {seconds(rows)}s"
@@ -90,10 +91,10 @@ class Cycle(Detector[State]):
                 evidence(act, rows),
                 confidence=min(1.0, rounds / self.rounds[2]),
                 values={"rounds": rounds, "period": period},
-                thresholds=_thresholds(self.rounds) | {"max_period": self.max_period},
+                thresholds=thresholds_of(self.rounds) | {"max_period": self.max_period},
             )
         replayed, calls, once = _replay(trail, self.max_period + 1)
-        replay_severity = _severity(calls, self.replay)
+        replay_severity = severity_of(calls, self.replay)
         if replay_severity is Severity.CRITICAL and once:
             replay_severity = Severity.HIGH
         if replay_severity is not None and (circle_severity is None or replay_severity > circle_severity):
@@ -105,7 +106,7 @@ class Cycle(Detector[State]):
                 evidence(act, _rows(recall, act, trail[-replayed:])),
                 confidence=min(1.0, calls / self.replay[2]),
                 values={"calls": replayed, "counted": calls},
-                thresholds=_thresholds(self.replay),
+                thresholds=thresholds_of(self.replay),
             )
         if circle_severity is None:
             return None
@@ -118,7 +119,7 @@ class Cycle(Detector[State]):
             evidence(act, rows),
             confidence=min(1.0, points / self.circles[2]),
             values={"points": round(points, 2), "stale": stale, "calls": len(trail)},
-            thresholds=_thresholds(self.circles),
+            thresholds=thresholds_of(self.circles),
         )
 
     def near(self, state: State) -> float:
@@ -163,18 +164,6 @@ def _replay(trail: list[str], shortest: int) -> tuple[int, float, bool]:
         if halves / 2 > counted:
             best, counted, once = calls, halves / 2, calls < 1.5 * period
     return best, counted, once
-
-
-def _severity(count: float, counts: Counts) -> Severity | None:
-    if count < counts[0]:
-        return None
-    if count < counts[1]:
-        return Severity.MEDIUM
-    return Severity.CRITICAL if count >= counts[2] else Severity.HIGH
-
-
-def _thresholds(counts: Counts) -> dict[str, float | int | str]:
-    return {"medium": counts[0], "high": counts[1], "critical": counts[2]}
 
 
 def _rows(recall: Recall, act: Act, trail: list[str]) -> list[Entry]:

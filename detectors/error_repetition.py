@@ -27,7 +27,7 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.counts import ManyCounts
+from haltline.detectors.counts import ManyCounts, severity_of, thresholds_of
 from haltline.detectors.errors import Normalization, failing
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
@@ -193,18 +193,17 @@ class ErrorRepetition(Detector[State]):
         state.unread.append(entry(act))
         del state.unread[:-_MAX_UNREAD]
         state.unread_count += 1
-        reached = sum(state.unread_count >= step for step in self.unread)
-        if not reached:
+        severity = severity_of(state.unread_count, self.unread)
+        if severity is None:
             return None
-        medium, high, critical = self.unread
         return self.finding(
             "unread_turns",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            severity,
             f"{state.unread_count} turns in a row could not be read, so that nothing was done",
             evidence(act, state.unread),
-            confidence=min(1.0, state.unread_count / critical),
+            confidence=min(1.0, state.unread_count / self.unread[2]),
             values={"turns": state.unread_count},
-            thresholds={"medium": medium, "high": high, "critical": critical},
+            thresholds=thresholds_of(self.unread),
         )
 
     def _may_wait(self, state: State, act: Act) -> bool:

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.counts import ManyCounts
+from haltline.detectors.counts import ManyCounts, severity_of, thresholds_of
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import EVENT_ID, Entry, entry, evidence
 from haltline.schemas.events import Effect, Kind
@@ -129,17 +129,18 @@ class ExplorationWandering(Detector[State]):
             thresholds={"threshold": self.threshold, "window": self.window, "max_folders": self.max_folders},
         )
 
-    def _endless(self, state: State, act: Act) -> Finding:
-        medium, high, critical = self.endless
-        reached = sum(state.count >= step for step in self.endless)
+    def _endless(self, state: State, act: Act) -> Finding | None:
+        severity = severity_of(state.count, self.endless)
+        if severity is None:
+            return None
         return self.finding(
             "endless_looking",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            severity,
             f"{state.count} looks in a row, and nothing was done in between",
             evidence(act, [*state.looks, entry(act)]),
-            confidence=min(1.0, state.count / critical),
+            confidence=min(1.0, state.count / self.endless[2]),
             values={"looks": state.count},
-            thresholds={"medium": medium, "high": high, "critical": critical},
+            thresholds=thresholds_of(self.endless),
         )
 
     def near(self, state: State) -> float:

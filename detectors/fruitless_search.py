@@ -26,7 +26,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.counts import ManyCounts
+from haltline.detectors.counts import ManyCounts, severity_of, thresholds_of
 from haltline.detectors.fingerprint import digest
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
@@ -184,7 +184,7 @@ class FruitlessSearch(Detector[State]):
             Severity.CRITICAL if len(rows) >= critical else Severity.HIGH if len(rows) >= high else Severity.MEDIUM,
             f"{len(rows)} submissions refused in {seconds(rows)}s, {len(same)} of them this one: {act.subject:.120}",
             evidence(act, rows),
-            confidence=min(1.0, len(rows) / critical),
+            confidence=min(1.0, len(rows) / self.uniform[2]),
             values={"submissions": len(rows), "same": len(same)},
             thresholds={"medium": first, "high": high, "critical": critical, "last_actions": self.last_actions},
         )
@@ -199,37 +199,36 @@ class FruitlessSearch(Detector[State]):
         state.uniform = [*others, entry(act, answer, size, act.fingerprint)]
         near = max(2, _NEAR_SIZE * size)
         rows = [e for e in state.uniform if e[_ANSWER] == answer and abs(int(e[_SIZE]) - size) <= near]
-        medium, high, critical = self.uniform
-        reached = sum(len(rows) >= step for step in self.uniform)
-        if not reached:
+        severity = severity_of(len(rows), self.uniform)
+        if severity is None:
             return None
         return self.finding(
             "uniform_answers",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            severity,
             f"{len(rows)} different calls had the same answer in {seconds(rows)}s, such as {act.subject:.120}",
             evidence(act, rows[-_MAX_ROWS:]),
-            confidence=min(1.0, len(rows) / critical),
+            confidence=min(1.0, len(rows) / self.uniform[2]),
             values={"calls": len(rows)},
-            thresholds={"medium": medium, "high": high, "critical": critical, "last_actions": self.last_actions},
+            thresholds=thresholds_of(self.uniform) | {"last_actions": self.last_actions},
         )
 
     def _found(self, code: str, act: Act, rows: list[Entry], count: float) -> Finding | None:
         looks = code == "fruitless_search"
-        steps = medium, high, critical = self.looks if looks else self.guesses
-        reached = sum(count >= step for step in steps)
-        if not reached:
+        counts = self.looks if looks else self.guesses
+        severity = severity_of(count, counts)
+        if severity is None:
             return None
         what = f"{count:g} looks in a row found nothing, the last {len(rows)}"
         if not looks:
             what = f"{len(rows)} calls were answered with the same no"
         return self.finding(
             code,
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            severity,
             f"{what} in {seconds(rows)}s, such as {act.subject:.120}",
             evidence(act, rows),
-            confidence=min(1.0, count / critical),
+            confidence=min(1.0, count / counts[2]),
             values={"looks" if looks else "guesses": count},
-            thresholds={"medium": medium, "high": high, "critical": critical},
+            thresholds=thresholds_of(counts),
         )
 
     def near(self, state: State) -> float:

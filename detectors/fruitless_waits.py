@@ -18,13 +18,13 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.counts import ASCENDING
+from haltline.detectors.counts import ASCENDING, severity_of, thresholds_of
 from haltline.detectors.errors import is_timeout
 from haltline.detectors.fingerprint import clean_result, digest
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, Entry, entry, evidence, seconds
 from haltline.schemas.events import Effect, Kind, Outcome
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 
 _SUBJECT, _ANSWER, _TOOK_S = range(4, 7)
 """Where an entry has the tool and program, what came back, and how long it took, in seconds."""
@@ -98,23 +98,19 @@ class FruitlessWaits(Detector[State]):
         alike = [r for r in state.rows if r[_SUBJECT] == subject]
         answers = [r[_ANSWER] for r in alike]
         fruitless = [r for r in alike if r[_ANSWER] == _NOTHING or answers.count(r[_ANSWER]) > 1]
-        reached = sum(len(fruitless) >= step for step in self.calls)
-        if not reached or row not in fruitless:
+        severity = severity_of(len(fruitless), self.calls)
+        if severity is None or row not in fruitless:
             return None
         took = sum(float(r[_TOOK_S]) for r in fruitless)
         return self.finding(
             "fruitless_waits",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            severity,
             f"{len(fruitless)} calls that {f'took {took:.0f}s together' if took else 'timed out'}, within"
             f" {seconds(fruitless)}s, and brought nothing new: {act.subject:.160}",
             evidence(act, fruitless),
             confidence=min(1.0, len(fruitless) / self.calls[2]),
             values={"calls": len(fruitless), "took_s": round(took, 1)},
-            thresholds={
-                **dict(zip(("medium", "high", "critical"), self.calls, strict=True)),
-                "slow_s": self.slow_s,
-                "last_actions": self.last_actions,
-            },
+            thresholds=thresholds_of(self.calls) | {"slow_s": self.slow_s, "last_actions": self.last_actions},
         )
 
     def near(self, state: State) -> float:

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.counts import ManyCounts
+from haltline.detectors.counts import ManyCounts, severity_of, thresholds_of
 from haltline.detectors.file_uses import Use, base, is_same, said_by, uses
 from haltline.detectors.literal_files import Written, is_placeholder, written
 from haltline.detectors.strictness import Stricter
@@ -144,19 +144,16 @@ class InventedData(Detector[State]):
         )
 
     def _analysed(self, act: Act, file: Entry, analysed: list[Entry]) -> Finding | None:
-        reached = sum(len(analysed) >= step for step in self.analysed)
-        if not reached:
+        severity = severity_of(len(analysed), self.analysed)
+        if severity is None:
             return None
         return self.finding(
             "analysed_own_text",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached - 1],
+            severity,
             f"{len(analysed)} analyses of text that the session wrote itself, the last of {file[_PATH]}",
             evidence(act, [file, *analysed]),
             confidence=min(1.0, len(analysed) / self.analysed[2]),
             values={"analyses": len(analysed)},
-            thresholds={
-                **dict(zip(("medium", "high", "critical"), self.analysed, strict=True)),
-                "last_actions": self.last_actions,
-            },
+            thresholds=thresholds_of(self.analysed) | {"last_actions": self.last_actions},
             target=f"path={file[_PATH]}",
         )

@@ -29,13 +29,12 @@ from pydantic import Field
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.counts import ASCENDING, Many, ManyCounts
+from haltline.detectors.counts import ASCENDING, SEVERITIES, Many, ManyCounts, severity_of, thresholds_of
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Reading
-from haltline.schemas.record import Values
 
 # Looked up at every event: from their class, members take ten times as long.
 _MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
@@ -183,7 +182,7 @@ class Monologue(Detector[State]):
         return _WAS_CUT if one[_CUT] or other[_CUT] else _SAME_NUMBERS
 
     def _monologue(self, act: Act, alike: Sequence[Entry], counted: float) -> Finding | None:
-        severity = _severity(counted, self.same)
+        severity = severity_of(counted, self.same)
         if severity is None:
             return None
         weighed = "" if counted == len(alike) else f", counted as {counted:g}"
@@ -194,11 +193,11 @@ class Monologue(Detector[State]):
             evidence(act, alike),
             confidence=min(1.0, counted / self.same[2]),
             values={"messages": len(alike), "counted": counted},
-            thresholds=_thresholds(self.same) | {"likeness": self.likeness, "pause_s": self.pause_s},
+            thresholds=thresholds_of(self.same) | {"likeness": self.likeness, "pause_s": self.pause_s},
         )
 
     def _idle(self, state: State, act: Act) -> Finding | None:
-        severity = _severity(state.turns, self.talk)
+        severity = severity_of(state.turns, self.talk)
         if severity is None:
             return None
         return self.finding(
@@ -208,12 +207,12 @@ class Monologue(Detector[State]):
             evidence(act, state.messages),
             confidence=min(1.0, state.turns / self.talk[2]),
             values={"messages": state.turns},
-            thresholds=_thresholds(self.talk) | {"pause_s": self.pause_s},
+            thresholds=thresholds_of(self.talk) | {"pause_s": self.pause_s},
         )
 
     def _by_command(self, state: State, act: Act) -> Finding | None:
         spoken = len(state.spoken)
-        severity = _severity(spoken, self.commands)
+        severity = severity_of(spoken, self.commands)
         if severity is None or (state.acts == 0 and severity is not Severity.CRITICAL):
             return None
         return self.finding(
@@ -223,7 +222,7 @@ class Monologue(Detector[State]):
             evidence(act, state.spoken),
             confidence=min(1.0, spoken / self.commands[2]),
             values={"commands": spoken},
-            thresholds=_thresholds(self.commands) | {"pause_s": self.pause_s},
+            thresholds=thresholds_of(self.commands) | {"pause_s": self.pause_s},
         )
 
     def _chanting(self, state: State, act: Act, text: str, message: Entry) -> Finding | None:
@@ -237,7 +236,7 @@ class Monologue(Detector[State]):
         steps = min(3, len(state.chants) + (repeats >= _MANY * self.chants))
         return self.finding(
             "chanting",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[steps - 1],
+            SEVERITIES[steps - 1],
             f"about {repeats} times {passage!r:.80} in one message, the {len(state.chants)}. such message",
             evidence(act, state.chants),
             confidence=min(1.0, repeats / (2 * self.chants)),
@@ -336,12 +335,3 @@ def _likeness(one: str, other: str) -> float:
 
 def _checksum(text: str) -> str:
     return f"{crc32(text.encode()):08x}"
-
-
-def _severity(count: float, steps: tuple[int, int, int]) -> Severity | None:
-    reached = sum(count >= step for step in steps)
-    return (None, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[reached]
-
-
-def _thresholds(steps: tuple[int, int, int]) -> Values:
-    return dict(zip(("medium", "high", "critical"), steps, strict=True))

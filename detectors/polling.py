@@ -17,11 +17,12 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import SEVERITIES
 from haltline.detectors.recall import FULL
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import TIME_MS, Entry, entry, evidence
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 
 _Polls = Annotated[int, Field(ge=2, le=100_000), Stricter.LOWER]
 _Seconds = Annotated[float, Field(gt=0, le=2_592_000), Stricter.LOWER]
@@ -87,7 +88,7 @@ class Polling(Detector[State]):
         rows: list[Entry] = [*known.rows, entry(act)]
         return self.finding(
             "polling",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[steps - 1],
+            SEVERITIES[steps - 1],
             f"{polls} polls in {waited_s:.0f}s with nothing new: {act.subject:.200}",
             evidence(act, rows),
             confidence=min(1.0, max(polls / counts[2], waited_s / self.wait_s[2])),

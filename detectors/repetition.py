@@ -26,7 +26,7 @@ from pydantic import Field
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
 from haltline.detectors.classify import UNKNOWN
-from haltline.detectors.counts import ASCENDING, ManyCounts
+from haltline.detectors.counts import ASCENDING, ManyCounts, severity_of, thresholds_of
 from haltline.detectors.fingerprint import clean_result, digest
 from haltline.detectors.recall import (
     AFTER_CHANGE,
@@ -42,7 +42,7 @@ from haltline.detectors.recall import (
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import EVENT_ID, INDEX, TIME_MS, Entry, entry, evidence, seconds
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 from haltline.schemas.record import canonical_json
 
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
@@ -151,24 +151,19 @@ class Repetition(Detector[State]):
             count += max(0, again.known.idle + 2 - len(rows))
         count *= 0.5 if again.blind else 1.0
         state.nearness = min(1.0, count / counts[0])
-        if count < counts[0] or len(rows) < 2:
+        severity = severity_of(count, counts)
+        if severity is None or len(rows) < 2:
             return None
         what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
         weighed = "" if count == len(rows) else f", counted as {count:g}"
         return self.finding(
             "identical_calls",
-            _severity(count, counts),
+            severity,
             f"{what}{weighed}: {act.subject:.200}",
             evidence(act, rows),
             confidence=min(1.0, count / counts[2]) * (0.6 if again.blind else 1.0),
             values={"calls": len(rows), "counted": count, "sort": sort, "fingerprint": act.fingerprint},
-            thresholds={
-                "medium": counts[0],
-                "high": counts[1],
-                "critical": counts[2],
-                "window_s": self.window_s,
-                "last_actions": self.last_actions,
-            },
+            thresholds=thresholds_of(counts) | {"window_s": self.window_s, "last_actions": self.last_actions},
         )
 
     def _sort(self, act: Act) -> str:
@@ -197,32 +192,34 @@ class Repetition(Detector[State]):
         state.unseen.append(entry(act, FULL))
         del state.unseen[:-MAX_ROWS]
         calls = len(state.unseen)
-        if calls < self.unseen[0]:
+        severity = severity_of(calls, self.unseen)
+        if severity is None:
             return None
         return self.finding(
             "no_visible_effect",
-            _severity(calls, self.unseen),
+            severity,
             f"{calls} times the same call in a row, and what came back begins alike: {act.subject:.200}",
             evidence(act, state.unseen),
             confidence=0.5,
             values={"calls": calls, "fingerprint": act.fingerprint},
-            thresholds={"medium": self.unseen[0], "high": self.unseen[1], "critical": self.unseen[2]},
+            thresholds=thresholds_of(self.unseen),
         )
 
     def _varied(self, act: Act, again: Again) -> Finding | None:
         """The same call once more, with another result that looks like the last one."""
         rows = [*again.known.varied, entry(act)]
-        if len(rows) < self.varying[0] or _STEPS.search(act.action) or _STEP_WORDS.search(act.head):
+        severity = severity_of(len(rows), self.varying)
+        if severity is None or _STEPS.search(act.action) or _STEP_WORDS.search(act.head):
             return None
         return self.finding(
             "varying_answers",
-            _severity(len(rows), self.varying),
+            severity,
             f"{len(rows)} times the same call in {seconds(rows)}s, and the results differ only in what looks random:"
             f" {act.subject:.200}",
             evidence(act, rows),
             confidence=min(1.0, len(rows) / self.varying[2]),
             values={"calls": len(rows), "fingerprint": act.fingerprint},
-            thresholds={"medium": self.varying[0], "high": self.varying[1], "critical": self.varying[2]},
+            thresholds=thresholds_of(self.varying),
         )
 
     def _edited(self, state: State, act: Act) -> Finding | None:
@@ -238,21 +235,17 @@ class Repetition(Detector[State]):
         )
 
     def _same_edit(self, act: Act, rows: list[Entry], counts: Counts, how: str) -> Finding | None:
-        if len(rows) < counts[0]:
+        severity = severity_of(len(rows), counts)
+        if severity is None:
             return None
         return self.finding(
             "same_edit",
-            _severity(len(rows), counts),
+            severity,
             f"{len(rows)} edits in {seconds(rows)}s that {how}: {act.subject:.200}",
             evidence(act, rows),
             confidence=min(1.0, len(rows) / counts[2]),
             values={"edits": len(rows)},
-            thresholds={
-                "medium": counts[0],
-                "high": counts[1],
-                "critical": counts[2],
-                "last_actions": self.last_actions,
-            },
+            thresholds=thresholds_of(counts) | {"last_actions": self.last_actions},
         )
 
     def near(self, state: State) -> float:
@@ -270,12 +263,6 @@ def _is_edit(act: Act) -> bool:
     if not act.args or _EDITS.search(act.action) is None or not act.changes:
         return False
     return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
-
-
-def _severity(count: float, counts: Counts) -> Severity:
-    if count < counts[1]:
-        return Severity.MEDIUM
-    return Severity.CRITICAL if count >= counts[2] else Severity.HIGH
 
 
 def _since_change(rows: list[Entry]) -> list[Entry]:

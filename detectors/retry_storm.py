@@ -17,11 +17,12 @@ from pydantic import Field, model_validator
 
 from haltline.detectors.act import Act, Sight
 from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.counts import SEVERITIES
 from haltline.detectors.errors import Normalization
 from haltline.detectors.strictness import Stricter
 from haltline.detectors.window import INDEX, TIME_MS, Entry, entry, evidence, seconds, within
 from haltline.schemas.events import Kind
-from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.findings import Finding
 
 _ERROR = 4
 """Where an entry has its error."""
@@ -109,7 +110,7 @@ class RetryStorm(Detector[State]):
         kinds = len({e[_ERROR] for e in rows})
         return self.finding(
             "retry_storm",
-            (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)[max(reached, reached_fast) - 1],
+            SEVERITIES[max(reached, reached_fast) - 1],
             f"{len(fast)} steps failed in {seconds(fast)}s"
             if by_rate
             else f"{of_last} of the last {len(state.steps)} steps failed, with {kinds} different errors",

@@ -1,7 +1,7 @@
-"""Which sessions, agents and missions were heard of: read from `control` and `actions`, the latest first.
+"""Which sessions, agents and missions are known: looked up in `control`, then in ever longer windows of `actions`.
 
-A session that runs has said something within the last minutes, so its whole id is found fast. The beginning of an id
-has to be that of one alone among those of the last day, or else among all that the topics keep.
+A session that runs has published within the last seconds or minutes, so its whole id is found fast. A prefix of an id
+must be unique among those of the last day, or else among all that the topics keep.
 """
 
 import time
@@ -27,7 +27,8 @@ CHECKED: Final = frozenset({ScopeKind.SESSION, ScopeKind.AGENT, ScopeKind.MISSIO
 HINT: Final = "nothing was heard of it; use --unknown (over HTTP `unknown`) to stop it before it starts"
 """What else there is to do for an operator who means it."""
 
-_RECENT_MS: Final = 15 * 60 * 1000
+_RECENT_MS: Final = (30 * 1000, 15 * 60 * 1000)
+"""An operator in a hurry must not wait until minutes of a busy fleet are read."""
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 _Said = Callable[[ActionEvent], str | None]
@@ -62,7 +63,7 @@ class Heard:
             return given
         now_ms = time.time_ns() // 1_000_000
         try:
-            if given in self._ids(scope, given, now_ms - _RECENT_MS, deadline):
+            if any(given in self._ids(scope, given, now_ms - recent_ms, deadline) for recent_ms in _RECENT_MS):
                 return given
             with suppress(NotFound, Ambiguous):  # the whole id of one that is older may be meant
                 return resolve(scope.value, given, chain(known, self._ids(scope, given, now_ms - _DAY_MS, deadline)))

@@ -88,7 +88,7 @@ def _stopped(acted: Acted, led: Led) -> list[str]:
     whole = bool(acted.refused) and acted.refused[0].startswith("agent_")
     return [
         "" if led.findings or whole else "expected a finding, got none",
-        "expected it to be stopped, got no refusal" if took is None else "",
+        "expected a refusal, got none" if took is None else "",
         f"expected a stop within {STOPS_WITHIN_S:g} s, got {took:.1f} s" if took and took > STOPS_WITHIN_S else "",
     ]
 
@@ -98,8 +98,8 @@ def _answered(acted: Acted, led: Led) -> list[str]:
     wanted = [] if acted.planned.approved else ["session_frozen_budget"]
     return [
         "" if len(led.approvals) == 1 else f"expected one approval request, got {len(led.approvals)}",
-        "" if acted.refused == wanted else f"expected the refusals {wanted}, got {acted.refused}",
-        "expected it to live, got a kill" if acted.killed else "",
+        "" if acted.refused == wanted else f"expected refusal codes {wanted}, got {acted.refused}",
+        "expected no kill, got one" if acted.killed else "",
     ]
 
 

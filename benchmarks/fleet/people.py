@@ -1,4 +1,4 @@
-"""The people beside the agents: they answer what waits for them, and kill whom they are to kill."""
+"""Simulated operators: they answer approval requests and kill the sessions that the plan names."""
 
 import threading
 import time

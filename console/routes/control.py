@@ -63,13 +63,13 @@ class KillSwitch(BaseModel):
 
 
 class Act(BaseModel):
-    """An operator's act: on whom, and why. The id of a session, an agent or a mission may be shortened."""
+    """An operator's command: its scope, the id, and the reason. The id of a session, agent or mission may be shortened."""
 
     scope: ScopeKind = ScopeKind.SESSION
     id: Annotated[str, Field(min_length=1, max_length=256, examples=["night-7"])]
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["deletes the wrong schema"])]
     unknown: Annotated[bool, Field(examples=[False])] = False
-    """Take `id` as it is, though nothing was heard of it: it is stopped if it starts."""
+    """Accept an `id` that no event has named yet; it is stopped when it starts."""
 
 
 class Answered(BaseModel):

@@ -145,13 +145,13 @@ class Change(BaseModel):
     assignee: str | None
     request_id: str | None
     approval: str | None
-    """With the change `approval`: what became of the request."""
+    """With the change `approval`: the outcome of the request."""
     resolution: str | None
     summary: str
 
 
 class Act(BaseModel):
-    """Why; and to whom, for `assign`."""
+    """The reason; and the assignee, for `assign`."""
 
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["looking at it"])]
     assignee: Annotated[str | None, Field(min_length=1, max_length=256, examples=["bo"])] = None
@@ -215,7 +215,7 @@ def incident(here: Here, _: Looker, incident_id: IncidentId) -> Incident:
 
 @router.get("/{incident_id}/history", responses=_NONE)
 def history(here: Here, _: Looker, incident_id: IncidentId) -> list[Change]:
-    """What changed, when and by whom; of many alike decisions beyond a hundred not each one."""
+    """Every change of the incident in order, with its time and author; of more than a hundred alike decisions, some."""
     found = _one(here, incident_id)
     return [
         Change(

@@ -2,11 +2,9 @@
 
 import gc
 import logging
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from confluent_kafka import KafkaException
 from deltalake.exceptions import DeltaError
@@ -17,6 +15,7 @@ from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.table import AuditTable, TableConflict
 from haltline.streams.audit.telemetry import telemetry
 from haltline.streams.audit.writer import AnotherLog
+from haltline.streams.stop_signals import stopped_by_signals
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> in
         with _seldom_collected(), telemetry(settings) as observer:
             sink = AuditSink(settings, table=table, observer=observer)
             observer.follow(sink)
-            with _stopped_by_signals(sink):
+            with stopped_by_signals(sink.stop, "audit sink"):
                 sink.run()
     except (AnotherLog, BadKey, TableConflict, KafkaException, DeltaError, OSError) as error:
         _log.error(
@@ -79,18 +78,3 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-@contextmanager
-def _stopped_by_signals(sink: AuditSink) -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        del frame
-        _log.info("audit sink: stopping on %s", signal.Signals(number).name)
-        sink.stop()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -86,7 +86,7 @@ def kill(
     Example: haltline kill --scope agent cleaner --preview --by ada --reason 'catalogue is being restored'
     """
     if unknown and until_stopped and scope is ScopeKind.SESSION:
-        fail("--until-stopped: nobody can say that it stopped of whom nothing was heard (--unknown)", Exit.USAGE)
+        fail("--until-stopped cannot be used with --unknown: no event of this session can confirm that it stopped", Exit.USAGE)
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
     scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
     find = partial(find_impact, bootstrap, Topics(prefix), scope, scope_id, lookback=lookback, client=client_config)

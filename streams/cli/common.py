@@ -125,7 +125,7 @@ Group = Annotated[
 
 def _said(param: typer.CallbackParam, value: str) -> str:
     if param.required and not value.strip():  # before anything is looked up
-        raise typer.BadParameter(f"{param.name}: wanted a text that says it, came {value!r}")
+        raise typer.BadParameter("must not be empty")
     return value
 
 

@@ -1,4 +1,4 @@
-"""`haltline incidents`: what belongs together, the worst first; acknowledge, assign, comment, resolve."""
+"""`haltline incidents`: list, show, acknowledge, assign, comment and resolve incidents."""
 
 import time
 from typing import Annotated
@@ -87,7 +87,7 @@ def show(
     client_config: ClientConfig = NO_CLIENT_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Show one incident with all that changed, when and by whom.
+    """Show one incident and its history.
 
     Example: haltline incidents show 4f1c09ab
     """
@@ -115,7 +115,7 @@ def acknowledge(
     timeout: Timeout = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Say that you have seen an incident, and look after it. Exit 1 when no worker answers.
+    """Acknowledge an incident: you have seen it and look after it. Exit 1 when no worker answers.
 
     Example: haltline incidents acknowledge 4f1c09ab --by ada --reason 'looking at it'
     """
@@ -127,7 +127,7 @@ def acknowledge(
 def assign(
     *,
     incident_id: IncidentId,
-    assignee: Annotated[str, typer.Argument(help="Who looks after it.", metavar="NAME")],
+    assignee: Annotated[str, typer.Argument(help="The assignee.", metavar="NAME")],
     by: By,
     reason: Reason,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -136,7 +136,7 @@ def assign(
     timeout: Timeout = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Say who looks after an incident.
+    """Assign an incident to a person.
 
     Example: haltline incidents assign 4f1c09ab bo --by ada --reason 'owns the table'
     """
@@ -148,7 +148,7 @@ def assign(
 def comment(
     *,
     incident_id: IncidentId,
-    text: Annotated[str, typer.Argument(help="What is to be kept with it.", metavar="TEXT")],
+    text: Annotated[str, typer.Argument(help="The comment.", metavar="TEXT")],
     by: By,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     prefix: Prefix = DEFAULT_PREFIX,
@@ -156,7 +156,7 @@ def comment(
     timeout: Timeout = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a note with an incident.
+    """Add a comment to an incident.
 
     Example: haltline incidents comment 4f1c09ab 'restored from the backup of noon' --by ada
     """

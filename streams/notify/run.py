@@ -1,10 +1,6 @@
 """A notifier as a process."""
 
 import logging
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -14,6 +10,7 @@ from haltline.streams.log_reader import NoSuchTopic, Unreachable
 from haltline.streams.metrics import Metrics
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.notifier import Notifier, NotifierSettings
+from haltline.streams.stop_signals import stopped_by_signals
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +30,7 @@ def run_notifier(settings: NotifierSettings, config: Config, metrics_at: tuple[s
     server = HealthServer(host, port, verdict=notifier.verdict, exposition=metrics.exposition)
     _log.info("notify: serves /metrics, /healthz and /readyz on port %d", server.port)
     try:
-        with _stopped_by_signals(notifier):
+        with stopped_by_signals(notifier.stop, "notify"):
             notifier.run()
     except (KafkaException, NoSuchTopic, Unreachable, RuntimeError) as error:
         _log.error("%s: %s (Kafka %s)", type(error).__name__, error, settings.bootstrap)
@@ -41,18 +38,3 @@ def run_notifier(settings: NotifierSettings, config: Config, metrics_at: tuple[s
     finally:
         server.close()
     return EXIT_OK
-
-
-@contextmanager
-def _stopped_by_signals(notifier: Notifier) -> Iterator[None]:
-    def stop(number: int, frame: FrameType | None) -> None:
-        del frame
-        _log.info("notify: stopping on %s", signal.Signals(number).name)
-        notifier.stop()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

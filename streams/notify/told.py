@@ -1,4 +1,4 @@
-"""What one partition's incidents were told to whom: from the `notifications` topic, and what is under way."""
+"""Which notifications of one partition's incidents were sent, from the `notifications` topic, and which are in flight."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

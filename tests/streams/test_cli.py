@@ -89,7 +89,7 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
     [
         pytest.param(("reset", "s1", "--by", "ada"), "Missing option '--reason'", id="a reset without a reason"),
         pytest.param(
-            ("reset", "s1", "--by", "ada", "--reason", " "), "reason: wanted a text", id="a reset with an empty reason"
+            ("reset", "s1", "--by", "ada", "--reason", " "), "--reason': must not be empty", id="a reset with an empty reason"
         ),
         pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
         pytest.param(("kill", *BY_ADA), "id: wanted a text", id="a kill of nothing"),
@@ -263,7 +263,7 @@ def mistaken(bootstrap: str) -> str:
         pytest.param(("kill", "typo"), Exit.NO, "one id: typo-north, typo-south", id="the beginning of two sessions"),
         pytest.param(("kill", "--scope", "agent", "agent-typo"), Exit.NO, "agent-typo-north, agent-typo-south",
                      id="the beginning of two agents"),
-        pytest.param(("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE, "nobody can say that it stopped",
+        pytest.param(("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE, "cannot be used with --unknown",
                      id="to wait for nobody"),
         pytest.param(("freeze", "--scope", "target", "asset_id=x"), Exit.OK, "target asset_id=x is frozen",
                      id="a target is a name and may be held beforehand"),

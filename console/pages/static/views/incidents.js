@@ -89,7 +89,7 @@ function buttons(of, refresh, words) {
 
 async function act(word, of, refresh) {
   const [name, done] = WORDS[word];
-  const assignee = word === "assign" ? [{ name: "assignee", label: "To whom", make: () => h("input", { maxlength: "256", required: true }) }] : [];
+  const assignee = word === "assign" ? [{ name: "assignee", label: "Assignee", make: () => h("input", { maxlength: "256", required: true }) }] : [];
   const said = await ask({
     title: `${name} ${of.cause} of ${of.scope_id}`,
     text: [h("p", {}, of.reason), word === "resolve" && of.request_id && h("p", { class: "notice" }, "Its open approval request is closed with it: the call that waits is refused.")],
