@@ -22,6 +22,11 @@ from tests.console.test_budgets import (  # noqa: F401
     test_a_budget_is_never_overshot_however_many_ask_at_once,
     test_what_is_spent_takes_the_place_of_what_was_held,
 )
+from tests.console.test_incidents import (  # noqa: F401
+    of_incidents,
+    test_an_incident_is_shown_by_the_beginning_of_its_id_with_its_history,
+    test_incidents_are_listed_worst_first_and_found_by_every_filter,
+)
 from tests.console.test_queries import (  # noqa: F401
     filled,
     test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,

@@ -89,7 +89,9 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
     [
         pytest.param(("reset", "s1", "--by", "ada"), "Missing option '--reason'", id="a reset without a reason"),
         pytest.param(
-            ("reset", "s1", "--by", "ada", "--reason", " "), "--reason': must not be empty", id="a reset with an empty reason"
+            ("reset", "s1", "--by", "ada", "--reason", " "),
+            "--reason': must not be empty",
+            id="a reset with an empty reason",
         ),
         pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
         pytest.param(("kill", *BY_ADA), "id: wanted a text", id="a kill of nothing"),
