@@ -23,9 +23,9 @@ setup: $(STAMP) ## Make .venv with everything in it
 # A .venv whose Python still runs is kept. The pip that comes with a Python may not know --group yet.
 $(STAMP): pyproject.toml
 	@python="$(PYTHON)"; [ -n "$$python" ] || { \
-	  echo "wanted Python 3.11 or newer as python3.13, python3.12, python3.11 or python3 on PATH; came none" >&2; exit 1; }; \
+	  echo "expected Python 3.11 or newer as python3.13, python3.12, python3.11 or python3 on PATH; got none" >&2; exit 1; }; \
 	$$python -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo "wanted the modules venv and ensurepip of $$python, came none; on Debian and Ubuntu:" \
+	  echo "expected the modules venv and ensurepip of $$python, got none; on Debian and Ubuntu:" \
 	    "apt install $$($$python -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear .venv"; $$python -m venv --clear .venv; }
 	$(PIP) --upgrade 'pip>=25.1'

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _options().parse_args(arguments)
     console = Console(stderr=True)
     if missing := missing_tools():
-        console.print(f"benchmarks: wanted {' and '.join(missing)}; came no such command on PATH")
+        console.print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH")
         return 1
     with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
         results = Results(load_average=[os.getloadavg()[0]], settings={"events": asked.events, "seed": asked.seed})
@@ -122,7 +122,7 @@ class _Run:
                 at_most_s=_OURS_AT_MOST_S if ours else asked.peer_seconds,
             )
             if ours and not result.complete:
-                raise RuntimeError(f"{engine.name}: wanted {asked.events} events done, came {result.events}")
+                raise RuntimeError(f"{engine.name}: expected {asked.events} events done, got {result.events}")
             self.results.throughput.append(result)
             if result.events_per_s is not None:
                 took = "" if result.complete else f"; all would take {asked.events / result.events_per_s:,.0f} s"
@@ -141,7 +141,7 @@ def _numbers(text: str) -> list[int]:
 
 def _parts(text: str) -> list[str]:
     if unknown := set(text.split(",")) - set(_PARTS):
-        raise argparse.ArgumentTypeError(f"wanted some of {', '.join(_PARTS)}, came {', '.join(sorted(unknown))}")
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(_PARTS)}, got {', '.join(sorted(unknown))}")
     return text.split(",")
 
 

@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when everything was measured."""
     asked = _options().parse_args(arguments)
     if missing := missing_tools():
-        print(f"benchmarks: wanted {' and '.join(missing)}; came no such command on PATH", file=sys.stderr)
+        print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
         return 1
     with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-api-") as scratch:
         folder = Path(scratch)

@@ -54,7 +54,7 @@ class Cluster:
         deadline = time.monotonic() + _ASK_WITHIN_S
         while not self._can_be_used(name):
             if time.monotonic() > deadline:
-                raise RuntimeError(f"topic {name}: wanted it to be visible in {_ASK_WITHIN_S:.0f} s, came nothing")
+                raise RuntimeError(f"topic {name}: expected it to be visible in {_ASK_WITHIN_S:.0f} s, got nothing")
             time.sleep(0.05)
 
     def _can_be_used(self, name: str) -> bool:
@@ -90,7 +90,7 @@ class Cluster:
                     producer.poll(0.1)
             producer.poll(0)
         if producer.flush(_DELIVER_WITHIN_S) or failed:
-            raise RuntimeError(f"topic {topic}: wanted every event delivered, came {failed[:3] or 'no answer'}")
+            raise RuntimeError(f"topic {topic}: expected every event delivered, got {failed[:3] or 'no answer'}")
         return size
 
     def log_bytes(self, topic: str) -> int:
@@ -128,7 +128,7 @@ class Group:
         for partition in self._partitions:
             bounds = answered(partial(self._consumer.get_watermark_offsets, partition, timeout=_ASK_WITHIN_S))
             if bounds is None:
-                raise RuntimeError(f"{partition.topic}: wanted the end of partition {partition.partition}, came none")
+                raise RuntimeError(f"{partition.topic}: expected the end of partition {partition.partition}, got none")
             total += bounds[1]
         return total
 

@@ -360,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.profile_share:
             profile(measured, files, share=asked.profile_share, **common)
     except (OSError, UnreadableTrace) as error:
-        print(f"benchmarks.core: wanted recorded sessions, came {error}", file=sys.stderr)
+        print(f"benchmarks.core: expected recorded sessions, got {error}", file=sys.stderr)
         return 2
     if asked.json:
         print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())

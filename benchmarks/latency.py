@@ -103,7 +103,7 @@ class _Probe:
         for end in ends:
             bounds = self._consumer.get_watermark_offsets(end, timeout=10)
             if bounds is None:
-                raise RuntimeError(f"{target}: wanted its end, came none")
+                raise RuntimeError(f"{target}: expected its end, got none")
             end.offset = bounds[1]
         self._consumer.assign(ends)
         self._stop = threading.Event()
@@ -118,7 +118,7 @@ class _Probe:
             for child in children:
                 child.require_running()
             if time.monotonic() > deadline:
-                raise RuntimeError(f"{self._source}: wanted an answer in {_ANSWER_WITHIN_S:.0f} s, came none")
+                raise RuntimeError(f"{self._source}: expected an answer in {_ANSWER_WITHIN_S:.0f} s, got none")
             self._send(20, 0.5, seed)
             seed += 1
 
@@ -163,7 +163,7 @@ class _Probe:
             )
             self._producer.poll(0)
         if self._producer.flush(30) or self._failed:
-            raise RuntimeError(f"{self._source}: wanted every event delivered, came {self._failed[:3] or 'no answer'}")
+            raise RuntimeError(f"{self._source}: expected every event delivered, got {self._failed[:3] or 'no answer'}")
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
@@ -183,7 +183,7 @@ class _Probe:
 
 def _summary(name: str, rate: int, taken_ms: list[float], missing: int) -> Latency:
     if not taken_ms:
-        raise RuntimeError(f"{name} at {rate} events/s: wanted answers, came none of {missing}")
+        raise RuntimeError(f"{name} at {rate} events/s: expected answers, got none of {missing}")
     ordered = sorted(taken_ms)
     return Latency(
         engine=name,

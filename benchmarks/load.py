@@ -47,7 +47,7 @@ class Load:
 
     def __post_init__(self) -> None:
         if not 0 < self.sessions <= self.events:
-            raise ValueError(f"sessions: wanted 1 to {self.events} (one event each), came {self.sessions}")
+            raise ValueError(f"sessions: expected 1 to {self.events} (one event each), got {self.sessions}")
 
 
 class Sent(NamedTuple):

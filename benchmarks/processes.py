@@ -34,7 +34,7 @@ def wait_until(child: Child, condition: Callable[[], object], what: str, *, with
     while not condition():
         child.require_running()
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{child.name}: wanted {what} within {within_s:.0f} s, it did not happen")
+            raise RuntimeError(f"{child.name}: expected {what} within {within_s:.0f} s, it did not happen")
         time.sleep(0.05)
 
 

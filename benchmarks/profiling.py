@@ -38,7 +38,7 @@ def measure(cluster: Cluster, children: Children, topics: Topics, report: Path, 
     threads = processes.cpu_s_by_thread(worker.pid) or {}
     watched.close()
     if code := processes.stop(worker):
-        raise RuntimeError(f"{group}: wanted a clean stop, came exit status {code}:\n{worker.last_lines()}")
+        raise RuntimeError(f"{group}: expected a clean stop, got exit status {code}:\n{worker.last_lines()}")
     summary, details = texts(orjson.loads(samples.read_bytes()), threads, end)
     report.write_text(f"{summary}\n{details}\n")
     return summary

@@ -94,7 +94,7 @@ def _start(cluster: Cluster, children: Children, topics: Topics, group: str, lab
     for end in ends:
         bounds = answers.get_watermark_offsets(end, timeout=10)
         if bounds is None:
-            raise RuntimeError(f"{topics.interventions}: wanted its end, came none")
+            raise RuntimeError(f"{topics.interventions}: expected its end, got none")
         end.offset = bounds[1]
     answers.assign(ends)
     began = time.perf_counter()
@@ -107,7 +107,7 @@ def _start(cluster: Cluster, children: Children, topics: Topics, group: str, lab
     while waiting:
         worker.require_running()
         if time.perf_counter() - began > _ANSWER_WITHIN_S:
-            raise RuntimeError(f"{group}: wanted a verdict from every partition in {_ANSWER_WITHIN_S:.0f} s, came not")
+            raise RuntimeError(f"{group}: expected a verdict from every partition in {_ANSWER_WITHIN_S:.0f} s, got not")
         message = answers.poll(0.1)
         if message is not None and message.error() is None:
             waiting.discard(decode(Decision, message.value()).event_id)
@@ -134,5 +134,5 @@ def _ask(bootstrap: str, topics: Topics, label: str) -> set[str]:
         )
         producer.produce(topics.actions, key=session.encode(), value=event.to_json())
     if producer.flush(30):
-        raise RuntimeError(f"{topics.actions}: wanted the probes delivered in 30 s, came fewer")
+        raise RuntimeError(f"{topics.actions}: expected the probes delivered in 30 s, got fewer")
     return {f"{session}-event" for session in by_partition.values()}

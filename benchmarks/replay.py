@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _options().parse_args(arguments)
     console = Console(stderr=True)
     if missing := missing_tools():
-        console.print(f"benchmarks.replay: wanted {' and '.join(missing)}; came no such command on PATH")
+        console.print(f"benchmarks.replay: expected {' and '.join(missing)}; got no such command on PATH")
         return 1
     with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-replay-") as scratch:
         logs = Path(asked.logs or scratch, "logs")
@@ -137,7 +137,7 @@ def _replay(source: str, options: Sequence[str], events: int, shares: int) -> Ru
         out.seek(0)
         said = orjson.loads(out.read() or b"{}")
     if child.returncode not in (0, 1) or said.get("records", {}).get(TOPICS.actions) != events:
-        raise RuntimeError(f"replay of {source}: wanted {events} events, came exit {child.returncode}: {said!r:.300}")
+        raise RuntimeError(f"replay of {source}: expected {events} events, got exit {child.returncode}: {said!r:.300}")
     return Run(
         what=f"replay from {source}" + (f", {shares} processes" if shares > 1 else ""),
         events=events,

@@ -130,7 +130,7 @@ def _watch(watched: Group, child: Child, end: int) -> tuple[_Seen, _Seen]:
                 return first, seen
         child.require_running()
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{child.name}: wanted {end} rows within {_WITHIN_S:.0f} s, came {rows}")
+            raise RuntimeError(f"{child.name}: expected {end} rows within {_WITHIN_S:.0f} s, got {rows}")
         time.sleep(_ASK_EVERY_S)
 
 

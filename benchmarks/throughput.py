@@ -154,7 +154,7 @@ def _watch(watched: Group, child: Child, end: int, at_most_s: float) -> tuple[_S
                 deadline = time.monotonic() + at_most_s
         if time.monotonic() > deadline:
             if first.events == 0:
-                raise RuntimeError(f"{child.name}: wanted a first commit in {_FIRST_COMMIT_WITHIN_S:.0f} s, came none")
+                raise RuntimeError(f"{child.name}: expected a first commit in {_FIRST_COMMIT_WITHIN_S:.0f} s, got none")
             break
     return first, last
 

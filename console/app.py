@@ -56,9 +56,9 @@ _STATUS: Final[dict[type[Exception], int]] = {
 
 
 class Refused(BaseModel):
-    """Why it was not done: where, what was wanted and what came."""
+    """Why it was not done: where, what was expected and what was given."""
 
-    model_config = like(detail="session none: wanted one with events, came none of this id")
+    model_config = like(detail="session none: expected one with events, got none of this id")
 
     detail: str
 

@@ -65,7 +65,7 @@ class _Entry(BaseModel):
 
 
 class BadKeys(ValueError):
-    """A file of keys that cannot be used: where, what was wanted and what came."""
+    """A file of keys that cannot be used: where, what was expected and what was given."""
 
 
 class Keys:
@@ -82,7 +82,7 @@ class Keys:
         except BadYaml as error:
             raise BadKeys(f"{path}: expected YAML, got {error}") from None
         if not isinstance(said, list) or not said:
-            raise BadKeys(f"{path}: wanted a list of name, role and sha256, came {type(said).__name__}")
+            raise BadKeys(f"{path}: expected a list of name, role and sha256, got {type(said).__name__}")
         known: dict[str, Who] = {}
         for number, one in enumerate(said):
             try:

@@ -66,7 +66,7 @@ async def context_of(request: Request) -> Context:
     """The console's parts."""
     found = request.app.state.context
     if not isinstance(found, Context):
-        raise TypeError(f"the app's state: wanted a Context, came {type(found).__name__}")
+        raise TypeError(f"the app's state: expected a Context, got {type(found).__name__}")
     return found
 
 
@@ -89,14 +89,14 @@ def admitted(request: Request, here: Context) -> Who:
     if who is None:
         raise HTTPException(
             401,
-            "Authorization: wanted 'Bearer' and a key of this console, came none that is known",
+            "Authorization: expected 'Bearer' and a key of this console, got none that is known",
             headers={"WWW-Authenticate": "Bearer"},
         )
     wait_s = here.buckets.take(who.name)
     if wait_s:
         raise HTTPException(
             429,
-            f"{who.name}: wanted at most {here.settings.requests_per_s:g} requests a second, came more",
+            f"{who.name}: expected at most {here.settings.requests_per_s:g} requests a second, got more",
             headers={"Retry-After": str(ceil(wait_s))},
         )
     return who
@@ -115,7 +115,7 @@ def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
         if isinstance(who, HTTPException):
             raise who
         if not who.may(act):
-            raise HTTPException(403, f"{act}: wanted a role that may, came {who.role} of {who.name}")
+            raise HTTPException(403, f"{act}: expected a role that may, got {who.role} of {who.name}")
         return who
 
     return check

@@ -111,7 +111,7 @@ class Jobs(Closing):
             try:
                 self._waiting.put_nowait(job)
             except queue.Full:
-                raise TooMany(f"jobs: wanted fewer than {_WAITING} that wait, came one more") from None
+                raise TooMany(f"jobs: expected fewer than {_WAITING} that wait, got one more") from None
             self._jobs[job.job_id] = job
             while len(self._jobs) > _KEPT:
                 self._jobs.popitem(last=False)
@@ -163,7 +163,7 @@ def _opened(settings: ConsoleSettings, job: Job) -> KafkaRange:
     job.of = sum(span.count for span in found.spans)
     if job.of > MAX_RECORDS:
         found.close()
-        raise ValueError(f"the range: wanted at most {MAX_RECORDS} records, came {job.of}; see: haltline {job.kind}")
+        raise ValueError(f"the range: expected at most {MAX_RECORDS} records, got {job.of}; see: haltline {job.kind}")
     return found
 
 

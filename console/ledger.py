@@ -86,7 +86,7 @@ class Entry(BaseModel):
     def _of_this_century(cls, value: datetime) -> datetime:
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         if not EARLIEST_MS <= moment.timestamp() * 1000 < LATEST_MS:
-            raise ValueError(f"wanted a time from 2000 to 2100, came {value.isoformat()}")
+            raise ValueError(f"expected a time from 2000 to 2100, got {value.isoformat()}")
         return moment
 
     @property

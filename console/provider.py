@@ -22,7 +22,7 @@ Text = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class BadProvider(ValueError):
-    """A file that describes no provider: where, what was wanted and what came."""
+    """A file that describes no provider: where, what was expected and what was given."""
 
 
 class Provider(BaseModel):
@@ -48,14 +48,14 @@ class Provider(BaseModel):
     def _encrypted(cls, issuer: str) -> str:
         url = urlsplit(issuer)
         if url.scheme != "https" and not (url.scheme == "http" and url.hostname in _LOOPBACK):
-            raise ValueError(f"wanted an https:// address, came {issuer!r:.100}")
+            raise ValueError(f"expected an https:// address, got {issuer!r:.100}")
         return issuer.rstrip("/")
 
     @field_validator("roles")
     @classmethod
     def _of_people(cls, roles: dict[Role, tuple[str, ...]]) -> dict[Role, tuple[str, ...]]:
         if Role.AGENT in roles:
-            raise ValueError("agent: wanted roles of people, came that of programs, which have keys")
+            raise ValueError("agent: expected roles of people, got that of programs, which have keys")
         return roles
 
     @classmethod

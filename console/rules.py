@@ -71,7 +71,7 @@ class ConsoleRules(_Part):
             raise ValueError(f"{path}: expected rules in YAML, JSON or TOML, got {error}") from error
         except ValueError as error:
             problem = problem_of(error) if hasattr(error, "errors") else error  # type: ignore[arg-type]
-            raise ValueError(f"{path}: wanted rules, approvals and budgets: {problem}") from error
+            raise ValueError(f"{path}: expected rules, approvals and budgets: {problem}") from error
 
     def for_sdk(self, known: frozenset[str]) -> dict[str, Any]:
         """The rules in the fields of Agent Sentinel's policies.

@@ -62,12 +62,12 @@ class Sender(Closing):
             try:
                 producer.produce(topic, key=key, value=value, on_delivery=self._tell(future), **with_headers)  # type: ignore[arg-type]
             except (BufferError, KafkaException, RuntimeError) as error:
-                future.set_exception(Unreachable(f"topic {topic}: wanted room for a record, came {error}"))
+                future.set_exception(Unreachable(f"topic {topic}: expected room for a record, got {error}"))
         try:
             return [one.result(CONFIRM_WITHIN_S + 1.0) for one in told]
         except Late:
             raise Unreachable(
-                f"topic {topic}: wanted a record confirmed within {CONFIRM_WITHIN_S:g} s, came no answer"
+                f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got no answer"
             ) from None
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Sender(Closing):
     def _made(self) -> Producer:
         with self._lock:
             if self._ended.is_set():
-                raise Unreachable("the console: wanted one that serves, came one that ends")
+                raise Unreachable("the console: expected one that serves, got one that ends")
             if self._producer is None:
                 self._producer = Producer(self._settings, logger=_log)
             return self._producer
@@ -99,7 +99,7 @@ class Sender(Closing):
             if error.fatal():  # this producer says nothing more: the next record gets another one
                 self._producer = None
             future.set_exception(
-                Unreachable(f"topic {message.topic()}: wanted a record confirmed, came {error.name()}: {error.str()}")
+                Unreachable(f"topic {message.topic()}: expected a record confirmed, got {error.name()}: {error.str()}")
             )
 
         return told

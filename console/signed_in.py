@@ -90,7 +90,7 @@ def session_of(request: Request) -> Session | None:
         require_same_origin(request)
         if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), session.csrf.encode()):
             raise HTTPException(
-                403, f"{CSRF_HEADER}: wanted that of the session, came another or none; reload the page"
+                403, f"{CSRF_HEADER}: expected that of the session, got another or none; reload the page"
             )
     return session
 
@@ -99,10 +99,10 @@ def require_same_origin(request: Request) -> None:
     """Raises HTTPException (403) when the browser says that another site made the request."""
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     if site is not None and site not in ("same-origin", "none"):
-        raise HTTPException(403, f"Sec-Fetch-Site: wanted same-origin, came {site:.40}")
+        raise HTTPException(403, f"Sec-Fetch-Site: expected same-origin, got {site:.40}")
     # Of a form a browser may say "null" under our own Referrer-Policy; Sec-Fetch-Site has told it by then.
     if origin not in (None, "null") and urlsplit(origin).netloc != request.headers.get("Host"):
-        raise HTTPException(403, "Origin: wanted that of this console, came another")
+        raise HTTPException(403, "Origin: expected that of this console, got another")
 
 
 def token_of(request: Request) -> str | None:

@@ -89,7 +89,7 @@ def _engine(url: str) -> Engine:
         event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
         return engine
     if parsed.database in (None, "", ":memory:"):
-        raise ValueError(f"database: wanted a file, as several threads use it, came {url}")
+        raise ValueError(f"database: expected a file, as several threads use it, got {url}")
     engine = create_engine(parsed, connect_args={"timeout": _BUSY_S}, pool_size=_KEPT_OPEN, max_overflow=_KEPT_OPEN)
 
     @event.listens_for(engine, "connect")

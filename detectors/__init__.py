@@ -101,7 +101,7 @@ def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, typ
     for detector_id in plugins.ids:
         if detector_id in PATTERNS:
             raise ValueError(
-                f"entry points {GROUP}: wanted another name than that of a built-in detector,"
+                f"entry points {GROUP}: expected another name than that of a built-in detector,"
                 f" got {detector_id!r} from {plugins.place(detector_id)}"
             )
     named = {name for rules in (policy.rules, *(o.rules for o in policy.overrides)) for name in rules}
@@ -109,7 +109,7 @@ def catalogue(policy: Policy, plugins: Plugins = NO_PLUGINS) -> Mapping[str, typ
     known |= {name: plugins.find(name) for name in plugins.ids if name in named}
     for number, correlation in enumerate(policy.correlations):
         if correlation.rule_id in known or correlation.rule_id in plugins.ids:
-            raise ValueError(f"correlations.{number}.name: wanted each name once, got {correlation.name!r} again")
+            raise ValueError(f"correlations.{number}.name: expected each name once, got {correlation.name!r} again")
         known[correlation.rule_id] = detector_of(correlation)
     return known
 
@@ -165,4 +165,4 @@ def require_known(rules: Iterable[str], known: Iterable[str] = PATTERNS) -> None
     """Raises ValueError naming the first rule that is of no known detector."""
     for detector_id in rules:
         if detector_id not in known:
-            raise ValueError(f"rules.{detector_id}: wanted one of {', '.join(known)}, got {detector_id!r}")
+            raise ValueError(f"rules.{detector_id}: expected one of {', '.join(known)}, got {detector_id!r}")

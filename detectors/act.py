@@ -354,7 +354,7 @@ class Act:
 
     def _require_recalled(self, what: str) -> None:
         if not self.recalled:
-            raise RuntimeError(f"{what}: wanted a detector that says `recalls = True`, came one that does not")
+            raise RuntimeError(f"{what}: expected a detector that says `recalls = True`, got one that does not")
 
     @lazy
     def novelty(self) -> tuple[float, ...] | None:

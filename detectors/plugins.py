@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 class PluginError(Exception):
-    """A detector of another package did what it must not: which, what was wanted, what came."""
+    """A detector of another package did what it must not: which, what was expected, what was given."""
 
 
 class Stopwatch:
@@ -55,7 +55,8 @@ class Stopwatch:
     ) -> None:
         if budget_ms <= 0 or not 0 <= overruns < _LAST_CALLS:
             raise ValueError(
-                f"Stopwatch: wanted budget_ms above 0 and 0 to {_LAST_CALLS - 1} overruns, got {budget_ms}, {overruns}"
+                f"Stopwatch: expected budget_ms above 0 and 0 to {_LAST_CALLS - 1} overruns, "
+                f"got {budget_ms}, {overruns}"
             )
         self._clock_ns = clock_ns
         self._budget_ns = int(budget_ms * 1e6)
@@ -86,8 +87,8 @@ class Stopwatch:
         if bits.bit_count() > self._overruns:
             self.off.add(detector_id)
             raise PluginError(
-                f"switched off until the process starts anew: wanted at most {self._overruns} of"
-                f" {_LAST_CALLS} calls above {self._budget_ns / 1e6:g} ms, came one more, of {took_ns / 1e6:.1f} ms"
+                f"switched off until the process starts anew: expected at most {self._overruns} of"
+                f" {_LAST_CALLS} calls above {self._budget_ns / 1e6:g} ms, got one more, of {took_ns / 1e6:.1f} ms"
             )
 
 
@@ -127,7 +128,7 @@ class Plugins:
         """The class, imported at the first call.
 
         Raises:
-            ValueError: it cannot be imported, or is no detector of this id; says which, what was wanted, what came.
+            ValueError: it cannot be imported, or is no detector of this id; says which, and what was expected.
 
         """
         found = self._classes.get(detector_id)
@@ -148,9 +149,9 @@ class Plugins:
             adapter: TypeAdapter[Any] = TypeAdapter(type(state))
             back = adapter.validate_python(orjson.loads(orjson.dumps(state)))
         except Exception as error:
-            raise ValueError(f"{place}: wanted a state that survives JSON, came {_told(error)}") from error
+            raise ValueError(f"{place}: expected a state that survives JSON, got {_told(error)}") from error
         if back != state:
-            raise ValueError(f"{place}: wanted a state that comes back equal from JSON, came {back!r:.120}")
+            raise ValueError(f"{place}: expected a state that comes back equal from JSON, got {back!r:.120}")
         names = (*Pattern.__annotations__, *Detector.__annotations__)
         same = {name: getattr(detector, name) for name in names if hasattr(detector, name)}
         contained = type(f"Contained{type(detector).__name__}", (_Contained,), same)
@@ -167,17 +168,17 @@ def _checked(detector_id: str, source: Source) -> type[Detector[Any]]:
     try:
         found = source.load()
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{where}: wanted a detector that can be imported, came {_told(error)}") from error
+        raise ValueError(f"{where}: expected a detector that can be imported, got {_told(error)}") from error
     if not (isinstance(found, type) and issubclass(found, Detector)):
-        raise ValueError(f"{where}: wanted a class derived from haltline.detectors.base.Detector, got {found!r:.120}")
+        raise ValueError(f"{where}: expected a class derived from haltline.detectors.base.Detector, got {found!r:.120}")
     if isabstract(found):
         missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
-        raise ValueError(f"{where}: wanted every method of a detector, got a class without {missing}")
+        raise ValueError(f"{where}: expected every method of a detector, got a class without {missing}")
     if getattr(found, "id", None) != detector_id:
-        raise ValueError(f"{where}: wanted the id {detector_id!r}, got {getattr(found, 'id', None)!r}")
+        raise ValueError(f"{where}: expected the id {detector_id!r}, got {getattr(found, 'id', None)!r}")
     reads = getattr(found, "reads", None)
     if not isinstance(reads, frozenset) or not all(isinstance(kind, Kind) for kind in reads):
-        raise ValueError(f"{where}: wanted reads, a frozenset of Kind, got {reads!r:.120}")
+        raise ValueError(f"{where}: expected reads, a frozenset of Kind, got {reads!r:.120}")
     return found
 
 
@@ -215,7 +216,7 @@ class _Contained(Detector[dict[str, Any]]):
         try:
             return call() if self.stopwatch is None else self.stopwatch.timed(self.id, call)
         except SystemExit as error:
-            raise PluginError(f"wanted it to return, came {_told(error)}") from error
+            raise PluginError(f"expected it to return, got {_told(error)}") from error
 
     def _memory(self, state: dict[str, Any]) -> Any:
         """What it remembers. What cannot be read is forgotten, and told once."""
@@ -225,7 +226,7 @@ class _Contained(Detector[dict[str, Any]]):
                 memory = self.adapter.validate_python(memory)
             except ValidationError as error:
                 state[_STATE] = self.inner.start()
-                raise PluginError(f"wanted a state of this version, came {memory!r:.120}") from error
+                raise PluginError(f"expected a state of this version, got {memory!r:.120}") from error
             state[_STATE] = memory
         return memory
 
@@ -235,21 +236,21 @@ class _Contained(Detector[dict[str, Any]]):
             size = len(orjson.dumps(state[_STATE]))
         except TypeError as error:
             state[_STATE] = self.inner.start()
-            raise PluginError(f"wanted a state of plain JSON values, came {_told(error)}") from error
+            raise PluginError(f"expected a state of plain JSON values, got {_told(error)}") from error
         if size > MAX_STATE_BYTES:
             state[_STATE] = self.inner.start()
-            raise PluginError(f"wanted a state of at most {MAX_STATE_BYTES} bytes, came {size}")
+            raise PluginError(f"expected a state of at most {MAX_STATE_BYTES} bytes, got {size}")
 
     def _check(self, finding: object, act: Act) -> Finding:
         if not isinstance(finding, Finding):
-            raise PluginError(f"wanted a Finding or None, came {finding!r:.120}")
+            raise PluginError(f"expected a Finding or None, got {finding!r:.120}")
         if finding.detector != self.id:
-            raise PluginError(f"wanted a finding in its own name, came one of {finding.detector!r}")
+            raise PluginError(f"expected a finding in its own name, got one of {finding.detector!r}")
         if not finding.evidence or finding.evidence[-1].event_id != act.event.event_id:
-            raise PluginError(f"wanted evidence that ends with the event, came {finding.evidence!r:.120}")
+            raise PluginError(f"expected evidence that ends with the event, got {finding.evidence!r:.120}")
         size = len(finding.to_json())
         if size > MAX_STATE_BYTES:
-            raise PluginError(f"wanted a finding of at most {MAX_STATE_BYTES} bytes, came {size}")
+            raise PluginError(f"expected a finding of at most {MAX_STATE_BYTES} bytes, got {size}")
         return finding
 
 

@@ -21,7 +21,7 @@ def construct(detector: type[_P], settings: Mapping[str, Any]) -> _P:
 
     Raises:
         ValueError: one is not known, or out of its bounds, or they contradict each other; begins with the place,
-            `rules.<id>.settings.<name>`, and says what was wanted and what came.
+            `rules.<id>.settings.<name>`, and says what was expected and what was given.
 
     """
     try:
@@ -82,7 +82,7 @@ def annotations_of(detector: type[Pattern[Any]]) -> dict[str, Any]:
 
 def _unknown(detector: type[Pattern[Any]], name: str) -> str:
     known = ", ".join(field.name for field in fields(detector)) or "none, as there are no settings"
-    return f"rules.{detector.id}.settings.{name}: wanted one of {known}, got {name!r}"
+    return f"rules.{detector.id}.settings.{name}: expected one of {known}, got {name!r}"
 
 
 def _located(detector: type[Pattern[Any]], within: tuple[str, ...], problem: Any) -> str:
@@ -92,7 +92,7 @@ def _located(detector: type[Pattern[Any]], within: tuple[str, ...], problem: Any
         return _unknown(detector, steps[0])
     place = ".".join(("rules", detector.id, "settings", *steps))
     came = problem["input"].kwargs if isinstance(problem["input"], ArgsKwargs) else problem["input"]
-    return f"{place}: wanted {_wanted(problem['msg'])}, got {came!r:.120}"
+    return f"{place}: expected {_wanted(problem['msg'])}, got {came!r:.120}"
 
 
 def _wanted(message: str) -> str:

@@ -54,7 +54,7 @@ class Handler(Protocol):
 
 
 class ExtensionError(Exception):
-    """Another package's strategy or intervention did what it must not: which, what was wanted, what came."""
+    """Another package's strategy or intervention did what it must not: which, what was expected, what was given."""
 
 
 class Extensions:
@@ -92,7 +92,7 @@ class _Contained:
     def choose(self, case: Case) -> Level:
         level = _called(lambda: self._inner.choose(case))
         if not isinstance(level, Level):
-            raise ExtensionError(f"{self._name}: wanted a Level, came {level!r:.120}")
+            raise ExtensionError(f"{self._name}: expected a Level, got {level!r:.120}")
         return level
 
 
@@ -108,10 +108,10 @@ class ContainedHandler:
         if said is None:
             return {}
         if not isinstance(said, Mapping) or not set(said) <= _ADDS:
-            raise ExtensionError(f"{self.name}: wanted a mapping with {', '.join(sorted(_ADDS))}, came {said!r:.120}")
+            raise ExtensionError(f"{self.name}: expected a mapping with {', '.join(sorted(_ADDS))}, got {said!r:.120}")
         size = len(orjson.dumps(dict(said)))
         if size > MAX_BYTES:
-            raise ExtensionError(f"{self.name}: wanted at most {MAX_BYTES} bytes, came {size}")
+            raise ExtensionError(f"{self.name}: expected at most {MAX_BYTES} bytes, got {size}")
         merged = Decision.model_validate_json(decision.model_copy(update=dict(said)).to_json())
         return {name: getattr(merged, name) for name in said}
 
@@ -120,20 +120,20 @@ def _called(call: Callable[[], _T]) -> _T:
     try:
         return call()
     except SystemExit as error:
-        raise ExtensionError(f"wanted it to return, came {error!r}") from error
+        raise ExtensionError(f"expected it to return, got {error!r}") from error
 
 
 def _loaded(name: str, offered: Mapping[str, Offered], method: str, place: str, wanted: str) -> Any:
     source = offered.get(name)
     if source is None:
-        raise ValueError(f"{place}: wanted {wanted}, got {name!r}")
+        raise ValueError(f"{place}: expected {wanted}, got {name!r}")
     try:
         found = source.load()
         made = found() if isinstance(found, type) else found
     except (Exception, SystemExit) as error:
         raise ValueError(
-            f"{place}: {source.place}: wanted it to be imported and made, came {type(error).__name__}: {error}"
+            f"{place}: {source.place}: expected it to be imported and made, got {type(error).__name__}: {error}"
         ) from error
     if not callable(getattr(made, method, None)):
-        raise ValueError(f"{place}: {source.place}: wanted an object with a method {method}, got {made!r:.120}")
+        raise ValueError(f"{place}: {source.place}: expected an object with a method {method}, got {made!r:.120}")
     return made

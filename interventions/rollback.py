@@ -64,7 +64,7 @@ def choose(state: Checkpoints | None, event: ActionEvent, finding: Finding, limi
         if why_not is not None:
             continue
         if number > limits.max_depth:
-            return _none(f"checkpoint {checkpoint.id} is safe, but {number} back: wanted at most {limits.max_depth}")
+            return _none(f"checkpoint {checkpoint.id} is safe, but {number} back: expected at most {limits.max_depth}")
         return Rollback(
             checkpoint=checkpoint.id,
             depth=number,

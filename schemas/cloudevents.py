@@ -48,7 +48,7 @@ def from_binary(headers: Mapping[str, bytes], value: bytes) -> JsonObject:
 def _merge(attributes: Mapping[str, object], data: object) -> JsonObject:
     version = attributes.get("specversion")
     if version != "1.0":
-        raise ValueError(f"specversion: wanted 1.0, got {version!r:.40}")
+        raise ValueError(f"specversion: expected 1.0, got {version!r:.40}")
     if data is None:
         data = {}
     if not isinstance(data, dict):

@@ -296,7 +296,7 @@ class Interventions(_Part):
     @model_validator(mode="after")
     def _stops(self) -> "Interventions":
         if self.stop < Level.PAUSE:
-            raise ValueError(f"stop: wanted PAUSE or harder, got {self.stop.value}")
+            raise ValueError(f"stop: expected PAUSE or harder, got {self.stop.value}")
         return self
 
 

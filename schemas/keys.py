@@ -51,9 +51,9 @@ def load_private_key(file: Path) -> Ed25519PrivateKey:
     try:
         key = load_pem_private_key(file.read_bytes(), password=None)
     except (ValueError, TypeError) as error:
-        raise BadKey(f"{file}: wanted an ed25519 private key (PEM, without a password), got none: {error}") from None
+        raise BadKey(f"{file}: expected an ed25519 private key (PEM, without a password), got none: {error}") from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise BadKey(f"{file}: wanted an ed25519 private key, got {type(key).__name__}")
+        raise BadKey(f"{file}: expected an ed25519 private key, got {type(key).__name__}")
     return key
 
 
@@ -68,7 +68,7 @@ def load_public_key(file: Path) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(file.read_bytes())
     except ValueError as error:
-        raise BadKey(f"{file}: wanted an ed25519 public key (PEM), got none: {error}") from None
+        raise BadKey(f"{file}: expected an ed25519 public key (PEM), got none: {error}") from None
     if not isinstance(key, Ed25519PublicKey):
-        raise BadKey(f"{file}: wanted an ed25519 public key, got {type(key).__name__}")
+        raise BadKey(f"{file}: expected an ed25519 public key, got {type(key).__name__}")
     return key

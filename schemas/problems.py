@@ -1,4 +1,4 @@
-"""What is wrong with a record, for people: where, what was wanted and what came."""
+"""What is wrong with a record, for people: where, what was expected and what was given."""
 
 from typing import NamedTuple
 

@@ -62,19 +62,19 @@ class Seals:
         """When the record was signed, in epoch milliseconds. Raises NotSealed."""
         found = [said for name, said in headers or () if name == HEADER]
         if len(found) != 1 or found[0] is None:
-            raise NotSealed(f"wanted one header {HEADER}, came {len(found)}")
+            raise NotSealed(f"expected one header {HEADER}, got {len(found)}")
         try:
             seal = orjson.loads(found[0])
             by, at_ms, signature = str(seal["key_id"]), seal["at"], base64.b64decode(seal["signature"], validate=True)
             signed = _signed(topic, key, value, at_ms)
         except (KeyError, TypeError, ValueError, struct.error) as bad:
-            raise NotSealed(f"wanted key_id, at and signature, came {found[0]!r:.200}: {bad!r:.100}") from None
+            raise NotSealed(f"expected key_id, at and signature, got {found[0]!r:.200}: {bad!r:.100}") from None
         if by not in self._keys:
-            raise NotSealed(f"wanted a seal of key {', '.join(self._keys)}, came one of {by!r:.40}")
+            raise NotSealed(f"expected a seal of key {', '.join(self._keys)}, got one of {by!r:.40}")
         try:
             self._keys[by].verify(signature, signed)
         except InvalidSignature:
-            raise NotSealed("wanted the record as it was signed, came another") from None
+            raise NotSealed("expected the record as it was signed, got another") from None
         return int(at_ms)
 
 

@@ -83,7 +83,7 @@ def decode(model: type[_R], value: bytes | None) -> _R:
         _require_strict(value)
     version = getattr(record, "v", VERSION)
     if version != VERSION:
-        raise InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version}")
+        raise InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: expected {VERSION}, got {version}")
     return record  # type: ignore[no-any-return]  # the validator of a model is untyped and returns that model
 
 
@@ -96,13 +96,13 @@ def _require_strict(value: bytes) -> None:
 
 
 def _located(error: ValidationError, value: bytes) -> InvalidRecord:
-    """Says where in the record it was, what was wanted and what came; never the whole input."""
+    """Says where in the record it was, what was expected and what was given; never the whole input."""
     problem = problem_of(error)
     if problem.kind == "json_invalid":
         return InvalidRecord(BadRecord.NOT_JSON, problem.message)
     version = _claimed_version(value)
     if version is not None and version != VERSION:
-        return InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: wanted {VERSION}, got {version!r}")
+        return InvalidRecord(BadRecord.UNKNOWN_VERSION, f"v: expected {VERSION}, got {version!r}")
     return InvalidRecord(BadRecord.INVALID, str(problem))
 
 

@@ -90,7 +90,7 @@ def apply(admin: AdminClient, wanted: list[Grant]) -> None:
         try:
             made.result()
         except KafkaException as refused:
-            raise RuntimeError(f"ACL {binding}: wanted the cluster to make it, came {refused}") from refused
+            raise RuntimeError(f"ACL {binding}: expected the cluster to make it, got {refused}") from refused
 
 
 def _needed(role: Role, topics: Topics, changelog: str, group: str, audit_group: str) -> Iterator[tuple[May, str, str]]:

@@ -52,8 +52,8 @@ class EmbeddedBroker(Closing):
         brokers = self._host.list_topics(timeout=_ANSWER_WITHIN_S).brokers
         if len(brokers) != 1:
             raise RuntimeError(
-                "embedded broker: wanted one broker from librdkafka's mock cluster, "
-                f"came {len(brokers)} (setting test.mock.num.brokers)"
+                "embedded broker: expected one broker from librdkafka's mock cluster, "
+                f"got {len(brokers)} (setting test.mock.num.brokers)"
             )
         (broker,) = brokers.values()
         self.bootstrap = f"{broker.host}:{broker.port}"
@@ -73,8 +73,8 @@ class EmbeddedBroker(Closing):
         found = self._host.list_topics(name, timeout=_ANSWER_WITHIN_S).topics[name]
         if found.error is not None or len(found.partitions) != PARTITIONS:
             raise RuntimeError(
-                f"embedded broker: topic {name}: wanted {PARTITIONS} partitions, "
-                f"came {len(found.partitions)} (error: {found.error})"
+                f"embedded broker: topic {name}: expected {PARTITIONS} partitions, "
+                f"got {len(found.partitions)} (error: {found.error})"
             )
 
     def close(self) -> None:

@@ -87,9 +87,9 @@ def fly(
         operator.reset(ScopeKind.SESSION, session, by=BY, reason="the canary is done", probation_actions=0)
     problem = ""
     if not killed:
-        problem = f"wanted a kill within {ATTEMPTS} identical deletes, came {code or 'none'} after {attempts}"
+        problem = f"expected a kill within {ATTEMPTS} identical deletes, got {code or 'none'} after {attempts}"
     elif record is None:
-        problem = f"wanted the kill to stand and be acknowledged within {within_s:g} s, came none"
+        problem = f"expected the kill to stand and be acknowledged within {within_s:g} s, got none"
     return Flight(
         session_id=session,
         killed=killed,

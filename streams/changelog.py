@@ -211,7 +211,7 @@ class Slice:
         self.on_their_way -= 1
         expected = self._next()
         if offset not in (-1, expected):
-            raise self._foreign(f"our record at offset {expected}, came {offset}")
+            raise self._foreign(f"our record at offset {expected}, got {offset}")
         self.offset = expected
 
     def ends_at(self, offset: int) -> None:
@@ -221,10 +221,12 @@ class Slice:
         """
         reach = self._next() + self.on_their_way
         if offset > reach:
-            raise self._foreign(f"its end at offset {reach} or before, came {offset}")
+            raise self._foreign(f"its end at offset {reach} or before, got {offset}")
 
     def _next(self) -> int:
         return 0 if self.offset is None else self.offset + 1
 
     def _foreign(self, wanted_came: str) -> ForeignWrite:
-        return ForeignWrite(f"changelog partition {self.partition}: wanted {wanted_came}: another process writes to it")
+        return ForeignWrite(
+            f"changelog partition {self.partition}: expected {wanted_came}: another process writes to it"
+        )

@@ -68,7 +68,7 @@ class Child:
         """Raises ChildDied when it has ended."""
         if (code := self.exit_code) is not None:
             raise ChildDied(
-                f"{self.name}: wanted it to run, came its end with exit code {code}. "
+                f"{self.name}: expected it to run, got its end with exit code {code}. "
                 f"Last lines of {self.log_file}:\n{self.last_lines()}"
             )
 

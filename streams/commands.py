@@ -25,7 +25,7 @@ _NO_RULES: Final = frozenset({"", "approval", "killed"})
 
 
 class NotAllowed(ValueError):
-    """A command that may not be given: what was wanted and what came."""
+    """A command that may not be given: what was expected and what was given."""
 
 
 def make_command(
@@ -40,9 +40,9 @@ def make_command(
     """A command of an operator, now. Raises NotAllowed for one that may not be given, such as one without a reason."""
     for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
         if not text.strip():
-            raise NotAllowed(f"{kind} of {scope} {scope_id!r}: {name}: wanted a text that says it, came {text!r}")
+            raise NotAllowed(f"{kind} of {scope} {scope_id!r}: {name}: expected a text that says it, got {text!r}")
     if (scope is ScopeKind.FLEET) != (scope_id == FLEET):
-        raise NotAllowed(f"{kind}: wanted the id {FLEET} with the scope fleet and only there, came {scope} {scope_id}")
+        raise NotAllowed(f"{kind}: expected the id {FLEET} with the scope fleet and only there, got {scope} {scope_id}")
     try:
         return Command(
             command_id=uuid.uuid4().hex,

@@ -55,7 +55,7 @@ class Core:
         finds, so it is left out.
 
         Raises:
-            ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
+            ValueError: a rule is not known or a setting is wrong; says which, what was expected and what was given.
 
         """
         self.policy = policy or Policy()

@@ -2,4 +2,4 @@
 
 
 class KnownFailure(RuntimeError):
-    """Its message tells the operator all: where, what was wanted, what came. No traceback adds to it."""
+    """Its message tells the operator all: where, what was expected, what was given. No traceback adds to it."""

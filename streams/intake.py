@@ -57,7 +57,7 @@ _SPECVERSION = "ce-specversion"
 
 
 class Bad(Exception):
-    """What was sent cannot be used: an HTTP status, and where, what was wanted and what came."""
+    """What was sent cannot be used: an HTTP status, and where, what was expected and what was given."""
 
     def __init__(self, status: int, *problems: str) -> None:
         super().__init__(*problems)
@@ -125,12 +125,12 @@ class Intake:
         except Away as away:
             return _failed(request, 503, [f"the broker did not take it: {away}"], {"Retry-After": "1"})
         except web.RequestPayloadError as bad:  # such as a gzip that is none
-            return _failed(request, 400, [f"the body: wanted what its headers say, came another: {bad}"])
+            return _failed(request, 400, [f"the body: expected what its headers say, got another: {bad}"])
         except web.HTTPRequestEntityTooLarge:
-            return _failed(request, 413, [f"the body: wanted at most {MAX_BODY_BYTES} bytes, came more"])
+            return _failed(request, 413, [f"the body: expected at most {MAX_BODY_BYTES} bytes, got more"])
         except web.HTTPException as bad:  # of the server itself: no such route, another method
             return _failed(
-                request, bad.status, [f"wanted {_ROUTES}, came {request.method} {request.path}"], bad.headers
+                request, bad.status, [f"expected {_ROUTES}, got {request.method} {request.path}"], bad.headers
             )
         return response
 
@@ -138,19 +138,21 @@ class Intake:
         if self._token is not None:
             said = request.headers.get("Authorization", "")
             if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
-                raise Bad(401, "Authorization: wanted the bearer token of this intake, came none or another")
+                raise Bad(401, "Authorization: expected the bearer token of this intake, got none or another")
         elif not _is_meant_for(request):
-            raise Bad(421, f"Host: wanted an address of this machine, as no token is wanted, came {request.host!r:.80}")
+            raise Bad(
+                421, f"Host: expected an address of this machine, as no token is expected, got {request.host!r:.80}"
+            )
         kind = request.content_type
         readable = "json" in kind or (kind == otlp.PROTOBUF and request.path == _TRACES)
         if request.method == "POST" and not readable:  # a page in a browser cannot send these without being asked
-            raise Bad(415, f"Content-Type: wanted JSON, came {kind!r:.80}")
+            raise Bad(415, f"Content-Type: expected JSON, got {kind!r:.80}")
 
         encoding = _encoding(request)
         if encoding not in _ENCODINGS:
             raise Bad(415, f"Content-Encoding: expected one of {', '.join(sorted(_ENCODINGS))}, got {encoding:.40}")
         if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise Bad(413, f"the body: wanted at most {MAX_BODY_BYTES} bytes, came more")
+            raise Bad(413, f"the body: expected at most {MAX_BODY_BYTES} bytes, got more")
 
     async def _among_others(self, request: web.Request, handler: Any) -> web.StreamResponse:
         if self._at_once >= MOST_AT_ONCE:
@@ -192,7 +194,7 @@ class Intake:
             value = _loaded(body)
             listed = value.get("events", [value]) if isinstance(value, dict) else value
             if not isinstance(listed, list):
-                raise Bad(400, f"the body: wanted a list of events, came {type(listed).__name__}")
+                raise Bad(400, f"the body: expected a list of events, got {type(listed).__name__}")
             _require_few(len(listed))
             said = [orjson.dumps(one) for one in listed]
         cloud = request.content_type in {_BATCH, cloudevents.STRUCTURED}
@@ -255,13 +257,13 @@ class Intake:
         name = _text(said, "action")
         args = said.get("args")
         if args is not None and not isinstance(args, dict):
-            raise Bad(400, f"args: wanted an object, came {type(args).__name__}")
+            raise Bad(400, f"args: expected an object, got {type(args).__name__}")
         targets = said.get("targets", [])
         if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
-            raise Bad(400, "targets: wanted a list of texts, came something else")
+            raise Bad(400, "targets: expected a list of texts, got something else")
         effect = said.get("effect")
         if effect is not None and not isinstance(effect, str):
-            raise Bad(400, f"effect: wanted a text, came {effect!r:.80}")
+            raise Bad(400, f"effect: expected a text, got {effect!r:.80}")
         call_id = str(said.get("call_id") or uuid.uuid4().hex)[:256]
         desk = self._desk(said)
         try:
@@ -288,7 +290,9 @@ class Intake:
             call_id, said.get("output"), error=None if error is None else str(error)
         )
         if not known:
-            raise Bad(404, f"call_id: wanted a call of session {session_id} that was asked about, came {call_id!r:.80}")
+            raise Bad(
+                404, f"call_id: expected a call of session {session_id} that was asked about, got {call_id!r:.80}"
+            )
         return _json({}, 200)
 
     async def _health(self, _: web.Request) -> web.Response:
@@ -346,7 +350,7 @@ class Intake:
             return
         oldest = next(iter(self._desks))
         if self._settings.rules is not None and time.monotonic() - self._used_at[oldest] < _IDLE_S:
-            raise Bad(503, f"session_id: wanted one of {self._max_sessions} sessions that are at work, came one more")
+            raise Bad(503, f"session_id: expected one of {self._max_sessions} sessions that are at work, got one more")
         del self._used_at[oldest]
         threading.Thread(target=self._desks.pop(oldest).close, daemon=True).start()
 
@@ -354,7 +358,7 @@ class Intake:
 def _require_few(count: int) -> None:
     """Before anything is made of them."""
     if count > MAX_EVENTS:
-        raise Bad(413, f"the body: wanted at most {MAX_EVENTS} events, came {count}")
+        raise Bad(413, f"the body: expected at most {MAX_EVENTS} events, got {count}")
 
 
 def _encoding(request: web.Request) -> str:
@@ -420,19 +424,19 @@ def _loaded(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Bad(400, f"the body: wanted JSON, came {error}") from None
+        raise Bad(400, f"the body: expected JSON, got {error}") from None
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Bad(400, f"the body: wanted an object, came {type(value).__name__}")
+        raise Bad(400, f"the body: expected an object, got {type(value).__name__}")
     return value
 
 
 def _text(said: Mapping[str, Any], name: str) -> str:
     value = said.get(name)
     if not isinstance(value, str) or not value:
-        raise Bad(400, f"{name}: wanted a text, came {value!r:.80}")
+        raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
     return value
 
 

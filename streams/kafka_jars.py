@@ -39,7 +39,7 @@ def fetch() -> Path:
     LocalKafkaError when Java or Maven is missing, or Maven fails.
     """
     if missing := missing_tools():
-        raise LocalKafkaError(f"Kafka: wanted {' and '.join(missing)}; came no such command on PATH")
+        raise LocalKafkaError(f"Kafka: expected {' and '.join(missing)}; got no such command on PATH")
     folder = _jars_folder()
     if folder.is_dir():
         return folder
@@ -88,7 +88,7 @@ def run_to_end(command: Sequence[str], *, what: str, within_s: float) -> None:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=within_s, check=False)
     except subprocess.TimeoutExpired as late:
         raise LocalKafkaError(
-            f"{what}: wanted it done within {within_s:.0f} s, came no end of: {' '.join(command)}"
+            f"{what}: expected it done within {within_s:.0f} s, got no end of: {' '.join(command)}"
         ) from late
     if done.returncode != 0:
         said = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).splitlines()[-15:])

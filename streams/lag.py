@@ -143,7 +143,7 @@ class LagWatch:
         try:
             dated = first_waiting(self._client, behind)
         except (KafkaException, Unreachable) as failed:
-            log.warning("lag: wanted the times of the first waiting records, came %s", failed)
+            log.warning("lag: expected the times of the first waiting records, got %s", failed)
             return
         known = {at: waits_since(self._progress[at], record_ms) for at, record_ms in dated.items()}
         self._progress = {**self._progress, **known}

@@ -144,7 +144,7 @@ class Living:
         wanted = held.partition if held is not None else partition_of(record_key, self._partitions)
         if wanted != record.partition:
             # On another partition than its commands and its control entry: a kill would not reach it.
-            detail = f"{record_key!r}: wanted partition {wanted} (murmur2 of its id), got {record.partition}"
+            detail = f"{record_key!r}: expected partition {wanted} (murmur2 of its id), got {record.partition}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
         self.changed[key] = wanted
         self.touched = key

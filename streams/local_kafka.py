@@ -109,10 +109,10 @@ class LocalKafka:
         Raises LocalKafkaError with what Kafka logged when it dies or does not answer in time.
         """
         if self._java is not None:
-            raise LocalKafkaError(f"Kafka at {self.bootstrap}: wanted it stopped, came one that was started")
+            raise LocalKafkaError(f"Kafka at {self.bootstrap}: expected it stopped, got one that was started")
         jars = self._jars = self._jars or fetch()
         if not _is_free(self.port):
-            raise LocalKafkaError(f"Kafka: wanted port {self.port} of 127.0.0.1 free, came one in use")
+            raise LocalKafkaError(f"Kafka: expected port {self.port} of 127.0.0.1 free, got one in use")
         self._log_begins_at = self.log_file.stat().st_size if self.log_file.exists() else 0
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with (self.data_dir / "lock").open("wb") as lock, self.log_file.open("ab") as log:
@@ -144,7 +144,7 @@ class LocalKafka:
             java.wait(timeout=within_s)
         except subprocess.TimeoutExpired:
             _log.warning(
-                "Kafka at %s: wanted it to stop within %.0f s of SIGTERM, came nothing; killed it. Its log: %s",
+                "Kafka at %s: expected it to stop within %.0f s of SIGTERM, got nothing; killed it. Its log: %s",
                 *(self.bootstrap, within_s, self.log_file),
             )
         finally:
@@ -182,7 +182,7 @@ class LocalKafka:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._java is None:
-            raise LocalKafkaError(f"Kafka at {self.bootstrap}: wanted one that was started, came none")
+            raise LocalKafkaError(f"Kafka at {self.bootstrap}: expected one that was started, got none")
         return self._java
 
     def _kill(self) -> None:
@@ -203,7 +203,7 @@ class LocalKafka:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LocalKafkaError(
-                f"Kafka: wanted the data folder {self.data_dir} for itself, came another Kafka that uses it"
+                f"Kafka: expected the data folder {self.data_dir} for itself, got another Kafka that uses it"
             ) from None
 
     def _prepare_data_dir(self, jars: Path) -> Path:
@@ -241,13 +241,13 @@ class LocalKafka:
         while not self._answers(admin):
             if java.poll() is not None:
                 raise LocalKafkaError(
-                    f"Kafka at {self.bootstrap}: wanted it to start, came its end with status "
+                    f"Kafka at {self.bootstrap}: expected it to start, got its end with status "
                     f"{java.returncode}.\n{self._log_excerpt()}"
                 )
             if time.monotonic() > deadline:
                 raise LocalKafkaError(
-                    f"Kafka at {self.bootstrap}: wanted an answer within {_ANSWER_WITHIN_S:.0f} s of its "
-                    f"start, came none.\n{self._log_excerpt()}"
+                    f"Kafka at {self.bootstrap}: expected an answer within {_ANSWER_WITHIN_S:.0f} s of its "
+                    f"start, got none.\n{self._log_excerpt()}"
                 )
 
     def _answers(self, admin: AdminClient) -> bool:
@@ -274,7 +274,7 @@ def _free_port() -> int:
     for port in random.sample(_FREE_PORTS, k=200):
         if _is_free(port):
             return port
-    raise LocalKafkaError(f"Kafka: wanted a free port in {_FREE_PORTS}, came 200 in use")
+    raise LocalKafkaError(f"Kafka: expected a free port in {_FREE_PORTS}, got 200 in use")
 
 
 def _is_free(port: int) -> bool:

@@ -108,7 +108,7 @@ def open_consumer(
                 continue
             consumer.close()
             came = refusal or _said(failed) + (f" ({complaint})" if complaint else "")
-            raise Unreachable(f"broker {bootstrap}: wanted an answer within {within_s:g} s, came {came}") from None
+            raise Unreachable(f"broker {bootstrap}: expected an answer within {within_s:g} s, got {came}") from None
         return consumer
 
 
@@ -123,9 +123,9 @@ def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
     try:
         found = consumer.list_topics(topic, timeout=ANSWER_WITHIN_S).topics[topic]
     except KafkaException as failed:
-        raise Unreachable(f"topic {topic}: wanted its partitions, came {_said(failed)}") from None
+        raise Unreachable(f"topic {topic}: expected its partitions, got {_said(failed)}") from None
     if found.error is not None or not found.partitions:
-        raise NoSuchTopic(f"topic {topic}: wanted one that is there, came {found.error or 'no partitions'}")
+        raise NoSuchTopic(f"topic {topic}: expected one that is there, got {found.error or 'no partitions'}")
     return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
 
 
@@ -141,12 +141,12 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
         found = answered(ask, within_s=ANSWER_WITHIN_S)
     except KafkaException as failed:
         raise Unreachable(
-            f"topic {partition.topic}, partition {partition.partition}: wanted its ends, came {_said(failed)}"
+            f"topic {partition.topic}, partition {partition.partition}: expected its ends, got {_said(failed)}"
         ) from None
     if found is None:
         raise Unreachable(
             f"topic {partition.topic}, partition {partition.partition}: "
-            f"wanted its ends within {ANSWER_WITHIN_S:g} s, came no answer"
+            f"expected its ends within {ANSWER_WITHIN_S:g} s, got no answer"
         )
     return found
 
@@ -207,8 +207,8 @@ class LogReader(Closing):
                 yield message
             if time.monotonic() > deadline:
                 raise Unreachable(
-                    f"topics {sorted({topic for topic, _ in self._behind})}: wanted every record up to the end "
-                    f"within {within_s:g} s, came not all of {len(self._behind)} partitions"
+                    f"topics {sorted({topic for topic, _ in self._behind})}: expected every record up to the end "
+                    f"within {within_s:g} s, got not all of {len(self._behind)} partitions"
                 )
 
     def poll(self, timeout_s: float) -> Message | None:
@@ -247,7 +247,7 @@ def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_m
     try:
         found = consumer.offsets_for_times(asked, timeout=ANSWER_WITHIN_S)
     except KafkaException as failed:
-        raise Unreachable(f"offsets since {since_ms}: wanted them, came {_said(failed)}") from None
+        raise Unreachable(f"offsets since {since_ms}: expected them, got {_said(failed)}") from None
     return {(tp.topic, tp.partition): tp.offset for tp in found}
 
 

@@ -248,5 +248,5 @@ _M = TypeVar("_M", Counter, Gauge, Histogram)
 
 def _of_kind(name: str, metric: _Metric, kind: type[_M]) -> _M:
     if not isinstance(metric, kind):
-        raise TypeError(f"metric {name}: wanted a {kind.__name__}, came a {type(metric).__name__}")
+        raise TypeError(f"metric {name}: expected a {kind.__name__}, got a {type(metric).__name__}")
     return metric

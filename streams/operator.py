@@ -123,7 +123,7 @@ class Operator:
         wanted = STATE_OF.get(kind)
         stands = next((r for r in self.standing() if r.key == control_key(scope, scope_id)), None)
         if stands is not None and stands.state is ControlState.KILLED:
-            raise NotAllowed(f"{kind} of {scope} {scope_id}: wanted one that is not killed; a reset ends a kill")
+            raise NotAllowed(f"{kind} of {scope} {scope_id}: expected one that is not killed; a reset ends a kill")
 
         def done(record: ControlRecord | None) -> bool:
             state = None if record is None or record.state is ControlState.PROBATION else record.state
@@ -138,7 +138,7 @@ class Operator:
         """
         command = make_command(CommandKind.RESET, scope, scope_id, by=by, reason=reason, session=session)
         if not any(record.key == control_key(scope, scope_id) for record in self.standing()):
-            raise NotAllowed(f"reset of {session}: wanted {scope} {scope_id} to be stopped, came nothing that stands")
+            raise NotAllowed(f"reset of {session}: expected {scope} {scope_id} to be stopped, got nothing that stands")
         return self._act(command, lambda record: record is None or session in (record.spared or ()))
 
     def reset(
@@ -176,7 +176,7 @@ class Operator:
         if record is not None and record.locked_until is not None and command.time < record.locked_until:
             until, now = rfc3339(record.locked_until), rfc3339(command.time)
             raise NotAllowed(
-                f"reset of {command.id}: it was killed on probation; wanted a time after {until}, came {now}. "
+                f"reset of {command.id}: it was killed on probation; expected a time after {until}, got {now}. "
                 "Two different operators can do it sooner, each with --force"
             )
 
@@ -193,7 +193,7 @@ class Operator:
     ) -> Answer:
         """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
         if not timedelta(0) < lasts <= LONGEST:
-            raise NotAllowed(f"batch of {session_id}: wanted it to last up to {LONGEST}, came {lasts}")
+            raise NotAllowed(f"batch of {session_id}: expected it to last up to {LONGEST}, got {lasts}")
         expires_ms = _now_ms() + int(lasts.total_seconds() * 1000)
         try:
             batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
@@ -259,7 +259,7 @@ class Operator:
             committed = consumer.committed(sources, timeout=self._within_s)
             return [_lag(tp, *bounds(consumer, tp)) for tp in committed]
         except KafkaException as failed:
-            raise Unreachable(f"group {self._group}: wanted its committed offsets, came {failed}") from failed
+            raise Unreachable(f"group {self._group}: expected its committed offsets, got {failed}") from failed
         finally:
             consumer.close()
 

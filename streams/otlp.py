@@ -24,7 +24,7 @@ MAX_ATTRIBUTES: Final = 1024
 
 
 class NotOtlp(Exception):
-    """A body that is no request for traces: what was wanted and what came."""
+    """A body that is no request for traces: what was expected and what was given."""
 
 
 def spans_of(body: bytes, content_type: str) -> list[JsonObject]:
@@ -71,7 +71,7 @@ def _from_json(body: bytes) -> list[JsonObject]:
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise NotOtlp(f"wanted JSON, came {error}") from None
+        raise NotOtlp(f"expected JSON, got {error}") from None
     if request == {}:  # nothing to tell of
         return []
     try:
@@ -83,7 +83,7 @@ def _from_json(body: bytes) -> list[JsonObject]:
             if isinstance(span, dict)
         ]
     except (KeyError, TypeError, AttributeError):
-        raise NotOtlp("wanted an OTLP request (resourceSpans, scopeSpans, spans), came another") from None
+        raise NotOtlp("expected an OTLP request (resourceSpans, scopeSpans, spans), got another") from None
     _require_few(len(spans))
     return spans
 
@@ -96,9 +96,9 @@ def _from_protobuf(body: bytes) -> list[JsonObject]:
     try:
         request.ParseFromString(body)
     except DecodeError as error:
-        raise NotOtlp(f"wanted an OTLP request in protobuf, came {error}") from None
+        raise NotOtlp(f"expected an OTLP request in protobuf, got {error}") from None
     if body and not request.resource_spans:
-        raise NotOtlp("wanted an OTLP request in protobuf (resource_spans), came other fields")
+        raise NotOtlp("expected an OTLP request in protobuf (resource_spans), got other fields")
     scopes = [scope for resource in request.resource_spans for scope in resource.scope_spans]
     _require_few(sum(len(scope.spans) for scope in scopes))  # a span of two bytes is a kilobyte as a value
     return [_span(span) for scope in scopes for span in scope.spans]

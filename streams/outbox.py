@@ -116,15 +116,15 @@ class Outbox:
                 deadline = deadline or time.monotonic() + self._timeout_s
                 if time.monotonic() > deadline:
                     raise DeliveryFailed(
-                        f"topic {topic}: wanted room in the send queue within {self._timeout_s:.0f} s, "
-                        f"came none: {len(self._producer)} records wait for the broker"
+                        f"topic {topic}: expected room in the send queue within {self._timeout_s:.0f} s, "
+                        f"got none: {len(self._producer)} records wait for the broker"
                     ) from None
                 self.poll(0.05)
             except KafkaException as refused:
                 error = refused.args[0]
                 raise DeliveryFailed(
-                    f"topic {topic}, partition {partition}: wanted a record of {len(value or b'')} bytes sent, "
-                    f"came {error.name()}: {error.str()}"
+                    f"topic {topic}, partition {partition}: expected a record of {len(value or b'')} bytes sent, "
+                    f"got {error.name()}: {error.str()}"
                 ) from refused
             else:
                 receipt.sent += 1
@@ -169,17 +169,19 @@ class Outbox:
         try:
             found = self._producer.list_topics(topic, timeout=within_s).topics[topic]
         except KafkaException as failed:
-            raise KnownFailure(f"topic {topic}: wanted its metadata within {within_s:.0f} s, came {failed}") from failed
+            raise KnownFailure(
+                f"topic {topic}: expected its metadata within {within_s:.0f} s, got {failed}"
+            ) from failed
         if found.error is not None or not found.partitions:
-            raise KnownFailure(f"topic {topic}: wanted a topic that is there, came {found.error or 'no partitions'}")
+            raise KnownFailure(f"topic {topic}: expected a topic that is there, got {found.error or 'no partitions'}")
         return len(found.partitions)
 
     def fail(self, message: Message, error: KafkaError) -> None:
         """Remember the first record that failed."""
         if self._failure is None:
             self._failure = DeliveryFailed(
-                f"topic {message.topic()}, partition {message.partition()}: wanted a record of "
-                f"{len(message)} bytes delivered, came {error.name()}: {error.str()}"
+                f"topic {message.topic()}, partition {message.partition()}: expected a record of "
+                f"{len(message)} bytes delivered, got {error.name()}: {error.str()}"
             )
 
 
@@ -193,4 +195,4 @@ def _report_offset(
 
 
 def _outstanding(records: int, seconds: float) -> str:
-    return f"wanted every record confirmed within {seconds:.0f} s, came no report for {records} of them"
+    return f"expected every record confirmed within {seconds:.0f} s, got no report for {records} of them"

@@ -27,8 +27,8 @@ def _offered(group: str, what: str) -> dict[str, Source]:
         source = Source(point.load, f"{point.value} of {_package(point)}")
         if point.name in sources:
             raise ValueError(
-                f"entry points {group}: wanted one {what} of the name {point.name!r},"
-                f" came {sources[point.name].place} and {source.place}"
+                f"entry points {group}: expected one {what} of the name {point.name!r},"
+                f" got {sources[point.name].place} and {source.place}"
             )
         sources[point.name] = source
     return sources

@@ -49,7 +49,7 @@ class PolicyRecord:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A document that cannot be used: where, what was wanted, what came."""
+    """A document that cannot be used: where, what was expected, what was given."""
 
     detail: str
     record: PolicyRecord | None = None
@@ -91,7 +91,7 @@ class _Followed:
     def take(self) -> list[News]:
         """What is new since the last call, the oldest first."""
         if self._failure is not None:
-            raise RuntimeError(f"policies: wanted to follow them, came {self._failure!r}") from self._failure
+            raise RuntimeError(f"policies: expected to follow them, got {self._failure!r}") from self._failure
         return [self._news.popleft() for _ in range(len(self._news))]
 
     def _run(self) -> None:
@@ -266,9 +266,9 @@ class PolicyTopic(_Followed):
         try:
             policy = parse_policy(record.value.decode(), source, self._plugins)
         except UnicodeDecodeError as error:
-            raise BadPolicy(f"{source}: wanted UTF-8 text, got {error}") from None
+            raise BadPolicy(f"{source}: expected UTF-8 text, got {error}") from None
         if policy.name != self._name:
-            raise BadPolicy(f"{source}:1: name: wanted {self._name!r} as the record's key says, got {policy.name!r}")
+            raise BadPolicy(f"{source}:1: name: expected {self._name!r} as the record's key says, got {policy.name!r}")
         return policy
 
 

@@ -20,7 +20,7 @@ from haltline.streams.rules import without_effect
 
 
 class BadPolicy(ValueError):
-    """A policy document that cannot be used: which file and line, what was wanted, what came."""
+    """A policy document that cannot be used: which file and line, what was expected, what was given."""
 
 
 def load_policy(path: Path, plugins: Plugins = NO_PLUGINS) -> Policy:
@@ -59,7 +59,7 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
     """As `load_policy`, from text; `source` is named in errors, `plugins` are other packages' detectors."""
     root, fields = _read(text, source)
     if fields.get("v", VERSION) != VERSION:
-        raise BadPolicy(f"{source}:{_line(root, ['v'])}: v: wanted {VERSION}, got {fields['v']!r:.80}")
+        raise BadPolicy(f"{source}:{_line(root, ['v'])}: v: expected {VERSION}, got {fields['v']!r:.80}")
     try:
         # As JSON, and strictly: "3" is no number here, as it is none for the published schema.
         policy = Policy.model_validate_json(orjson.dumps(fields), strict=True)
@@ -70,13 +70,13 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
         problem = problem_of(error)
         raise BadPolicy(f"{source}:{_line(root, problem.steps)}: {problem.place}: {problem.text}") from error
     except orjson.JSONEncodeError as error:
-        raise BadPolicy(f"{source}: wanted values that JSON has, got {error}") from error
+        raise BadPolicy(f"{source}: expected values that JSON has, got {error}") from error
     except ValueError as error:
         # The rules name the place themselves: `rules.<id>.settings.<field>: ...`.
         steps = str(error).partition(":")[0].split(".")
         raise BadPolicy(f"{source}:{_line(root, steps)}: {error}") from error
     except Exception as error:  # a setting's own check, of whatever package, must not end who reads the document
-        raise BadPolicy(f"{source}: wanted a policy that can be used, came {error!r:.300}") from error
+        raise BadPolicy(f"{source}: expected a policy that can be used, got {error!r:.300}") from error
     return policy
 
 
@@ -140,7 +140,7 @@ def _check_types(policy: Policy, plugins: Plugins) -> None:
                 checks[setting].validate_json(orjson.dumps(value), strict=True)
             except ValidationError as error:
                 wanted = error.errors()[0]["msg"].removeprefix("Input should be ")
-                raise ValueError(f"{place}.settings.{setting}: wanted {wanted}, got {value!r:.120}") from None
+                raise ValueError(f"{place}.settings.{setting}: expected {wanted}, got {value!r:.120}") from None
 
 
 def _line(node: yaml.Node | None, steps: Sequence[str]) -> int:

@@ -44,5 +44,5 @@ def produce_confirmed(
     error, message = delivered[0] if delivered else (None, None)
     if message is None or error is not None:
         came = "no answer" if error is None else f"{error.name()}: {error.str()}"
-        raise Unreachable(f"topic {topic}: wanted a record confirmed within {CONFIRM_WITHIN_S:g} s, came {came}")
+        raise Unreachable(f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got {came}")
     return TopicPartition(topic, int(message.partition() or 0), int(message.offset() or 0))

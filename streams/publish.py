@@ -46,7 +46,7 @@ def publish(
     elif policy.version <= above:
         # Decisions name the version: two documents of one version could not be told apart.
         raise BadPolicy(
-            f"version: wanted more than {above}, which is there under {policy.name!r}, got {policy.version}"
+            f"version: expected more than {above}, which is there under {policy.name!r}, got {policy.version}"
         )
     published = Published(by=by, reason=reason, time=time_ms)
     policy = policy.model_copy(update={"v": policy.v, "name": policy.name, "published": published})

@@ -41,7 +41,7 @@ class RecoveryWatch:
         if now_s - self._since_s > self._limit_s:
             left = {tp.partition: records for tp, records in recovery.active_remaining().items() if records}
             raise RecoveryStuck(
-                f"recovery: wanted to read on in {self._changelog} within {self._limit_s:.0f} s, came nothing; "
+                f"recovery: expected to read on in {self._changelog} within {self._limit_s:.0f} s, got nothing; "
                 f"offsets still to be read, by partition: {left}"
             )
 

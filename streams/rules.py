@@ -28,11 +28,11 @@ class Rules:
 
         Raises:
             ValueError: a rule is not known or a setting is wrong, also when only several overrides make it so; says
-                where, what was wanted and what came.
+                where, what was expected and what was given.
 
         """
         if policy.preset is not None:
-            raise ValueError(f"preset: wanted its rules spelled out, as the loader does, got {policy.preset.value!r}")
+            raise ValueError(f"preset: expected its rules spelled out, as the loader does, got {policy.preset.value!r}")
         _require_known(policy, detectors)
         self._policy = policy = _spelled_out(policy, detectors)
         self._detectors = tuple(detectors.values())
@@ -178,7 +178,7 @@ def _check_meetings(policy: Policy, detector: type[Pattern[Any]]) -> None:
     for tried, meeting in enumerate(_meetings(setting)):
         if tried == MAX_MEETINGS:
             raise ValueError(
-                f"overrides: wanted at most {MAX_MEETINGS} ways in which those with settings of {detector.id} can "
+                f"overrides: expected at most {MAX_MEETINGS} ways in which those with settings of {detector.id} can "
                 f"meet in one session, got more with {len(setting)} of them; name agents and sessions more narrowly"
             )
         try:

@@ -181,7 +181,7 @@ class _Worker:
             async with asyncio.timeout(_STOP_WITHIN_S):
                 await self.app.stop()
         except TimeoutError:
-            raise KnownFailure(f"stop: wanted Faust to stop within {_STOP_WITHIN_S:.0f} s, came nothing") from None
+            raise KnownFailure(f"stop: expected Faust to stop within {_STOP_WITHIN_S:.0f} s, got nothing") from None
         self.pulse.stop()
         self.lag.close()
         if self.server is not None:
@@ -213,8 +213,8 @@ class _Worker:
         processed = self.done[tp][0] if tp in self.done else None
         if processed != records.follows:
             raise KnownFailure(
-                f"{tp.topic} partition {tp.partition}: wanted the batch after offset {processed}, "
-                f"came the one after {records.follows}, from {records[0].offset}: what is between got lost in Faust"
+                f"{tp.topic} partition {tp.partition}: expected the batch after offset {processed}, "
+                f"got the one after {records.follows}, from {records[0].offset}: what is between got lost in Faust"
             )
 
     async def commit(self) -> None:
@@ -257,7 +257,7 @@ class _Worker:
                 self.checkpointer.tick()
             if self.app.crashed:
                 reason = self.app.crash_reason
-                raise RuntimeError(f"wanted Faust to run, came a crash: {reason!r}") from reason
+                raise RuntimeError(f"expected Faust to run, got a crash: {reason!r}") from reason
 
     async def watch_recovery(self) -> None:
         """End the process when recovery stands still."""

@@ -33,7 +33,7 @@ def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | Non
     """
     told = {name: str(value) for name, value in client.items() if name.startswith(("security.", "sasl.", "ssl."))}
     if unknown := told.keys() - _KNOWN:
-        raise ValueError(f"client: wanted settings of {sorted(_KNOWN)}, came {sorted(unknown)} too")
+        raise ValueError(f"client: expected settings of {sorted(_KNOWN)}, got {sorted(unknown)} too")
     protocol = told.get("security.protocol", "plaintext").lower()
     match protocol:
         case "plaintext":
@@ -43,7 +43,7 @@ def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | Non
         case "sasl_plaintext" | "sasl_ssl":
             mechanism = told.get("sasl.mechanism", told.get("sasl.mechanisms", "GSSAPI"))
             if mechanism not in _MECHANISMS:
-                raise ValueError(f"client: sasl.mechanism: wanted one of {_MECHANISMS}, came {mechanism}")
+                raise ValueError(f"client: sasl.mechanism: expected one of {_MECHANISMS}, got {mechanism}")
             return SASLCredentials(
                 username=told.get("sasl.username"),
                 password=told.get("sasl.password"),
@@ -52,7 +52,7 @@ def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | Non
             )
         case _:
             raise ValueError(
-                f"client: security.protocol: wanted plaintext, ssl, sasl_plaintext or sasl_ssl, came {protocol}"
+                f"client: security.protocol: expected plaintext, ssl, sasl_plaintext or sasl_ssl, got {protocol}"
             )
 
 

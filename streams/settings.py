@@ -62,14 +62,14 @@ class WorkerSettings:
 
     def __post_init__(self) -> None:
         if not self.sources or len(set(self.sources)) != len(self.sources):
-            raise ValueError(f"sources: wanted one topic or more, each once, came {self.sources}")
+            raise ValueError(f"sources: expected one topic or more, each once, got {self.sources}")
         if self.changelog in self.sources:
-            raise ValueError(f"sources: wanted topics other than the worker's own changelog, came {self.changelog}")
+            raise ValueError(f"sources: expected topics other than the worker's own changelog, got {self.changelog}")
         for name in ("max_poll_records", "buffered_batches", "fetch_max_bytes", "fetch_wait_ms"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}: wanted 1 or more, came {getattr(self, name)}")
+                raise ValueError(f"{name}: expected 1 or more, got {getattr(self, name)}")
         if self.standby_replicas < 0:
-            raise ValueError(f"standby_replicas: wanted 0 or more, came {self.standby_replicas}")
+            raise ValueError(f"standby_replicas: expected 0 or more, got {self.standby_replicas}")
         for name in (
             "checkpoint_interval_s",
             "session_timeout_s",
@@ -80,7 +80,7 @@ class WorkerSettings:
             "watermark_interval_s",
         ):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: wanted more than 0, came {getattr(self, name)}")
+                raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")
 
     @property
     def changelog(self) -> str:

@@ -11,7 +11,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], object], name: str) -> Iterator[None]:
-    """Within the block, SIGTERM and SIGINT call `stop`, and the log says so under the name. For the main thread only."""
+    """Call `stop` on SIGTERM and SIGINT within the block, and log it under the name. For the main thread only."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         del frame

@@ -50,7 +50,7 @@ class Difference:
     came: str
 
     def __str__(self) -> str:
-        return f"topic {self.topic}: {self.setting}: wanted {self.wanted}, came {self.came}"
+        return f"topic {self.topic}: {self.setting}: expected {self.wanted}, got {self.came}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +159,8 @@ def _metadata(admin: AdminClient) -> ClusterMetadata:
     metadata = admin.list_topics(timeout=_REQUEST_WITHIN_S)
     if metadata.controller_id not in metadata.brokers:
         raise NoAdminApiError(
-            "topics: wanted a cluster with a controller, which makes and describes topics; "
-            f"came one without (brokers {sorted(metadata.brokers)}, controller {metadata.controller_id}). "
+            "topics: expected a cluster with a controller, which makes and describes topics; "
+            f"got one without (brokers {sorted(metadata.brokers)}, controller {metadata.controller_id}). "
             "An embedded broker has none: its topics appear when they are first asked for"
         )
     return metadata
@@ -174,7 +174,7 @@ def _was_created(topic: str, future: Future[None]) -> bool:
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # made by another in the meantime
             return False
         raise RuntimeError(
-            f"topic {topic}: wanted the cluster to make it, came {error.name()}: {error.str()}"
+            f"topic {topic}: expected the cluster to make it, got {error.name()}: {error.str()}"
         ) from refused
     return True
 
@@ -185,8 +185,8 @@ def _wait_until_visible(admin: AdminClient, names: set[str]) -> None:
     while missing := names - _with_leaders(_metadata(admin)):
         if time.monotonic() > deadline:
             raise RuntimeError(
-                f"topics: wanted all to be visible within {_VISIBLE_WITHIN_S:.0f} s, "
-                f"came none of {', '.join(sorted(missing))}"
+                f"topics: expected all to be visible within {_VISIBLE_WITHIN_S:.0f} s, "
+                f"got none of {', '.join(sorted(missing))}"
             )
         time.sleep(_POLL_S)
 

@@ -45,7 +45,7 @@ _NOTHING = _Known()
 
 
 class UnreadableTrace(ValueError):
-    """A line that is neither a recorded action nor an ActionEvent: says where, what was wanted and what came."""
+    """A line that is neither a recorded action nor an ActionEvent: says where, what was expected and what was given."""
 
 
 def read_traces(path: Path, *, step_ms: int = STEP_MS) -> Iterator[Recorded]:
@@ -62,7 +62,7 @@ def read_traces(path: Path, *, step_ms: int = STEP_MS) -> Iterator[Recorded]:
     for number, row in _rows(path):
         session_id = row.get("session_id")
         if not isinstance(session_id, str) or not session_id:
-            raise UnreadableTrace(f"{path}:{number}: session_id: wanted a text, got {session_id!r:.80}")
+            raise UnreadableTrace(f"{path}:{number}: session_id: expected a text, got {session_id!r:.80}")
         sessions.setdefault(session_id, []).append((number, row))
     known = _known(path)
     for session_id, rows in sessions.items():
@@ -78,9 +78,9 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as error:
-                raise UnreadableTrace(f"{path}:{number}: wanted a JSON object, got {line[:80]!r}: {error}") from None
+                raise UnreadableTrace(f"{path}:{number}: expected a JSON object, got {line[:80]!r}: {error}") from None
             if not isinstance(row, dict):
-                raise UnreadableTrace(f"{path}:{number}: wanted a JSON object, got {type(row).__name__}")
+                raise UnreadableTrace(f"{path}:{number}: expected a JSON object, got {type(row).__name__}")
             yield number, row
 
 

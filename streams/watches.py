@@ -39,7 +39,7 @@ class Watches:
         `heeded`: only those from which something may follow, where nobody records what the others find.
 
         Raises:
-            ValueError: a rule is not known or a setting is wrong; says which, what was wanted and what came.
+            ValueError: a rule is not known or a setting is wrong; says which, what was expected and what was given.
 
         """
         self.rules = Rules(policy, known)

@@ -148,7 +148,7 @@ def parse_sweep(text: str) -> Sweep:
     """
     found = _SWEEP.fullmatch(text)
     if found is None:
-        raise BadPolicy(f"--sweep: wanted rules.NAME.settings.X=2,3,5, came {text!r}")
+        raise BadPolicy(f"--sweep: expected rules.NAME.settings.X=2,3,5, got {text!r}")
     return Sweep(found[1], tuple(_value(part.strip()) for part in found[2].split(",")))
 
 

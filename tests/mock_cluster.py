@@ -50,8 +50,8 @@ def _library() -> ctypes.CDLL:
     found = sorted(itertools.chain.from_iterable(folder.glob("librdkafka*") for folder in folders))
     if not found:
         raise FileNotFoundError(
-            f"mock cluster: wanted librdkafka* of the confluent-kafka wheel in {folders[0]} or {folders[1]}, "
-            "came none (a confluent-kafka built from source uses the system's own library)"
+            f"mock cluster: expected librdkafka* of the confluent-kafka wheel in {folders[0]} or {folders[1]}, "
+            "got none (a confluent-kafka built from source uses the system's own library)"
         )
     library = ctypes.CDLL(str(found[0]))
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
@@ -113,10 +113,10 @@ class MockCluster:
         self._rd.rd_kafka_conf_set(configuration, b"log_level", b"3", text, len(text))
         self._host = self._rd.rd_kafka_new(_PRODUCER, configuration, text, len(text))
         if not self._host:
-            raise RuntimeError(f"mock cluster: wanted a librdkafka handle, came: {text.value.decode()}")
+            raise RuntimeError(f"mock cluster: expected a librdkafka handle, got: {text.value.decode()}")
         self._cluster = self._rd.rd_kafka_mock_cluster_new(self._host, brokers)
         if not self._cluster:
-            raise RuntimeError(f"mock cluster: wanted {brokers} brokers, came none")
+            raise RuntimeError(f"mock cluster: expected {brokers} brokers, got none")
         self.bootstrap = self._rd.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
         self._rd.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, group_initial_rebalance_delay_ms)
 
@@ -183,7 +183,7 @@ class MockCluster:
 
     def _check(self, error: int, wanted: str) -> None:
         if error != _NO_ERROR:
-            raise RuntimeError(f"mock cluster: wanted {wanted}, came {self._rd.rd_kafka_err2name(error).decode()}")
+            raise RuntimeError(f"mock cluster: expected {wanted}, got {self._rd.rd_kafka_err2name(error).decode()}")
 
 
 class QuickBroker(EmbeddedBroker):

@@ -24,7 +24,7 @@ def test_a_topic_that_a_client_was_quicker_to_ask_for_is_taken_as_it_is(
     client = Producer({"bootstrap.servers": cluster.bootstrap})
     assert len(client.list_topics("early", timeout=10).topics["early"].partitions) == 4
     cluster.create_topic("early", partitions=4)
-    with pytest.raises(RuntimeError, match="wanted topic early with 7 partitions, came TOPIC_ALREADY_EXISTS"):
+    with pytest.raises(RuntimeError, match="expected topic early with 7 partitions, got TOPIC_ALREADY_EXISTS"):
         cluster.create_topic("early", partitions=7)
 
 

@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when nothing differs, 1 when something does."""
     asked = _options().parse_args(arguments)
     if missing := missing_tools():
-        print(f"chaos: wanted {' and '.join(missing)}; came no such command on PATH", file=sys.stderr)
+        print(f"chaos: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
         return 1
     seconds = _SHORT_S if asked.short else asked.seconds
     folder = Path(tempfile.mkdtemp(prefix="haltline-chaos-"))
@@ -164,7 +164,7 @@ class Run:
         operator = Operator(self.kafka.bootstrap, topics=self.topics, group=_GROUP, answer_within_s=_SETTLE_WITHIN_S)
         if not operator.kill(ScopeKind.SESSION, guarded.SESSION, by="chaos", reason="before everything").answered:
             raise RuntimeError(
-                f"kill of {guarded.SESSION}: wanted it to stand within {_SETTLE_WITHIN_S:g} s, came none"
+                f"kill of {guarded.SESSION}: expected it to stand within {_SETTLE_WITHIN_S:g} s, got none"
             )
         self.start_agent()
 
@@ -417,7 +417,7 @@ class Run:
 def _record(message: Message) -> LogRecord:
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     if topic is None or partition is None or offset is None:
-        raise RuntimeError(f"wanted a record with its place, came {message!r}")
+        raise RuntimeError(f"expected a record with its place, got {message!r}")
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return LogRecord(
         topic, partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()), headers

@@ -108,7 +108,7 @@ def work_out(
         found = core.on_signal(scopes.get(key), signal, _position(record))
         scopes[key] = found.state
         if found.failures or found.commands or found.controls:
-            raise RuntimeError(f"wanted nothing but what is recorded of {signal}, came {found}")
+            raise RuntimeError(f"expected nothing but what is recorded of {signal}, got {found}")
         for detection in found.detections:
             truth.detections[detection.detection_id] = orjson.loads(detection.to_json())
         for decision in found.decisions:
@@ -117,7 +117,7 @@ def work_out(
     truth.states = {session: orjson.loads(state_codec.encode(state)) for session, state in live.items()}
     truth.states |= {control_key(*key): orjson.loads(state_codec.encode(state)) for key, state in scopes.items()}
     if unknown := {topic for topic, _, _ in truth.dead} - {topics.actions, topics.actions + BEFORE}:
-        raise ValueError(f"wanted bad records on {topics.actions} only, came some on {unknown}")
+        raise ValueError(f"expected bad records on {topics.actions} only, got some on {unknown}")
     return truth
 
 
@@ -141,7 +141,7 @@ def _position(record: LogRecord) -> Position:
 
 def _take(truth: Truth, live: dict[str, SessionState], outcome: Outcome) -> None:
     if outcome.failures:
-        raise RuntimeError(f"wanted no detector to fail, came {outcome.failures}")
+        raise RuntimeError(f"expected no detector to fail, got {outcome.failures}")
     live[outcome.state.session_id] = outcome.state
     _told(truth, outcome.signals)
     for detection in outcome.detections:

@@ -67,9 +67,9 @@ def is_refused(log_file: Path) -> bool:
 def check_refusals(logs: Iterable[Path]) -> Check:
     """Nothing was executed in any of its lives, and the last one knows why."""
     lives = sorted(logs, key=lambda file: int(file.suffixes[0][1:]))
-    differences = [f"{file.name}: wanted no call to be executed, came one" for file in lives if executed(file)]
+    differences = [f"{file.name}: expected no call to be executed, got one" for file in lives if executed(file)]
     if not is_refused(lives[-1]):
-        differences.append(f"{lives[-1].name}: wanted {KILLED!r}, came {lives[-1].read_text()!r:.200}")
+        differences.append(f"{lives[-1].name}: expected {KILLED!r}, got {lives[-1].read_text()!r:.200}")
     return Check("a kill from before stands for an agent that is restarted", f"{len(lives)} lives", tuple(differences))
 
 

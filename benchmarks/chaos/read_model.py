@@ -40,7 +40,7 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
     try:
         if not feeder.caught_up.wait(_ANEW_WITHIN_S):
             raise RuntimeError(
-                f"read model: wanted it made anew within {_ANEW_WITHIN_S:.0f} s, came {feeder.failure!r}"
+                f"read model: expected it made anew within {_ANEW_WITHIN_S:.0f} s, got {feeder.failure!r}"
             )
     finally:
         feeder.close()
@@ -53,8 +53,8 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
     differences = []
     for table in wanted:
         missing, more = wanted[table] - came[table], came[table] - wanted[table]
-        differences += [f"{table}: wanted, did not come: {row!r:.300}" for row in missing]
-        differences += [f"{table}: came, was not wanted: {row!r:.300}" for row in more]
+        differences += [f"{table}: expected, did not come: {row!r:.300}" for row in missing]
+        differences += [f"{table}: got, was not expected: {row!r:.300}" for row in more]
     found = ", ".join(f"{len(rows):,} {table}" for table, rows in came.items() if rows)
     return Check("the console's read model is that of the topics", found, tuple(differences))
 

@@ -81,7 +81,7 @@ class Traffic:
         """Waits for the end. Raises RuntimeError when a record was not delivered, or the thread died."""
         self._thread.join()
         if self._failures:
-            raise RuntimeError(f"load: wanted every record delivered, came {self._failures[:3]}")
+            raise RuntimeError(f"load: expected every record delivered, got {self._failures[:3]}")
 
     def _run(self) -> None:
         try:

@@ -34,7 +34,7 @@ class Check:
 def check_counts(events_by_session: Mapping[str, int], states: Mapping[str, Any]) -> Check:
     """Every session counts each of its events once, by what the load says it produced."""
     differences = [
-        f"{session}: wanted {wanted} events, came {states.get(session, {}).get('events')}"
+        f"{session}: expected {wanted} events, got {states.get(session, {}).get('events')}"
         for session, wanted in events_by_session.items()
         if states.get(session, {}).get("events") != wanted
     ]
@@ -103,16 +103,16 @@ def check_dead_letters(
         place = (name_of(letter.topic, record), letter.partition, letter.offset)
         seen[place] += 1
         if place not in truth.dead:
-            differences.append(f"{place}: wanted no dead letter, came one: {letter.reason}, {letter.detail:.200}")
+            differences.append(f"{place}: expected no dead letter, got one: {letter.reason}, {letter.detail:.200}")
         elif letter.reason is not truth.dead[place]:
-            differences.append(f"{place}: wanted {truth.dead[place]}, came {letter.reason}")
+            differences.append(f"{place}: expected {truth.dead[place]}, got {letter.reason}")
         elif (letter.key, letter.raw, [*letter.record_headers]) != (
             sources[place].key,
             sources[place].value,
             [*sources[place].headers],
         ):
-            differences.append(f"{place}: wanted the record's own bytes and headers, came others")
-    differences += [f"{place}: wanted a dead letter, came none" for place in truth.dead.keys() - seen.keys()]
+            differences.append(f"{place}: expected the record's own bytes and headers, got others")
+    differences += [f"{place}: expected a dead letter, got none" for place in truth.dead.keys() - seen.keys()]
     repeated = seen.total() - len(seen)
     return Check("every bad record is kept", f"{len(truth.dead):,}, {repeated:,} repeated", tuple(differences))
 
@@ -128,29 +128,29 @@ def check_audit(
     for place, raw in rows:
         seen[place] += 1
         if place not in log:
-            differences.append(f"{place}: wanted no row, came one")
+            differences.append(f"{place}: expected no row, got one")
         elif raw != log[place]:
-            differences.append(f"{place}: wanted the record's own bytes, came others")
-    differences += [f"{place}: wanted one row, came {count}" for place, count in seen.items() if count > 1]
-    differences += [f"{place}: wanted one row, came none" for place in log.keys() - seen.keys()]
+            differences.append(f"{place}: expected the record's own bytes, got others")
+    differences += [f"{place}: expected one row, got {count}" for place, count in seen.items() if count > 1]
+    differences += [f"{place}: expected one row, got none" for place in log.keys() - seen.keys()]
     return Check(name, f"{seen.total():,} rows", tuple(differences))
 
 
 def check_lag(committed: int, end: int) -> Check:
     """Everything is committed."""
-    differences = () if committed == end else (f"wanted {end} records committed, came {committed}",)
+    differences = () if committed == end else (f"expected {end} records committed, got {committed}",)
     return Check("lag is zero", f"{end:,} records", differences)
 
 
 def check_ready(processes: int, not_ready: Sequence[str]) -> Check:
     """Whatever was done to it, every process says in the end that it is ready."""
-    differences = tuple(f"{name}: wanted it to say that it is ready, came something else" for name in not_ready)
+    differences = tuple(f"{name}: expected it to say that it is ready, got something else" for name in not_ready)
     return Check("every process is ready again", f"{processes} processes", differences)
 
 
 def check_ends(codes: Mapping[str, int]) -> Check:
     """At the end every process stops cleanly."""
-    differences = tuple(f"{name}: wanted exit status 0, came {code}" for name, code in codes.items() if code != 0)
+    differences = tuple(f"{name}: expected exit status 0, got {code}" for name, code in codes.items() if code != 0)
     return Check("every process stops cleanly", f"{len(codes)} processes", differences)
 
 
@@ -187,15 +187,15 @@ def _check_by_id(name: str, id_field: str, wanted: Mapping[str, Any], came: list
 
 
 def _mapping_differences(wanted: Mapping[str, Any], came: Mapping[str, Any]) -> list[str]:
-    differences = [f"{key}: wanted, did not come: {wanted[key]!r:.300}" for key in wanted.keys() - came.keys()]
-    differences += [f"{key}: came, was not wanted: {came[key]!r:.300}" for key in came.keys() - wanted.keys()]
+    differences = [f"{key}: expected, did not come: {wanted[key]!r:.300}" for key in wanted.keys() - came.keys()]
+    differences += [f"{key}: got, was not expected: {came[key]!r:.300}" for key in came.keys() - wanted.keys()]
     for key in wanted.keys() & came.keys():
         if wanted[key] != came[key]:
             fields = sorted(
                 name for name in wanted[key].keys() | came[key].keys() if wanted[key].get(name) != came[key].get(name)
             )
             said = ", ".join(
-                f"{name} wanted {wanted[key].get(name)!r:.120} came {came[key].get(name)!r:.120}" for name in fields
+                f"{name} expected {wanted[key].get(name)!r:.120} got {came[key].get(name)!r:.120}" for name in fields
             )
             differences.append(f"{key}: {said}")
     return differences

@@ -104,7 +104,7 @@ def run(bootstrap: str, topics: Topics, group: str, changelog: str, rules: Seque
         for message in consumer.consume(1000, timeout=0.1):
             error = message.error()
             if error is not None:
-                raise RuntimeError(f"{topics.actions}: wanted a record, came {error}")
+                raise RuntimeError(f"{topics.actions}: expected a record, got {error}")
             changed.add(work.apply(message))
         if time.monotonic() >= checkpoint_at and changed:
             _checkpoint(producer, changelog, work, changed)
@@ -123,12 +123,12 @@ def _checkpoint(producer: Producer, changelog: str, work: Counts | Detections, c
             except BufferError:
                 producer.poll(0.05)
     if producer.flush(_DELIVER_WITHIN_S):
-        raise RuntimeError(f"{changelog}: wanted every state delivered in {_DELIVER_WITHIN_S:.0f} s, came fewer")
+        raise RuntimeError(f"{changelog}: expected every state delivered in {_DELIVER_WITHIN_S:.0f} s, got fewer")
 
 
 def _delivered(error: KafkaError | None, message: Message) -> None:
     if error is not None:
-        raise RuntimeError(f"{message.topic()}: wanted a state delivered, came {error}")
+        raise RuntimeError(f"{message.topic()}: expected a state delivered, got {error}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         error = message.error()
         if error is not None:
-            raise RuntimeError(f"{asked.source}: wanted a record, came {error}")
+            raise RuntimeError(f"{asked.source}: expected a record, got {error}")
         producer.produce(asked.target, key=message.key(), value=message.value())
         producer.poll(0)
     producer.flush(10)

@@ -95,7 +95,7 @@ def run(bootstrap: str, topic: str, group: str, folder: Path, rows: int, *, colu
         came = consumer.consume(1000, timeout=0.5)
         for message in came:
             if (error := message.error()) is not None:
-                raise RuntimeError(f"{topic}: wanted a record, came {error}")
+                raise RuntimeError(f"{topic}: expected a record, got {error}")
         waiting += came
         if waiting and (len(waiting) >= rows or not came):
             write_parquet(_table(waiting, columns=columns), folder / f"{files:06d}.parquet", compression="zstd(3)")

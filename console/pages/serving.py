@@ -116,7 +116,7 @@ async def sign_in(request: Request, here: Here) -> Response:
     async for part in request.stream():
         body += part
         if len(body) > _MOST_BYTES:
-            raise HTTPException(413, f"sign-in: wanted at most {_MOST_BYTES} bytes, came more")
+            raise HTTPException(413, f"sign-in: expected at most {_MOST_BYTES} bytes, got more")
     said = parse_qs(body.decode(errors="replace"))
     wanted = said.get("next", [""])[-1]
     who = here.settings.keys.who(said.get("key", [""])[-1].strip())
@@ -148,7 +148,7 @@ def signed_in(request: Request) -> JSONResponse:
     """Who is signed in, what they may, and what a request that changes something has to carry."""
     session = session_of(request)
     if session is None:
-        raise HTTPException(401, "cookie: wanted one of a session, came none")
+        raise HTTPException(401, "cookie: expected one of a session, got none")
     may = [act.value for act in May if session.who.may(act)]
     return JSONResponse({"name": session.who.name, "role": session.who.role.value, "may": may, "csrf": session.csrf})
 

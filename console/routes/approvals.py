@@ -104,7 +104,7 @@ class Answered(BaseModel):
 def _shown(body: str, now_ms: int) -> Request:
     decision = Decision.model_validate_json(body)
     if decision.approval is None:
-        raise TypeError(f"decision {decision.decision_id}: wanted one with an approval request")
+        raise TypeError(f"decision {decision.decision_id}: expected one with an approval request")
     return _as_told(decision.approval, decision, now_ms)
 
 
@@ -208,7 +208,7 @@ def answer(
                 raise
             if time.monotonic() > deadline_s:
                 raise NotAllowed(
-                    f"request {request_id}: wanted one that a worker has taken in, came none yet"
+                    f"request {request_id}: expected one that a worker has taken in, got none yet"
                 ) from None
             time.sleep(_LOOK_EVERY_S)
     last = [one.after or one.before for one in told]

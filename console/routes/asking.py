@@ -178,7 +178,7 @@ def ask(
         )
     )
     if not taken_in:
-        raise Unreachable(f"request {request_id}: wanted it in the read model, which is behind; ask again")
+        raise Unreachable(f"request {request_id}: expected it in the read model, which is behind; ask again")
     response.headers["Location"] = f"/api/v1/approvals/{request_id}/poll"
     return _wait(here, *_find(here, who, request_id))
 
@@ -218,7 +218,9 @@ def respond(here: Here, who: Teller, request_id: str, said: Answer) -> Wait:
     """Answers an operator's question; the request waits on. Only a person approves it."""
     decision, approval = _find(here, who, request_id)
     if approval.state is not ApprovalState.INFO_REQUESTED or not _is_open(approval):
-        raise NotAllowed(f"request {request_id}: wanted one about which something was asked, came one {approval.state}")
+        raise NotAllowed(
+            f"request {request_id}: expected one about which something was asked, got one {approval.state}"
+        )
     answer = plain_text(said.response, max_chars=4000)
     _say(here, who, CommandKind.ANSWER, decision, approval, answer)
     return _wait(here, decision, approval).model_copy(update={"status": ApprovalState.PENDING.value})
@@ -259,7 +261,7 @@ def _require_room(here: Context, session_id: str) -> None:
     with here.engine.connect() as connection:
         waiting = connection.execute(select(func.count()).select_from(model.approvals).where(*held)).scalar_one()
     if waiting >= MAX_TICKETS - 1:
-        raise NotAllowed(f"run {session_id}: wanted fewer than {MAX_TICKETS - 1} requests that wait, came one more")
+        raise NotAllowed(f"run {session_id}: expected fewer than {MAX_TICKETS - 1} requests that wait, got one more")
 
 
 def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]:
@@ -269,7 +271,7 @@ def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]
     decision = None if body is None else wire.decode(Decision, body.encode())
     approval = None if decision is None else decision.approval
     if decision is None or approval is None or not (approval.asked_by == who.name or who.may(May.LOOK)):
-        raise HTTPException(404, f"request {request_id}: wanted one that {who.name} asked for, came none of this id")
+        raise HTTPException(404, f"request {request_id}: expected one that {who.name} asked for, got none of this id")
     return decision, approval
 
 

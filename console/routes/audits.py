@@ -189,7 +189,7 @@ def verify(here: Here, _: Actor) -> Verdict:
     """
     table = _table(here.settings)
     if not _AT_A_TIME.acquire(blocking=False):
-        raise HTTPException(409, "audit verification: wanted one at a time, came another while one runs")
+        raise HTTPException(409, "audit verification: expected one at a time, got another while one runs")
     try:
         begun_s = time.monotonic()
         path = here.settings.audit_public_key
@@ -217,7 +217,7 @@ def verify(here: Here, _: Actor) -> Verdict:
 
 def _table(settings: ConsoleSettings) -> str:
     if settings.audit_table is None:
-        raise HTTPException(404, "audit: wanted a table (haltline console --audit-table), came none")
+        raise HTTPException(404, "audit: expected a table (haltline console --audit-table), got none")
     return settings.audit_table
 
 

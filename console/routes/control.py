@@ -63,7 +63,7 @@ class KillSwitch(BaseModel):
 
 
 class Act(BaseModel):
-    """An operator's command: its scope, the id, and the reason. The id of a session, agent or mission may be shortened."""
+    """An operator's command: scope, id and reason. The id of a session, agent or mission may be shortened."""
 
     scope: ScopeKind = ScopeKind.SESSION
     id: Annotated[str, Field(min_length=1, max_length=256, examples=["night-7"])]

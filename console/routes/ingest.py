@@ -39,7 +39,7 @@ class Batch(BaseModel):
 class Rejected(BaseModel):
     """An entry that could not be read; it is kept on the topic of dead letters."""
 
-    model_config = like(index=4, problem="entries[4].timestamp: wanted a time, came 'yesterday'")
+    model_config = like(index=4, problem="entries[4].timestamp: expected a time, got 'yesterday'")
 
     index: int
     problem: str

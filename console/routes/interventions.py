@@ -96,7 +96,7 @@ def intervention(here: Here, _: Looker, record_id: str) -> Intervention:
     """One intervention."""
     body = queries.one(here.engine, record_id)
     if body is None:
-        raise HTTPException(404, f"intervention {record_id}: wanted one that is there, came none of this id")
+        raise HTTPException(404, f"intervention {record_id}: expected one that is there, got none of this id")
     return shown(body)
 
 

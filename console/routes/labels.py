@@ -150,7 +150,7 @@ def label(here: Here, who: Actor, decision_id: str, said: Label) -> Noted:
 def missed(here: Here, who: Actor, session_id: str, said: Missed) -> Noted:
     """Says that a rule should have found something in a session, and did not."""
     if said.rule not in PATTERNS and not said.rule.startswith("correlation_"):
-        raise HTTPException(404, f"rule: wanted one of {', '.join(sorted(PATTERNS))}, came {said.rule!r:.80}")
+        raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {said.rule!r:.80}")
     session_id = whole(here, ScopeKind.SESSION, session_id, hint="nothing was heard of it")
     answer = here.inbox.missed(session_id, said.rule, by=who.name, reason=said.reason)
     return Noted(command_id=answer.command.command_id, answered=answer.answered)

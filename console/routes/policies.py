@@ -107,7 +107,7 @@ class Published(Checked):
     offset: Annotated[int, Field(examples=[4])]
 
 
-_BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used: where, what was wanted, what came."}}
+_BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used: where, what was expected, what got."}}
 
 
 @router.get("/sync")
@@ -140,7 +140,7 @@ def policy(here: Here, _: Looker, name: str) -> Said:
     """One document, as it was published."""
     document = _documents(here).get(name)
     if document is None:
-        raise HTTPException(404, f"policy {name}: wanted one that was published, came none of this name")
+        raise HTTPException(404, f"policy {name}: expected one that was published, got none of this name")
     return document
 
 
@@ -178,7 +178,7 @@ def put_in_force(here: Here, who: Changer, said: Publication) -> Published:
 
 
 def read_document(said: str | JsonObject) -> Policy:
-    """The policy that a document says. Raises HTTPException: where, what was wanted and what came."""
+    """The policy that a document says. Raises HTTPException: where, what was expected and what was given."""
     try:
         text = said if isinstance(said, str) else orjson.dumps(said).decode()
         return parse_policy(text, "document", installed())

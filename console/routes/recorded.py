@@ -108,7 +108,7 @@ def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
         bodies = connection.execute(asked).scalars().all()
     events = [event for event in map(_event, bodies) if event is not None]
     if not events:
-        raise HTTPException(404, f"run {run_id}: wanted one that is there, came none of this id")
+        raise HTTPException(404, f"run {run_id}: expected one that is there, got none of this id")
     proposed = {event.call_id: event for event in events if event.kind is Kind.PROPOSED and event.call_id}
     done = [event for event in events if event.kind is Kind.COMPLETED and event.outcome in _OUTCOMES]
     agent_id = next((event.agent_id for event in reversed(events) if event.agent_id != "unknown"), "unknown")

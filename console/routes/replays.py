@@ -55,7 +55,7 @@ def replay(
     """What each event of a session leads to under the policy in force, and how close each rule is after it."""
     events = events_of(here.engine, session_id, limit)
     if not events:
-        raise HTTPException(404, f"session {session_id}: wanted one with events, came none of this id")
+        raise HTTPException(404, f"session {session_id}: expected one with events, got none of this id")
     policy = in_force(here.settings)
     frames = [Frame(**one) for one in frames_of(core_of(policy), events)]
     return Frames(policy=policy.name, version=policy.version, frames=frames)

@@ -85,7 +85,7 @@ _BATCH: dict[str, Any] = {
     }
 }
 _BAD: dict[int | str, dict[str, Any]] = {
-    400: {"description": "It cannot be read: where, what was wanted, what came."},
+    400: {"description": "It cannot be read: where, what was expected, what got."},
     413: {"description": "It is too large."},
 }
 
@@ -108,7 +108,7 @@ async def _body(request: Request) -> Any:
     async for part in request.stream():
         data += part
         if len(data) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"the body: wanted at most {MAX_BODY_BYTES} bytes, came more")
+            raise HTTPException(413, f"the body: expected at most {MAX_BODY_BYTES} bytes, got more")
     whole = bytes(data)
     if request.headers.get("content-encoding", "").lower() == "gzip":
         whole = _unzipped(whole)
@@ -117,7 +117,7 @@ async def _body(request: Request) -> Any:
     except NotFinite as error:
         raise HTTPException(422, f"the body: {error.msg}") from None
     except (ValueError, RecursionError) as error:
-        raise HTTPException(400, f"the body: wanted JSON, came {error}") from None
+        raise HTTPException(400, f"the body: expected JSON, got {error}") from None
 
 
 Body = Annotated[Any, Depends(_body)]
@@ -138,9 +138,9 @@ def batch(here: Here, who: Teller, said: Body) -> Taken:
     """Publishes traces; gzip is read. What cannot be read is told trace by trace, and holds nothing else back."""
     listed = said.get("events") if isinstance(said, dict) else None
     if not isinstance(listed, list):
-        raise HTTPException(400, "events: wanted a list of traces, came none")
+        raise HTTPException(400, "events: expected a list of traces, got none")
     if len(listed) > MAX_TRACES:
-        raise HTTPException(413, f"events: wanted at most {MAX_TRACES} traces, came {len(listed)}")
+        raise HTTPException(413, f"events: expected at most {MAX_TRACES} traces, got {len(listed)}")
     sent_at = said.get("timestamp")
     events: list[ActionEvent] = []
     problems: list[str] = []
@@ -253,7 +253,7 @@ def _unzipped(data: bytes) -> bytes:
     try:
         whole = reader.decompress(data, MAX_BODY_BYTES)
     except zlib.error as error:
-        raise HTTPException(400, f"the body: wanted gzip, as its headers say, came {error}") from None
+        raise HTTPException(400, f"the body: expected gzip, as its headers say, got {error}") from None
     if reader.unconsumed_tail:
-        raise HTTPException(413, f"the body: wanted at most {MAX_BODY_BYTES} bytes unpacked, came more")
+        raise HTTPException(413, f"the body: expected at most {MAX_BODY_BYTES} bytes unpacked, got more")
     return whole

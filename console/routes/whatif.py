@@ -24,7 +24,7 @@ from haltline.streams.whatif import Sweep
 router = APIRouter(prefix="/api/v1/policy", tags=["policies"], route_class=StrictRoute)
 
 _BAD: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"description": "It cannot be used: where, what was wanted, what came."}
+    400: {"description": "It cannot be used: where, what was expected, what got."}
 }
 _MOST: Final = 500
 """Sessions of one what-if."""
@@ -168,7 +168,7 @@ def what_if(here: Here, _: Looker, asked: Question) -> Answer:
     since_ms = time.time_ns() // 1_000_000 - asked.since_s * 1000
     if asked.source == "audit":
         if here.settings.audit_table is None:
-            raise HTTPException(400, "source: wanted a console with --audit-table, came one without")
+            raise HTTPException(400, "source: expected a console with --audit-table, got one without")
         try:
             past = of_audit(here.settings, since_ms, asked.limit)
         except QueryFailed as error:

@@ -118,7 +118,7 @@ def cancel(here: Here, _: Actor, job_id: str) -> Shown:
 def _find(here: Here, job_id: str) -> Job:
     found = here.jobs.find(job_id)
     if found is None:
-        raise HTTPException(404, f"job {job_id}: wanted one of this console, came none of this id")
+        raise HTTPException(404, f"job {job_id}: expected one of this console, got none of this id")
     return found
 
 

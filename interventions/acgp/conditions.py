@@ -40,7 +40,7 @@ def compiled(text: str, roots: frozenset[str] = ROOTS) -> Condition:
     """The condition as a function of a call's fields, which raises Unknown; `roots` is what a path can begin with.
 
     Raises:
-        ValueError: it is none; says where, what was wanted and what came.
+        ValueError: it is none; says where, what was expected and what was given.
 
     """
     parser = _Parser(text, roots)

@@ -56,7 +56,7 @@ class Governor:
     """Evaluates the steps of the agents that a policy governs by ACGP."""
 
     def __init__(self, policy: Policy) -> None:
-        """Reads every condition. Raises ValueError: one is none; says where, what was wanted and what came."""
+        """Reads every condition. Raises ValueError: one is none; says where, what was expected and what was given."""
         said = policy.interventions
         self._governed = () if said is None else said.acgp
         self._wires = tuple(

@@ -66,7 +66,7 @@ _DIMENSION: Final[Mapping[str, Dimension]] = {
 def tier_of(ars: int) -> int:
     """The tier of an agent's risk score, 0 to 15."""
     if not 0 <= ars <= _MOST_ARS[-1]:
-        raise ValueError(f"ARS: wanted 0 to {_MOST_ARS[-1]}, got {ars}")
+        raise ValueError(f"ARS: expected 0 to {_MOST_ARS[-1]}, got {ars}")
     return next(tier for tier, most in enumerate(_MOST_ARS) if ars <= most)
 
 

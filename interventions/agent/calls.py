@@ -151,11 +151,11 @@ def checked(
 ) -> tuple[Effect | None, Literal["async", "blocking"] | None]:
     """What a tool is declared as. Raises ValueError for a name, an effect or a mode that cannot be."""
     if not isinstance(action, str) or not action:
-        raise ValueError(f"tool: name: wanted a text, came {action!r}")
+        raise ValueError(f"tool: name: expected a text, got {action!r}")
     if effect is not None and (not isinstance(effect, str) or effect not in set(Effect)):
-        raise ValueError(f"tool {action}: effect: wanted one of {', '.join(Effect)}, came {effect!r}")
+        raise ValueError(f"tool {action}: effect: expected one of {', '.join(Effect)}, got {effect!r}")
     if mode is not None and mode not in ("async", "blocking"):
-        raise ValueError(f"tool {action}: mode: wanted async or blocking, came {mode!r}")
+        raise ValueError(f"tool {action}: mode: expected async or blocking, got {mode!r}")
     return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
 
 

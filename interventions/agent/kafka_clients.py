@@ -78,7 +78,7 @@ def ends_of(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """The first offset of a partition, and the one after its last. Raises RuntimeError or KafkaException for none."""
     ends = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=METADATA_S)
     if ends is None:
-        raise RuntimeError(f"topic {topic}, partition {partition}: wanted its first and last offset, came none")
+        raise RuntimeError(f"topic {topic}, partition {partition}: expected its first and last offset, got none")
     return ends
 
 
@@ -86,7 +86,7 @@ def partitions_of(producer: Producer, topic: str) -> int:
     """How many there are. Raises RuntimeError for a topic that is not there, KafkaException for no answer."""
     found = producer.list_topics(topic, timeout=METADATA_S).topics[topic]
     if found.error is not None or not found.partitions:
-        raise RuntimeError(f"topic {topic}: wanted a topic that is there, came {found.error or 'no partitions'}")
+        raise RuntimeError(f"topic {topic}: expected a topic that is there, got {found.error or 'no partitions'}")
     return len(found.partitions)
 
 

@@ -77,8 +77,8 @@ def sealed_of(settings: GuardSettings) -> Sealed | None:
     try:
         from haltline.schemas.seals import Seals  # noqa: PLC0415  # cryptography is of an extra
     except ModuleNotFoundError as missing:
-        raise ValueError("verify_key: wanted cryptography installed: pip install 'haltline[sealed]'") from missing
+        raise ValueError("verify_key: expected cryptography installed: pip install 'haltline[sealed]'") from missing
     try:
         return Sealed(Seals.of_files(Path(file) for file in settings.verify_key.split(os.pathsep)))
     except OSError as unreadable:
-        raise ValueError(f"verify_key: wanted files of public keys: {unreadable}") from unreadable
+        raise ValueError(f"verify_key: expected files of public keys: {unreadable}") from unreadable

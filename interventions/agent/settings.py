@@ -166,13 +166,13 @@ class GuardSettings:
     def __post_init__(self) -> None:
         if self.bootstrap is None and self.mode != "local":
             raise ValueError(
-                f"bootstrap: wanted Kafka's address (host:port) for mode {self.mode!r}, came none; "
+                f"bootstrap: expected Kafka's address (host:port) for mode {self.mode!r}, got none; "
                 f"only mode 'local' works without. {_PREFIX}BOOTSTRAP is read by GuardSettings.from_env()"
             )
 
         if self.redact_pii and not self.digest_key:
             raise ValueError(
-                "redact_pii: wanted a digest_key as well, came none: digests of short numbers can be guessed"
+                "redact_pii: expected a digest_key as well, got none: digests of short numbers can be guessed"
             )
 
     @property
@@ -217,6 +217,6 @@ def _client_config(file: Path) -> dict[str, str]:
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
-            raise ValueError(f"{file}:{number}: wanted name=value, came {name.strip()[:40]!r}")
+            raise ValueError(f"{file}:{number}: expected name=value, got {name.strip()[:40]!r}")
         settings[name.strip()] = value.strip()
     return settings

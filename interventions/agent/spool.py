@@ -267,4 +267,4 @@ def spool_of(settings: GuardSettings) -> Spool | None:
     try:
         return Spool(settings.spool_dir, max_bytes=settings.spool_max_mb * _MIB)
     except OSError as refused:
-        raise ValueError(f"spool_dir {settings.spool_dir!r}: wanted a folder: {refused}") from refused
+        raise ValueError(f"spool_dir {settings.spool_dir!r}: expected a folder: {refused}") from refused

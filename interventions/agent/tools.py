@@ -26,7 +26,7 @@ def guarded(function: Callable[P, R], enter: Callable[[Mapping[str, Any]], Actio
     # An object that is called is what its `__call__` is.
     called: object = function if inspect.isroutine(function) else type(function).__call__
     if any(inspect.isgeneratorfunction(f) or inspect.isasyncgenfunction(f) for f in (function, called)):
-        raise TypeError(f"tool {name_of(function)}: wanted a function or a coroutine function, came a generator")
+        raise TypeError(f"tool {name_of(function)}: expected a function or a coroutine function, got a generator")
     signature = Signature(function)
 
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):

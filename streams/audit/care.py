@@ -73,7 +73,7 @@ class Caretaker:
 
         """
         if (session_id is None) == (agent_id is None):
-            raise ValueError("erase: wanted a session or an agent, came neither or both")
+            raise ValueError("erase: expected a session or an agent, got neither or both")
         self._require_key("erase")
         self._finish()
         name, value = ("session_id", session_id) if session_id is not None else ("agent_id", agent_id)
@@ -193,7 +193,7 @@ class Caretaker:
         wanted = orjson.loads(newest[0]["raw"])["key_id"]
         if self.signer is None or self.signer.key_id != wanted:
             came = "none" if self.signer is None else f"key {self.signer.key_id}"
-            raise ValueError(f"{act}: {self.uri} is signed: wanted its key {wanted} (--signing-key), came {came}")
+            raise ValueError(f"{act}: {self.uri} is signed: expected its key {wanted} (--signing-key), got {came}")
 
     def _ask(self, sql: str) -> list[dict[str, Any]]:
         return AuditQuery(self.uri, self.storage_options).rows(sql)

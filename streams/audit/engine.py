@@ -46,9 +46,9 @@ def open_table(
     try:
         return DeltaTable(str(uri), version=version, storage_options=dict(storage_options or {}))
     except TableNotFoundError:
-        raise QueryFailed(f"audit table {uri}: wanted a Delta table, came none there") from None
+        raise QueryFailed(f"audit table {uri}: expected a Delta table, got none there") from None
     except (DeltaError, OSError, ValueError) as error:
-        raise QueryFailed(f"audit table {uri}: wanted a table that can be read, came {_one_line(error)}") from error
+        raise QueryFailed(f"audit table {uri}: expected a table that can be read, got {_one_line(error)}") from error
 
 
 def answer(table: DeltaTable, sql: str) -> Answer:
@@ -95,17 +95,17 @@ def _told(text: str) -> str:
     if found := _NO_COLUMN.search(text):
         name, near, known = (part and part.replace(f"{TABLE}.", "") for part in found.groups())
         some = f"one of {known}" if known else f"a column of the table {TABLE}"
-        return f"wanted a column such as {near}, came {name}" if near else f"wanted {some}, came {name}"
+        return f"expected a column such as {near}, got {name}" if near else f"expected {some}, got {name}"
     if found := _NO_TABLE.search(text):
-        return f"wanted the table {TABLE}, came {found[1]}"
+        return f"expected the table {TABLE}, got {found[1]}"
     if found := _NO_FUNCTION.search(text):
-        return f"wanted arguments of another type, came {found[1]}"
+        return f"expected arguments of another type, got {found[1]}"
     if found := _UNEXPECTED.search(text):
         where = f" at line {found[3]}, column {found[4]}" if found[3] else ""
         came = "the end of the statement" if found[2] == "EOF" else found[2]
-        return f"wanted {found[1].lower()}, came {came}{where}"
+        return f"expected {found[1].lower()}, got {came}{where}"
     text = (_INNERMOST.search(text) or [text, text])[1]
-    return f"wanted an answer, came: {_KIND.sub('', text)}"[:_MOST_CHARS]
+    return f"expected an answer, got: {_KIND.sub('', text)}"[:_MOST_CHARS]
 
 
 def _one_line(error: Exception) -> str:

@@ -52,7 +52,7 @@ class AuditQuery:
     def answer(self, sql: str) -> Answer:
         """As `iter_rows`, with the names of the columns, also where there is no row."""
         if (word := _first_word(sql)) not in _QUESTIONS:
-            raise QueryFailed(f"audit query: wanted {' or '.join(_QUESTIONS)}, came {word or 'no statement'}")
+            raise QueryFailed(f"audit query: expected {' or '.join(_QUESTIONS)}, got {word or 'no statement'}")
         return answer(self._table or open_table(self.uri, self._options), sql)
 
 
@@ -127,7 +127,7 @@ def literal(value: str | datetime) -> str:
     """A value as SQL text, whatever is in it."""
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError(f"wanted a time with its zone, came {value}")
+            raise ValueError(f"expected a time with its zone, got {value}")
         return f"TIMESTAMP '{value.isoformat()}'"
     return "'" + value.replace("'", "''") + "'"
 

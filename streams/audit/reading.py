@@ -353,7 +353,7 @@ def _of_dead_letter(record: KafkaRecord) -> dict[str, Any]:
     try:
         letter = DeadLetter.from_record(record.key, record.value, _present(record.headers))
     except KeyError as error:
-        raise wire.InvalidRecord(BadRecord.INVALID, f"wanted header {error}, came none") from None
+        raise wire.InvalidRecord(BadRecord.INVALID, f"expected header {error}, got none") from None
     return {
         "kind": "dead_letter",
         "code": letter.reason,

@@ -87,7 +87,7 @@ class Redaction:
 
     def __init__(self, kinds: Collection[str] = KINDS) -> None:
         if unknown := sorted(set(kinds) - set(KINDS)):
-            raise ValueError(f"redact: wanted some of {', '.join(KINDS)}, came {', '.join(unknown)}")
+            raise ValueError(f"redact: expected some of {', '.join(KINDS)}, got {', '.join(unknown)}")
         self._secrets = SECRETS in kinds
         self._personal = tuple(kind for kind in PERSONAL if kind in kinds)
         wanted = [

@@ -87,19 +87,19 @@ class AuditSettings:
     def __post_init__(self) -> None:
         for name in ("bootstrap", "table", "sink", "group"):
             if not getattr(self, name):
-                raise ValueError(f"{name}: wanted a text, came none")
+                raise ValueError(f"{name}: expected a text, got none")
         for name in ("flush_s", "session_timeout_s", "answer_within_s", "stuck_after_s"):
             if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: wanted more than 0, came {getattr(self, name)}")
+                raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")
         for name in ("flush_rows", "flush_bytes", "fetch_wait_ms", "sign_every"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}: wanted 1 or more, came {getattr(self, name)}")
+                raise ValueError(f"{name}: expected 1 or more, got {getattr(self, name)}")
         if self.compact_commits < 0 or self.compact_commits == 1:
             raise ValueError(f"compact_commits: expected 0 (never) or at least 2, got {self.compact_commits}")
         if self.compact_every_s < 0 or (self.vacuum_hours or 0) < 0:
             raise ValueError("compact_every_s and vacuum_hours: expected 0 or more, got less")
         if self.flush_bytes > _LARGEST_FLUSH_BYTES:
-            raise ValueError(f"flush_bytes: wanted at most {_LARGEST_FLUSH_BYTES}, came {self.flush_bytes}")
+            raise ValueError(f"flush_bytes: expected at most {_LARGEST_FLUSH_BYTES}, got {self.flush_bytes}")
         Redaction(self.redact)  # it knows them all
         if taken := sorted(set(self.client) & set(_OURS)):
-            raise ValueError(f"client: wanted settings other than those that the sink depends on, came {taken}")
+            raise ValueError(f"client: expected settings other than those that the sink depends on, got {taken}")

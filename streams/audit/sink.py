@@ -285,8 +285,8 @@ class AuditSink:
             return first
         if written >= end:
             raise AnotherLog(
-                f"{place}: wanted a partition that goes on behind offset {written}, the last one in the audit table; "
-                f"came one that ends at {end}: the topic was made anew, or lost records. "
+                f"{place}: expected a partition that goes on behind offset {written}, the last one in the audit table; "
+                f"got one that ends at {end}: the topic was made anew, or lost records. "
                 "Use another sink name to read it from its start"
             )
         if written + 1 < first:

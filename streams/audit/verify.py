@@ -175,7 +175,7 @@ class Verifier:
         if self._key is None or self.found.problems or self.found.checkpoints or (not self.found.rows and self._begins):
             return
         if self.found.rows:
-            what = "wanted at least one checkpoint that was signed with this key, came none: nothing proves its chains"
+            what = "expected at least one checkpoint that was signed with this key, got none: nothing proves its chains"
         else:
             what = "it has no records at all: either it is new, or it was put in the place of another one"
         self._wrong("table", None, what)
@@ -215,7 +215,7 @@ class Verifier:
                     self._wrong(row["topic"], row["offset"], what)
                 self._statement(row["kind"], said)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                what = f"wanted a statement, came one that cannot be read: {type(error).__name__}: {error}"
+                what = f"expected a statement, got one that cannot be read: {type(error).__name__}: {error}"
                 self._wrong(row["topic"], row["offset"], what)
         for seen in self._witness:
             if self._is_genuine(seen, "witness", seen.get("offset")):
@@ -244,10 +244,10 @@ class Verifier:
         try:
             said = orjson.loads(raw or b"")
         except orjson.JSONDecodeError:
-            self._wrong(about, offset, "wanted a statement in JSON, came something else")
+            self._wrong(about, offset, "expected a statement in JSON, got something else")
             return None
         if not isinstance(said, dict):
-            self._wrong(about, offset, f"wanted a statement, came {said!r:.80}")
+            self._wrong(about, offset, f"expected a statement, got {said!r:.80}")
             return None
         if not self._is_genuine(said, about, offset):
             return None

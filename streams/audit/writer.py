@@ -255,8 +255,8 @@ class AuditWriter:
         for app_id, number in there.items():
             if number is not None and number != self._marks[app_id] and not self._adopt:
                 raise AnotherLog(
-                    f"audit table: {app_id}: wanted {number}, the mark of the log that it was filled from, "
-                    f"came {self._marks[app_id]}: another cluster, or a topic that was deleted and made anew. Its "
+                    f"audit table: {app_id}: expected {number}, the mark of the log that it was filled from, "
+                    f"got {self._marks[app_id]}: another cluster, or a topic that was deleted and made anew. Its "
                     "offsets mean other records now. Use another table or another sink name to read it from its "
                     "start, or adopt it when it is the same log after a move"
                 )
@@ -290,7 +290,7 @@ class _Chain:
 
 def _last(place: Place, partition: _Partition) -> int:
     if partition.last is None:
-        raise RuntimeError(f"audit writer: {place}: wanted a last offset of what is buffered, came none")
+        raise RuntimeError(f"audit writer: {place}: expected a last offset of what is buffered, got none")
     return partition.last
 
 

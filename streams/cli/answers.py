@@ -95,7 +95,7 @@ def conclude(answer: Answer, text: str, *, as_json: bool) -> None:
         say(text)
     if not answer.answered:
         say_error(
-            f"haltline: {text} within {answer.waited_s:g} s, came none. The command "
+            f"haltline: {text} within {answer.waited_s:g} s, got none. The command "
             f"({answer.command.command_id}) is kept and will be carried out when a worker runs"
         )
         raise typer.Exit(Exit.NO)

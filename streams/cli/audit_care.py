@@ -60,7 +60,7 @@ def keygen(
         public = make_keys(file)
     except FileExistsError:
         fail(
-            f"{file}: wanted no file there, came one: a key that has signed is needed to prove what it signed",
+            f"{file}: expected no file there, got one: a key that has signed is needed to prove what it signed",
             Exit.USAGE,
         )
     except OSError as error:
@@ -259,11 +259,11 @@ def erase(
     Example: haltline audit erase --session night-7 --by ada --reason "erasure request 12" --signing-key audit-key.pem
     """
     if (session is None) == (agent is None):
-        fail("audit erase: wanted --session or --agent, came neither or both", Exit.USAGE)
+        fail("audit erase: expected --session or --agent, got neither or both", Exit.USAGE)
     care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
     rows = _ask(lambda: care.erase(session_id=session, agent_id=agent))
     if not rows:
-        fail(f"audit erase: wanted rows of {session or agent!r}, came none", Exit.NO)
+        fail(f"audit erase: expected rows of {session or agent!r}, got none", Exit.NO)
     say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` for their content to go from the disk too")
 
 
@@ -292,7 +292,7 @@ def export(
 
     form = form or (exporting.form_of(out) if out is not None else "json")
     if form not in exporting.FORMATS:
-        fail(f"--format: wanted one of {', '.join(exporting.FORMATS)}, got {form!r}", Exit.USAGE)
+        fail(f"--format: expected one of {', '.join(exporting.FORMATS)}, got {form!r}", Exit.USAGE)
     sql = f'SELECT * FROM audit WHERE (\n{where}\n) ORDER BY "timestamp_ms", "topic", "partition", "offset"'
     options = options_of(storage_option)
     try:
@@ -319,11 +319,11 @@ def _witnessed(file: Path) -> list[dict[str, Any]]:
         try:
             said = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            fail(f"--witness: {file}, line {number}: wanted a checkpoint in JSON, came {error}", Exit.USAGE)
+            fail(f"--witness: {file}, line {number}: expected a checkpoint in JSON, got {error}", Exit.USAGE)
         if not isinstance(said, dict) or not all(type(said.get(name)) is kind for name, kind in wanted.items()):
             came = line.decode(errors="replace")
             fail(
-                f"--witness: {file}, line {number}: wanted a checkpoint ({', '.join(wanted)}), came {came:.80}",
+                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(wanted)}), got {came:.80}",
                 Exit.USAGE,
             )
         kept.append(said)

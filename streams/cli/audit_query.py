@@ -107,11 +107,11 @@ def ask(
         return
     if name == "story":
         if session is None:
-            fail("audit ask story: wanted --session, came none", Exit.USAGE)
+            fail("audit ask story: expected --session, got none", Exit.USAGE)
         story(session, table=table, storage_option=storage_option, as_json=as_json, as_csv=as_csv)
         return
     if name not in QUESTIONS:
-        fail(f"audit ask: wanted one of {', '.join(one['name'] for one in named)}, came {name!r}", Exit.USAGE)
+        fail(f"audit ask: expected one of {', '.join(one['name'] for one in named)}, got {name!r}", Exit.USAGE)
     now_ms = time.time_ns() // 1_000_000
     try:
         start, end = (parse_moment(text, now_ms).time_ms for text in (since, until))
@@ -149,7 +149,7 @@ def story(
     except QueryFailed as error:
         fail(error, Exit.USAGE)
     if not rows:
-        fail(f"audit table {table}: wanted records of session {session!r}, came none", Exit.NO)
+        fail(f"audit table {table}: expected records of session {session!r}, got none", Exit.NO)
     columns = ("timestamp", "topic", "kind", "action", "outcome", "level", "summary")
     shown = rows if as_json else [{name: row[name] for name in columns} for row in rows]
     if not as_json and not as_csv and len(shown) > _STORY_SHOWN:  # how it ended matters more than how it began
@@ -173,7 +173,7 @@ def _show(
 ) -> None:
     """Prints the first rows, or all, and says on standard error when there are more. Raises as reading them does."""
     if as_json and as_csv:
-        fail("wanted one of --json and --csv, came both", Exit.USAGE)
+        fail("expected one of --json and --csv, got both", Exit.USAGE)
     if limit is None and not (as_json or as_csv):
         limit = _SHOWN
     first = islice(rows, limit)

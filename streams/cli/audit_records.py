@@ -77,7 +77,7 @@ def interventions(
         if action in (None, record.action_name) and rule in (None, record.policy_id)
     ]
     if not records:
-        fail(f"audit table {table}: wanted interventions, came none", Exit.NO)
+        fail(f"audit table {table}: expected interventions, got none", Exit.NO)
     if stats:
         try:
             advice = _advice(archive, decisions, " AND ".join(conditions))
@@ -142,7 +142,7 @@ def incident(
     except QueryFailed as error:
         fail(error, Exit.USAGE)
     if stop is None:
-        fail(f"audit table {table}: wanted a stop of session {session!r}, came none", Exit.NO)
+        fail(f"audit table {table}: expected a stop of session {session!r}, got none", Exit.NO)
     report, actions = whole(stop, decisions, events)
     if as_json:
         print_json({"decision_id": stop.decision_id, "incident": report, "action_history": actions})

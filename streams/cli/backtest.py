@@ -102,7 +102,7 @@ def backtest(
     if (against is not None and sweep is not None) or (plot is not None and sweep is None):
         fail("wanted one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
     if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
-        fail(f"--plot: wanted a file FILE.svg in a folder that is there, came {plot}", Exit.USAGE)
+        fail(f"--plot: expected a file FILE.svg in a folder that is there, got {plot}", Exit.USAGE)
     plugins = read_plugins()
     first = read_policy(policy)
     second = read_policy(against) if against is not None else None
@@ -113,7 +113,7 @@ def backtest(
             _require_numbers(values.values)
         sessions = list(_read(sources, where))
         if not sessions:
-            fail(f"{', '.join(sources)}: wanted sessions in this range, came none", Exit.NO)
+            fail(f"{', '.join(sources)}: expected sessions in this range, got none", Exit.NO)
         groups = [sessions] if together else related(sessions)
 
         def results_of(one: Policy, each: Callable[[Result], None] = lambda _: None) -> list[Result]:
@@ -281,7 +281,7 @@ def _draw(place: str, found: "Sequence[tuple[Any, Totals]]", labels: Sequence[st
 def _require_numbers(values: Sequence[Any]) -> None:
     """Ends the command where a value has no place on an axis."""
     if strange := [value for value in values if not isinstance(value, int | float) or isinstance(value, bool)]:
-        fail(f"--plot: wanted numbers as values, came {strange[0]!r}", Exit.USAGE)
+        fail(f"--plot: expected numbers as values, got {strange[0]!r}", Exit.USAGE)
 
 
 def register(app: typer.Typer) -> None:

@@ -86,7 +86,10 @@ def kill(
     Example: haltline kill --scope agent cleaner --preview --by ada --reason 'catalogue is being restored'
     """
     if unknown and until_stopped and scope is ScopeKind.SESSION:
-        fail("--until-stopped cannot be used with --unknown: no event of this session can confirm that it stopped", Exit.USAGE)
+        fail(
+            "--until-stopped cannot be used with --unknown: no event of this session can confirm that it stopped",
+            Exit.USAGE,
+        )
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
     scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
     find = partial(find_impact, bootstrap, Topics(prefix), scope, scope_id, lookback=lookback, client=client_config)
@@ -100,7 +103,7 @@ def kill(
         conclude(answer, f"{named(answer)}: it is noted; a second operator has to ask for it too", as_json=as_json)
     elif not answer.answered or answer.after is None:
         what = "that it stopped" if until_stopped and not of_many else "from a worker"
-        conclude(answer, f"{named(answer)}: wanted an answer {what}", as_json=as_json)
+        conclude(answer, f"{named(answer)}: expected an answer {what}", as_json=as_json)
     elif expected is None:
         before = answer.before
         again = "was killed already" if before is not None and before.state is ControlState.KILLED else "is killed"
@@ -158,11 +161,11 @@ def reset(
         return
     answer = operator.reset(scope, scope_id, by=by, reason=reason, probation_actions=probation, force=force)
     if not answer.answered and force:
-        conclude(answer, f"{named(answer)}: wanted a second operator's reset --force, or a worker", as_json=as_json)
+        conclude(answer, f"{named(answer)}: expected a second operator's reset --force, or a worker", as_json=as_json)
     elif answer.after is not None and answer.after.code == CLOSED:
         conclude(answer, f"{named(answer)} stays closed: the policy asks for a new session", as_json=as_json)
     elif not answer.answered:
-        conclude(answer, f"{named(answer)}: wanted an answer from a worker", as_json=as_json)
+        conclude(answer, f"{named(answer)}: expected an answer from a worker", as_json=as_json)
     elif answer.before is None or answer.before.state is ControlState.PROBATION:
         conclude(answer, f"{named(answer)} was not killed; what was counted is forgotten", as_json=as_json)
     else:
@@ -221,7 +224,7 @@ def batch(
         text = f"{named(answer)} may do {max_deletes} destructive acts until {until}: {covered}{unheard}"
         conclude(answer, text, as_json=as_json)
     else:
-        conclude(answer, f"batch of {named(answer)}: wanted an answer from a worker", as_json=as_json)
+        conclude(answer, f"batch of {named(answer)}: expected an answer from a worker", as_json=as_json)
 
 
 def label(

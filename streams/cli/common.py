@@ -78,13 +78,13 @@ def _client(file: str | Client) -> Client:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{file}: wanted a text file, came {error}") from error
+        raise typer.BadParameter(f"{file}: expected a text file, got {error}") from error
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line.startswith("#"):
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
-            raise typer.BadParameter(f"{file}:{number}: wanted name=value, came {name.strip()[:40]!r}")
+            raise typer.BadParameter(f"{file}:{number}: expected name=value, got {name.strip()[:40]!r}")
         settings[name.strip()] = value.strip()
     return settings
 
@@ -217,7 +217,7 @@ def print_json(data: Mapping[str, object] | Sequence[object]) -> None:
 def _plain(value: object) -> object:
     if isinstance(value, Record):
         return value.model_dump(mode="json", exclude_none=True)
-    raise TypeError(f"JSON output: wanted plain values, came {type(value).__name__}")
+    raise TypeError(f"JSON output: expected plain values, got {type(value).__name__}")
 
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|m|s)")
@@ -230,7 +230,7 @@ def duration(text: str | timedelta) -> timedelta:
         return text
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise typer.BadParameter(f"wanted a length of time such as 90s, 30m or 1h30m, came {text!r}")
+        raise typer.BadParameter(f"expected a length of time such as 90s, 30m or 1h30m, got {text!r}")
     return sum((timedelta(**{_UNIT[unit]: float(number)}) for number, unit in parts), timedelta())
 
 

@@ -172,7 +172,7 @@ def make_key(
     try:
         whose = auth.Role(role)
     except ValueError:
-        fail(ValueError(f"--role: wanted one of {', '.join(auth.Role)}, came {role!r}"), Exit.USAGE)
+        fail(ValueError(f"--role: expected one of {', '.join(auth.Role)}, got {role!r}"), Exit.USAGE)
     key = auth.new_key()
     say(f"# the key, for {name} alone: {key}")
     for line in (f"- name: {orjson.dumps(name).decode()}", f"  role: {whose}", f"  sha256: {auth.digest_of(key)}"):

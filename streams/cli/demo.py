@@ -26,7 +26,7 @@ def demo(
     from haltline.streams.demo.show import run  # noqa: PLC0415  # deltalake is large; other commands need none
 
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
-        fail(f"--keep: wanted a folder that is new or empty, came {keep}", Exit.USAGE)
+        fail(f"--keep: expected a folder that is new or empty, got {keep}", Exit.USAGE)
     folder = keep or Path(tempfile.mkdtemp(prefix="haltline-demo-"))
     well = False
     try:

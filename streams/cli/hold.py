@@ -100,7 +100,7 @@ def _hold(
     if answer.second_wanted:
         conclude(answer, f"{named(answer)}: {kind} is noted; a second operator has to ask for it too", as_json=as_json)
     elif not answer.answered:
-        conclude(answer, f"{named(answer)}: wanted an answer from a worker", as_json=as_json)
+        conclude(answer, f"{named(answer)}: expected an answer from a worker", as_json=as_json)
     elif answer.after is not None and kind is not CommandKind.LIFT:
         conclude(answer, f"{named(answer)} is {answer.after.state}: {story(answer.after)}", as_json=as_json)
     else:

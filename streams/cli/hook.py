@@ -106,10 +106,10 @@ def environment(arguments: list[str]) -> dict[str, str]:
     while left:
         name, equals, value = left.pop(0).partition("=")
         if name not in OPTIONS:
-            raise ValueError(f"wanted one of {', '.join(OPTIONS)}, came {name!r}")
+            raise ValueError(f"expected one of {', '.join(OPTIONS)}, got {name!r}")
         if not equals:
             if not left:
-                raise ValueError(f"{name}: wanted a value, came none")
+                raise ValueError(f"{name}: expected a value, got none")
             value = left.pop(0)
         said[OPTIONS[name]] = value
     return said
@@ -126,7 +126,7 @@ def _place(session_id: str) -> str:
     found = os.lstat(folder)
     if found.st_uid != os.getuid() or found.st_mode & 0o077 or not os.path.isdir(folder):
         raise Unanswered(
-            f"{folder}: wanted a folder that is this user's alone (mode 700), came another; HALTLINE_RUN_DIR"
+            f"{folder}: expected a folder that is this user's alone (mode 700), got another; HALTLINE_RUN_DIR"
         )
     # Another broker, another prefix: another companion.
     said = "\0".join(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("HALTLINE_"))

@@ -23,7 +23,7 @@ Settings = dict[str, Any]
 
 
 class BadSettings(Exception):
-    """A settings file that cannot be changed: where, what was wanted, what came."""
+    """A settings file that cannot be changed: where, what was expected, what was given."""
 
 
 def main(arguments: list[str]) -> int:
@@ -99,9 +99,9 @@ def parsed(text: bytes | None, where: str) -> Settings:
     try:
         settings = json.loads(text)
     except ValueError as error:
-        raise BadSettings(f"{where}: wanted JSON, came {error}; nothing was changed") from None
+        raise BadSettings(f"{where}: expected JSON, got {error}; nothing was changed") from None
     if not isinstance(settings, dict):
-        raise BadSettings(f"{where}: wanted a JSON object, came {type(settings).__name__}; nothing was changed")
+        raise BadSettings(f"{where}: expected a JSON object, got {type(settings).__name__}; nothing was changed")
     return settings
 
 
@@ -110,11 +110,11 @@ def without(settings: Settings, where: str) -> Settings:
     settings = copy.deepcopy(settings)
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict):
-        raise BadSettings(f"{where}: hooks: wanted an object, came {type(hooks).__name__}; nothing was changed")
+        raise BadSettings(f"{where}: hooks: expected an object, got {type(hooks).__name__}; nothing was changed")
     for event in list(hooks):
         entries = hooks[event]
         if not isinstance(entries, list):
-            raise BadSettings(f"{where}: hooks: {event}: wanted a list, came {type(entries).__name__}")
+            raise BadSettings(f"{where}: hooks: {event}: expected a list, got {type(entries).__name__}")
         left = [entry for entry in map(_without_ours, entries) if entry is not None]
         if left != entries:
             hooks[event] = left

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     start_ms = moment(options.start)
     if start_ms is None:
-        parser.error(f"--start: wanted a time such as 2025-01-01T00:00:00Z, came {options.start!r}")
+        parser.error(f"--start: expected a time such as 2025-01-01T00:00:00Z, got {options.start!r}")
     skipped = 0
     for file in options.files:
         try:
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         finally:
             sys.stdout.buffer.flush()
         if not count:
-            imported.skipped.append(f"wanted calls of tools or turns of a model ({imported.form}), came none")
+            imported.skipped.append(f"expected calls of tools or turns of a model ({imported.form}), got none")
         made_up = f", {imported.untimed} of them with times that were made up" if imported.untimed else ""
         print(f"haltline: import: {file}: {imported.form}: {count} events{made_up}", file=sys.stderr)
         for why in imported.skipped:

@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
         token = file.read_text(encoding="utf-8").strip() if file is not None else None
         if token == "":
-            raise ValueError(f"{file}: wanted a token, came an empty file")  # noqa: TRY301  # one way out
+            raise ValueError(f"{file}: expected a token, got an empty file")  # noqa: TRY301  # one way out
         settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **said)
         intake = Intake(settings, token=token, max_sessions=max_sessions)
         told = None if metrics_port is None else MetricsServer(metrics_host, metrics_port, intake.exposition)

@@ -107,7 +107,7 @@ def labels(
     except QueryFailed as error:
         fail(error, Exit.USAGE)
     if not rules:
-        fail(f"audit table {table}: wanted decisions that are labelled, came none", Exit.NO)
+        fail(f"audit table {table}: expected decisions that are labelled, got none", Exit.NO)
     in_force = read_policy(policy)
     err = Console(stderr=True)
     looked = track(rules, "Rules", console=err, disable=not err.is_terminal) if suggest else ()

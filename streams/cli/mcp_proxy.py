@@ -82,9 +82,9 @@ def _parsed(arguments: list[str]) -> tuple[dict[str, Any], list[str]]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = vars(parser.parse_args(arguments[:end])), arguments[end + 1 :]
     if options["url"] is None and not command:
-        parser.error("wanted the command of a server after --, or --url; came none")
+        parser.error("expected the command of a server after --, or --url; got none")
     if options["url"] is not None and command:
-        parser.error("wanted the command of a server after --, or --url; came both")
+        parser.error("expected the command of a server after --, or --url; got both")
     return options, command
 
 
@@ -96,6 +96,6 @@ def _headers(file: Path | None) -> dict[str, str]:
             continue
         name, colon, value = line.partition(":")
         if not colon or not name.strip():
-            raise ValueError(f"{file}:{number}: wanted `name: value`, came a line without")
+            raise ValueError(f"{file}:{number}: expected `name: value`, got a line without")
         headers[name.strip()] = value.strip()
     return headers

@@ -136,7 +136,7 @@ def show(
     documents = current(bootstrap, Topics(prefix).policies, client=client_config)
     if name:
         if name not in documents:
-            fail(f"policy {name}: wanted one that was published, came none of {sorted(documents)}", Exit.NO)
+            fail(f"policy {name}: expected one that was published, got none of {sorted(documents)}", Exit.NO)
         typer.echo(orjson.dumps(orjson.loads(documents[name].value or b""), option=orjson.OPT_INDENT_2).decode())
         return
     if as_json:

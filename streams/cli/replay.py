@@ -144,7 +144,7 @@ def replay(
         fail("wanted --onto with --speed, --rate and --resume", Exit.USAGE)
     if zipfile.is_zipfile(source):
         if onto is not None or since or until or session or agent or tool or detector or only or dry_run:
-            fail(f"{source}: a bundle is one session: wanted --policy, --public-key and --json at most", Exit.USAGE)
+            fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
         _bundle(Path(source), policy, public_key, as_json=as_json)
         return
     from haltline.streams.cli.run import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
@@ -291,7 +291,7 @@ def _count(found: "Range", sessions: Sequence[str], choice: "Choice | None", *, 
 
 def _nothing(sessions: Sequence[str]) -> str:
     of = f" of {', '.join(sessions)}" if sessions else ""
-    return f"wanted records{of} in this range, came none: are the range, --prefix and --session right?"
+    return f"expected records{of} in this range, got none: are the range, --prefix and --session right?"
 
 
 def _ranges(spans: "Sequence[Span]") -> list[str]:

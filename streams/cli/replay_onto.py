@@ -119,9 +119,9 @@ def _choice(where: Where, said: Onto, topic: str) -> "Choice":
     topics = where.topics
     if topic not in topics.all:
         names = ", ".join(name.removeprefix(topics.prefix) for name in topics.all)
-        fail(f"--of: wanted one of {names}, came {said.of!r}", Exit.USAGE)
+        fail(f"--of: expected one of {names}, got {said.of!r}", Exit.USAGE)
     if not said.dry_run and not (said.by.strip() and said.reason.strip()):
-        fail("--onto: wanted --by and --reason, for the audit, came none", Exit.USAGE)
+        fail("--onto: expected --by and --reason, for the audit, got none", Exit.USAGE)
     try:
         return chosen(
             topics,
@@ -145,11 +145,11 @@ def _begun(found: "Range", said: Onto, topic: str) -> "Progress":
         return Progress(uuid.uuid4().hex[:12], found.name, said.target, spans, choice=said.choice)
     at = Progress.load(said.resume)
     if at.source.split(" (version")[0] != found.name.split(" (version")[0]:  # a table may have grown
-        raise NotThere(f"{said.resume}: wanted the state of a replay of {found.name}, came that of one of {at.source}")
+        raise NotThere(f"{said.resume}: expected the state of a replay of {found.name}, got that of one of {at.source}")
     if at.choice != said.choice:
-        raise NotThere(f"{said.resume}: wanted the choice of this replay ({said.choice}), came ({at.choice})")
+        raise NotThere(f"{said.resume}: expected the choice of this replay ({said.choice}), got ({at.choice})")
     if at.target != said.target or any(span.topic != topic for span in at.spans):
-        raise NotThere(f"{said.resume}: wanted the state of this replay, came that of one onto {at.target}")
+        raise NotThere(f"{said.resume}: expected the state of this replay, got that of one onto {at.target}")
     return at
 
 

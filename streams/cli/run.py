@@ -308,7 +308,7 @@ def _require_free(host: str, port: int) -> None:
         socket.create_server((host, port)).close()
     except OSError as error:
         came = "one in use" if error.errno == errno.EADDRINUSE else str(error)
-        fail(f"--metrics-port: wanted port {port} of {host} free, came {came}; 0 takes a free one", Exit.USAGE)
+        fail(f"--metrics-port: expected port {port} of {host} free, got {came}; 0 takes a free one", Exit.USAGE)
 
 
 def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> None:

@@ -64,7 +64,7 @@ def tail(
     Example: haltline tail --topic interventions --vocabulary acgp
     """
     if unknown := set(topic) - set(wire.MODELS):
-        fail(f"--topic: wanted one of {', '.join(wire.MODELS)}, came {', '.join(sorted(unknown))}", Exit.USAGE)
+        fail(f"--topic: expected one of {', '.join(wire.MODELS)}, got {', '.join(sorted(unknown))}", Exit.USAGE)
     names = [Topics(prefix).prefix + name for name in topic]
     left = count
     if session is not None:

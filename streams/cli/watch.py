@@ -62,7 +62,7 @@ def _parsed(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options, command = parser.parse_args(arguments[:end]), arguments[end + 1 :]
     if not command:
-        parser.error("wanted a command after --, came none")
+        parser.error("expected a command after --, got none")
     return options, command
 
 

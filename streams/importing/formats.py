@@ -25,7 +25,7 @@ _SHOWN = 5
 
 
 class NotReadable(Exception):
-    """A file that is no recording: where, what was wanted and what came."""
+    """A file that is no recording: where, what was expected and what was given."""
 
 
 class _Read(NamedTuple):
@@ -57,7 +57,7 @@ class Imported:
         self.form = form or _form_of(self._value, self._lines)
         if self.form is None:
             what = self._value if self._value is not None else self._lines
-            raise NotReadable(f"{path}: wanted a recording of {', '.join(FORMATS)}, came {_shape(what)}")
+            raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {_shape(what)}")
         self._session_id = session_id
         self._agent_id = agent_id
         self.untimed = 0
@@ -96,11 +96,13 @@ class Imported:
     def _objects(self, where: str, values: object) -> list[dict[str, Any]]:
         """The objects of a list; what is none is told of."""
         if not isinstance(values, list):
-            self.skipped.append(f"{where}: wanted a list, came {_shape(values)}")
+            self.skipped.append(f"{where}: expected a list, got {_shape(values)}")
             return []
         listed: list[Any] = values
         self.skipped += [
-            f"{where}[{n}]: wanted an object, came {_shape(v)}" for n, v in enumerate(listed) if not isinstance(v, dict)
+            f"{where}[{n}]: expected an object, got {_shape(v)}"
+            for n, v in enumerate(listed)
+            if not isinstance(v, dict)
         ]
         return objects(listed)
 
@@ -137,7 +139,7 @@ def _read(path: Path) -> _Read:
     try:
         raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise NotReadable(f"{path}: wanted a whole gzip file, came {error}") from None
+        raise NotReadable(f"{path}: expected a whole gzip file, got {error}") from None
     try:
         value = readable(raw)
     except ValueError as whole:
@@ -149,14 +151,14 @@ def _read(path: Path) -> _Read:
             try:
                 one = readable(line)
             except ValueError as error:
-                skipped.append(f"line {number}: wanted JSON, came {error}")
+                skipped.append(f"line {number}: expected JSON, got {error}")
                 continue
             if isinstance(one, dict):
                 lines.append(one)
             else:
-                skipped.append(f"line {number}: wanted an object, came {_shape(one)}")
+                skipped.append(f"line {number}: expected an object, got {_shape(one)}")
         if len(skipped) > len(lines):
-            raise NotReadable(f"{path}: wanted JSON, or JSON lines, came something else: {whole}") from None
+            raise NotReadable(f"{path}: expected JSON, or JSON lines, got something else: {whole}") from None
         return _Read(None, lines, skipped)
     return _Read(value, objects(value if isinstance(value, list) else [value]), [])
 

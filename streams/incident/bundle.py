@@ -129,7 +129,7 @@ class Bundle:
             data = self.files[name]
             return [orjson.loads(line) for line in data.splitlines()] if ".jsonl" in name else orjson.loads(data)
         except (KeyError, orjson.JSONDecodeError) as error:
-            raise BadBundle(f"{self.path}: {name}: wanted JSON, came {error!r}") from None
+            raise BadBundle(f"{self.path}: {name}: expected JSON, got {error!r}") from None
 
     def rows(self) -> Iterator[Json]:
         """Every record as a row of the audit: what its digest is computed from."""
@@ -157,21 +157,21 @@ def read_bundle(path: Path) -> Bundle:
     try:
         with zipfile.ZipFile(path) as found:
             if (size := sum(entry.file_size for entry in found.infolist())) > _MOST_BYTES:
-                raise BadBundle(f"{path}: wanted at most {_MOST_BYTES} bytes unpacked, came {size}")
+                raise BadBundle(f"{path}: expected at most {_MOST_BYTES} bytes unpacked, got {size}")
             files = {name: found.read(name) for name in found.namelist()}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise BadBundle(f"{path}: wanted a zip, came {error}") from None
+        raise BadBundle(f"{path}: expected a zip, got {error}") from None
     try:
         manifest = orjson.loads(files.pop(MANIFEST))
         digests = dict(manifest["files"])
     except (KeyError, TypeError, ValueError) as error:
-        raise BadBundle(f"{path}: wanted {MANIFEST} with the digests of files, came {error!r}") from None
+        raise BadBundle(f"{path}: expected {MANIFEST} with the digests of files, got {error!r}") from None
     if manifest.get("v") != VERSION:
-        raise BadBundle(f"{path}: {MANIFEST}: v: wanted {VERSION}, came {manifest.get('v')!r}")
+        raise BadBundle(f"{path}: {MANIFEST}: v: expected {VERSION}, got {manifest.get('v')!r}")
     for name in sorted(digests.keys() | files.keys()):
         came = sha256(files[name]).hexdigest() if name in files else None
         if digests.get(name) != came:
-            raise BadBundle(f"{path}: {name}: wanted SHA-256 {digests.get(name)}, came {came}: it was changed")
+            raise BadBundle(f"{path}: {name}: expected SHA-256 {digests.get(name)}, got {came}: it was changed")
     return Bundle(path, manifest, files)
 
 

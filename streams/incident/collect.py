@@ -68,7 +68,7 @@ def collect(
     decisions = _once([d for row in rows["interventions"] if (d := _decode(Decision, row)) is not None])
     events = [e for row in rows["actions"] if (e := _event(row)) is not None]
     if not events and not decisions:
-        raise NoRecords(f"{table.name}: wanted records of session {session_id!r}, came none")
+        raise NoRecords(f"{table.name}: expected records of session {session_id!r}, got none")
     stop = stop_of(decisions) or next((d for d in reversed(decisions) if d.level >= Level.PAUSE), None)
     policies = list(table.policies())
     in_force = one(policy, plugins) if policy is not None else published(policies, name, plugins)
@@ -170,8 +170,8 @@ def _require_known(in_force: Sequence[InForce], decisions: Sequence[Decision]) -
     for decision in decisions:
         if decision.policy and (decision.policy, decision.policy_version) not in known:
             raise QueryFailed(
-                f"decision {decision.decision_id}: wanted its policy {decision.policy} version "
-                f"{decision.policy_version} on the topic of policies, came {sorted(known)}; give it with --policy"
+                f"decision {decision.decision_id}: expected its policy {decision.policy} version "
+                f"{decision.policy_version} on the topic of policies, got {sorted(known)}; give it with --policy"
             )
 
 

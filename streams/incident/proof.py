@@ -72,7 +72,7 @@ def prove(
         if here is None:
             found.problems.append(f"{_name(row)}: it is in no chain")
         elif here is anchors[place] and here["prev_offset"] is not None:
-            found.problems.append(f"{_name(row)}: wanted the hash before it, came none: nothing proves it")
+            found.problems.append(f"{_name(row)}: expected the hash before it, got none: nothing proves it")
         elif here["kind"] == ERASED:
             found.problems.append(f"{_name(row)}: its content was erased, and here it is")
         elif record_digest(row) != here["record_digest"]:

@@ -1,4 +1,4 @@
-"""Which notifications of one partition's incidents were sent, from the `notifications` topic, and which are in flight."""
+"""Notifications of one partition's incidents: those sent, from the `notifications` topic, and those in flight."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -53,7 +53,7 @@ def chosen(
     records of `topic` (actions); where it cannot be told of a record, it does not hold.
 
     Raises:
-        ValueError: it is none; says where, what was wanted and what came.
+        ValueError: it is none; says where, what was expected and what was given.
 
     """
     model = _MODELS[(topic or topics.actions).removeprefix(topics.prefix)]

@@ -71,7 +71,7 @@ class Progress:
             said = orjson.loads(file.read_bytes())
             return cls(**{**said, "spans": [Span(**span) for span in said["spans"]]})
         except (ValueError, TypeError, KeyError) as error:
-            raise NotThere(f"{file}: wanted the state of a replay, came {error!r}") from None
+            raise NotThere(f"{file}: expected the state of a replay, got {error!r}") from None
 
 
 class Pace:
@@ -150,7 +150,7 @@ def require_target(
 
     """
     if target in {span.topic for span in spans} or target in topics.all:
-        raise NotThere(f"--onto {target}: wanted another topic than haltline's own: workers would decide on it again")
+        raise NotThere(f"--onto {target}: expected another topic than haltline's own: workers would decide on it again")
     consumer = open_consumer(bootstrap, client=client)
     try:
         there = len(partitions_of(consumer, target))
@@ -159,7 +159,7 @@ def require_target(
         consumer.close()
     wanted = max((span.partition for span in spans), default=0) + 1
     if there < wanted:
-        raise NotThere(f"--onto {target}: wanted at least {wanted} partitions, so that each is kept, came {there}")
+        raise NotThere(f"--onto {target}: expected at least {wanted} partitions, so that each is kept, got {there}")
 
 
 def copy(
@@ -196,7 +196,7 @@ def copy(
             if failures:
                 raise KafkaException(failures[0])
             raise Unreachable(
-                f"topic {progress.target}: wanted records confirmed within {_FLUSH_S:g} s, came no answer"
+                f"topic {progress.target}: expected records confirmed within {_FLUSH_S:g} s, got no answer"
             )
         progress.next, progress.written, written = dict(ahead), progress.written + written, 0
         if state is not None:

@@ -123,7 +123,7 @@ class KafkaRange(Closing):
         """By partition: the time, or None for as far as there is something, at which other topics are cut."""
         named = start.offsets.keys() | end.offsets.keys()
         if missing := [partition for partition in named if partition >= self.partitions]:
-            raise BadMoment(f"partition {min(missing)}: wanted one of {self.partitions} of {self.topics.actions}")
+            raise BadMoment(f"partition {min(missing)}: expected one of {self.partitions} of {self.topics.actions}")
         self._fixed = (start.offsets, end.offsets)
         every = sorted(named) if named else range(self.partitions)
         begins = {p: self._time_at(p, start.offsets[p]) if p in start.offsets else start.time_ms for p in every}
@@ -135,7 +135,9 @@ class KafkaRange(Closing):
         tp = TopicPartition(self.topics.actions, partition)
         low, high = bounds(self._consumer, tp)
         if not low <= offset <= high:
-            raise BadMoment(f"{self.topics.actions}[{partition}]: wanted an offset from {low} to {high}, came {offset}")
+            raise BadMoment(
+                f"{self.topics.actions}[{partition}]: expected an offset from {low} to {high}, got {offset}"
+            )
         found = next(self.read([Span(tp.topic, partition, offset, high)]), None) if offset < high else None
         return None if found is None else found.timestamp
 
@@ -159,7 +161,7 @@ class KafkaRange(Closing):
             )
         except KafkaException as failed:
             raise Unreachable(
-                f"topic {tp.topic}, partition {tp.partition}: wanted its offset at {moment}, came {failed}"
+                f"topic {tp.topic}, partition {tp.partition}: expected its offset at {moment}, got {failed}"
             ) from None
         return found.offset
 
@@ -209,8 +211,8 @@ class _Streams(Closing):
                 self._take(message)
             if time.monotonic() - heard_at > _SILENT_S:
                 raise Unreachable(
-                    f"topic {place[0]}, partition {place[1]}: wanted every record up to offset {stream.end}, "
-                    f"came none for {_SILENT_S:g} s"
+                    f"topic {place[0]}, partition {place[1]}: expected every record up to offset {stream.end}, "
+                    f"got none for {_SILENT_S:g} s"
                 )
 
     def _take(self, message: Message) -> None:
@@ -248,7 +250,7 @@ class _Streams(Closing):
         low, _ = bounds(self._consumer, TopicPartition(*place))
         if low > stream.next:
             raise Gone(
-                f"topic {place[0]}, partition {place[1]}: wanted offsets {stream.next} to {stream.end - 1}, came a "
+                f"topic {place[0]}, partition {place[1]}: expected offsets {stream.next} to {stream.end - 1}, got a "
                 f"broker that has deleted those before {low}; the audit has them: replay audit"
             )
 

@@ -37,7 +37,7 @@ def parse_range(since: str, until: str, now_ms: int) -> tuple[Moment, Moment]:
     start, end = parse_moment(since, now_ms), parse_moment(until, now_ms)
     backwards = start.time_ms is not None and end.time_ms is not None and start.time_ms >= end.time_ms
     if backwards or any(start.offsets.get(number, -1) >= last for number, last in end.offsets.items()):
-        raise BadMoment(f"--from {since}: wanted a moment before --to, came --to {until}")
+        raise BadMoment(f"--from {since}: expected a moment before --to, got --to {until}")
     return start, end
 
 
@@ -60,5 +60,5 @@ def parse_moment(text: str, now_ms: int) -> Moment:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadMoment(f"{text!r}: wanted {_WANTED}") from None
+        raise BadMoment(f"{text!r}: expected {_WANTED}") from None
     return Moment(round((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp() * 1000))

@@ -39,4 +39,4 @@ def _parse(value: bytes, record: LogRecord, plugins: Plugins) -> Policy:
     try:
         return parse_policy(value.decode(), source, plugins)
     except UnicodeDecodeError as error:
-        raise BadPolicy(f"{source}: wanted UTF-8 text, got {error}") from None
+        raise BadPolicy(f"{source}: expected UTF-8 text, got {error}") from None

@@ -69,7 +69,7 @@ class TableRange:
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         if start.offsets or end.offsets:
-            raise QueryFailed("a range of the audit table: wanted times at its ends, came offsets")
+            raise QueryFailed("a range of the audit table: expected times at its ends, got offsets")
         self._table = open_table(uri, storage_options)
         self.name = f"audit table {uri} (version {self._table.version()})"
         self.topics = topics
@@ -78,7 +78,7 @@ class TableRange:
         self._places = self._all_places()
         actions = [place for place in self._places if place[0] == topics.actions]
         if not actions:
-            raise QueryFailed(f"audit table {uri}: wanted records of {topics.actions}, came none")
+            raise QueryFailed(f"audit table {uri}: expected records of {topics.actions}, got none")
         options = dict(storage_options or {})
         self.reader = TableReader(str(uri), self._table.version(), topics, self.sink, options)
         self.partitions = self._count(max(partition for _, partition in self._places) + 1)
@@ -157,7 +157,7 @@ class TableRange:
         if sink is None and len(found) == 1:
             return str(found[0])
         if sink not in found:
-            raise QueryFailed(f"audit table {uri}: wanted one sink of {found}, came {sink!r}; choose it with --sink")
+            raise QueryFailed(f"audit table {uri}: expected one sink of {found}, got {sink!r}; choose it with --sink")
         return str(sink)
 
     def _count(self, least: int) -> int:

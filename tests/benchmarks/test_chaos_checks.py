@@ -211,7 +211,7 @@ def test_a_count_that_is_one_too_high_is_found(case: Case) -> None:
     session = next(iter(case.events_by_session))
     case.events_by_session[session] -= 1
     assert counts(case).differences == (
-        f"{session}: wanted {case.events_by_session[session]} events, came {case.events_by_session[session] + 1}",
+        f"{session}: expected {case.events_by_session[session]} events, got {case.events_by_session[session] + 1}",
     )
 
 
@@ -254,11 +254,11 @@ def test_when_a_request_for_approval_is_due_next_is_the_workers_clock_and_no_dif
 
 def test_lag_and_unclean_ends_are_found() -> None:
     assert verify.check_lag(5, 5).ok
-    assert verify.check_lag(4, 5).differences == ("wanted 5 records committed, came 4",)
+    assert verify.check_lag(4, 5).differences == ("expected 5 records committed, got 4",)
     assert verify.check_ready(2, []).ok
-    assert verify.check_ready(2, ["a"]).differences == ("a: wanted it to say that it is ready, came something else",)
+    assert verify.check_ready(2, ["a"]).differences == ("a: expected it to say that it is ready, got something else",)
     assert verify.check_ends({"a": 0}).ok
-    assert verify.check_ends({"a": 0, "b": -9}).differences == ("b: wanted exit status 0, came -9",)
+    assert verify.check_ends({"a": 0, "b": -9}).differences == ("b: expected exit status 0, got -9",)
 
 
 DEEDS = {

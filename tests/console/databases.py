@@ -21,7 +21,9 @@ import psycopg
 from tests.waiting import wait_until
 
 ON_POSTGRESQL = os.environ.get("HALTLINE_TEST_DATABASE") == "postgresql"
-MISSING = "PostgreSQL is not here: wanted initdb on the path or under /usr/lib/postgresql (apt-get install postgresql)"
+MISSING = (
+    "PostgreSQL is not here: expected initdb on the path or under /usr/lib/postgresql (apt-get install postgresql)"
+)
 running: list["Server"] = []
 """The server of this run, where there is one."""
 

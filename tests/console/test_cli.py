@@ -22,14 +22,14 @@ def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> 
 def test_a_role_that_is_none_is_refused() -> None:
     done = CliRunner().invoke(app, ["console", "key", "ada", "--role", "god"])
     assert done.exit_code == Exit.USAGE
-    assert "--role: wanted one of viewer, agent, operator, admin, came 'god'" in done.stderr
+    assert "--role: expected one of viewer, agent, operator, admin, got 'god'" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("", "wanted a list of name, role and sha256, came NoneType", id="nothing"),
-        pytest.param("a: b", "wanted a list of name, role and sha256, came dict", id="no list"),
+        pytest.param("", "expected a list of name, role and sha256, got NoneType", id="nothing"),
+        pytest.param("a: b", "expected a list of name, role and sha256, got dict", id="no list"),
         pytest.param("- {name: ada, role: god, sha256: 00}", "0: role", id="a role that is none"),
         pytest.param("- {name: ada, role: admin, sha256: hl_secret}", "0: sha256", id="a key in the clear"),
         pytest.param("- [", "expected YAML", id="no YAML"),

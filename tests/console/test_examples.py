@@ -67,7 +67,7 @@ def test_every_route_with_a_body_is_looked_at() -> None:
 @pytest.mark.parametrize("name", BODIES)
 def test_a_body_has_an_example_that_its_models_take(name: str) -> None:
     operation, which, said = BODIES[name]
-    assert "example" in said, f"{name}: wanted an example, of the model or of each of its fields; came none"
+    assert "example" in said, f"{name}: expected an example, of the model or of each of its fields; got none"
     example = said["example"]
     Draft202012Validator({**said["schema"], "components": DESCRIBED["components"]}).validate(example)
     model = model_of(ROUTES[operation], which)

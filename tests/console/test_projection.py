@@ -114,5 +114,5 @@ def test_a_database_of_another_version_is_made_anew(tmp_path: Path) -> None:
 
 
 def test_a_database_in_memory_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted a file, as several threads use it, came sqlite://"):
+    with pytest.raises(ValueError, match="expected a file, as several threads use it, got sqlite://"):
         open_store("sqlite://")

@@ -57,7 +57,7 @@ def test_each_alert_says_how_bad_it_is_and_what_it_is_and_has_a_page(name: str) 
     page = (RUNBOOKS / f"{name}.md").read_text()
     assert page.startswith(f"# {name}\n")
     places = [page.find(section) for section in SECTIONS]
-    assert min(places) > -1, f"{name}.md: wanted {SECTIONS}"
+    assert min(places) > -1, f"{name}.md: expected {SECTIONS}"
     assert places == sorted(places)
 
 

@@ -23,39 +23,41 @@ def test_a_disabled_detector_does_not_run() -> None:
     [
         pytest.param(
             {"destructive_volume": {"settings": {"max_deletes": 0}}},
-            "rules.destructive_volume.settings.max_deletes: wanted greater than or equal to 1, got 0",
+            "rules.destructive_volume.settings.max_deletes: expected greater than or equal to 1, got 0",
             id="out of bounds",
         ),
         pytest.param(
             {"destructive_volume": {"settings": {"max_deletes": "many"}}},
-            "rules.destructive_volume.settings.max_deletes: wanted a valid integer, unable to parse string as an"
+            "rules.destructive_volume.settings.max_deletes: expected a valid integer, unable to parse string as an"
             " integer, got 'many'",
             id="of the wrong type",
         ),
         pytest.param(
             {"destructive_volume": {"settings": {"max_delets": 3}}},
-            "rules.destructive_volume.settings.max_delets: wanted one of max_deletes, window_s, max_deletes_in_actions,"
+            "rules.destructive_volume.settings.max_delets: "
+            "expected one of max_deletes, window_s, max_deletes_in_actions,"
             " last_actions, got 'max_delets'",
             id="misspelt",
         ),
         pytest.param(
             {"destructive_volume": {"settings": {"max_deletes": 0, "window_s": -1}}},
-            "rules.destructive_volume.settings.max_deletes: wanted greater than or equal to 1, got 0; "
-            "rules.destructive_volume.settings.window_s: wanted greater than 0, got -1",
+            "rules.destructive_volume.settings.max_deletes: expected greater than or equal to 1, got 0; "
+            "rules.destructive_volume.settings.window_s: expected greater than 0, got -1",
             id="two at once",
         ),
         pytest.param(
             {"resource_growth": {"settings": {"floors": {"wishes": 1}}}},
-            "rules.resource_growth.settings.floors.wishes: wanted 'tokens', 'cost_usd', 'memory_bytes', 'output_bytes',"
+            "rules.resource_growth.settings.floors.wishes: "
+            "expected 'tokens', 'cost_usd', 'memory_bytes', 'output_bytes',"
             " 'duration_ms', 'file_ops' or 'calls', got 'wishes'",
             id="an unknown key inside a setting",
         ),
         pytest.param(
             {"error_repetition": {"settings": {"medium": 9}}},
-            "rules.error_repetition.settings: wanted medium <= high <= critical, got {'medium': 9}",
+            "rules.error_repetition.settings: expected medium <= high <= critical, got {'medium': 9}",
             id="settings that contradict each other",
         ),
-        pytest.param({"volume": {}}, f"rules.volume: wanted one of {KNOWN}, got 'volume'", id="no such detector"),
+        pytest.param({"volume": {}}, f"rules.volume: expected one of {KNOWN}, got 'volume'", id="no such detector"),
     ],
 )
 def test_a_wrong_rule_says_where_what_was_wanted_and_what_came(rules: dict[str, object], message: str) -> None:

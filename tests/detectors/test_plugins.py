@@ -120,7 +120,7 @@ def test_a_policy_sets_it_like_a_built_in_one(policy: Policy, found: list[str]) 
 def test_one_that_only_an_override_enables_is_tried_when_the_policy_is_loaded() -> None:
     broken = type("Start", (TooManyCalls,), {"start": lambda _: object()})
     override = Override(agent="a1", rules={"too_many_calls": Rule(enabled=True)})
-    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: wanted a state that survives JSON"):
+    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: expected a state that survives JSON"):
         Core(Policy(overrides=(override,)), plugins(broken))
 
 
@@ -145,9 +145,9 @@ def exit_at_import() -> object:
     ("load", "message"),
     [
         pytest.param(
-            broken_import, "wanted a detector that can be imported, came ImportError: No module", id="an import error"
+            broken_import, "expected a detector that can be imported, got ImportError: No module", id="an import error"
         ),
-        pytest.param(exit_at_import, "can be imported, came SystemExit: 3", id="an exit at import"),
+        pytest.param(exit_at_import, "can be imported, got SystemExit: 3", id="an exit at import"),
         pytest.param(lambda: 7, "wanted a class derived from haltline.detectors.base.Detector, got 7", id="no class"),
         pytest.param(lambda: Count, "wanted a class derived from .*, got <class .*Count'>", id="another class"),
         pytest.param(
@@ -167,7 +167,7 @@ def exit_at_import() -> object:
         ),
         pytest.param(
             lambda: type("Start", (TooManyCalls,), {"start": lambda _: object()}),
-            "wanted a state that survives JSON, came ",
+            "expected a state that survives JSON, got ",
             id="a state that is no JSON",
         ),
     ],
@@ -178,18 +178,22 @@ def test_what_cannot_be_used_is_refused_with_where_and_why(load: Callable[[], ob
 
 
 def test_the_name_of_a_built_in_detector_is_taken() -> None:
-    with pytest.raises(ValueError, match=r"^entry points haltline\.detectors: wanted another .* got 'cycle' from evil"):
+    with pytest.raises(
+        ValueError, match=r"^entry points haltline\.detectors: expected another .* got 'cycle' from evil"
+    ):
         catalogue(Policy(), Plugins({"cycle": Source(lambda: TooManyCalls, "evil:Cycle of evil 1.0")}))
 
 
 def test_a_wrong_setting_is_refused_as_one_of_a_built_in_detector() -> None:
     policy = Policy(rules={"too_many_calls": Rule(settings={"limit": 0})})
-    with pytest.raises(ValueError, match=r"^rules\.too_many_calls\.settings\.limit: wanted greater than or equal to 1"):
+    with pytest.raises(
+        ValueError, match=r"^rules\.too_many_calls\.settings\.limit: expected greater than or equal to 1"
+    ):
         Core(policy, plugins())
 
 
 def test_one_that_is_not_installed_is_not_known() -> None:
-    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: wanted one of .*, got 'too_many_calls'"):
+    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: expected one of .*, got 'too_many_calls'"):
         Core(NAMED)
 
 
@@ -223,12 +227,12 @@ def without_evidence(self: Any, state: Count, act: Act) -> Finding:
     ("observe", "told", "times"),
     [
         pytest.param(raises, "no calls", 6, id="raises"),
-        pytest.param(exits, "wanted it to return, came SystemExit: 1", 6, id="exits"),
+        pytest.param(exits, "expected it to return, got SystemExit: 1", 6, id="exits"),
         pytest.param(keeps_an_object, "wanted a state of plain JSON values", 6, id="keeps what is no JSON"),
-        pytest.param(grows, f"wanted a state of at most {MAX_STATE_BYTES} bytes, came", 3, id="keeps too much"),
-        pytest.param(lambda *_: "found", "wanted a Finding or None, came 'found'", 6, id="returns something else"),
-        pytest.param(in_anothers_name, "a finding in its own name, came one of 'cycle'", 6, id="in another's name"),
-        pytest.param(without_evidence, r"wanted evidence that ends with the event, came \(\)", 6, id="no evidence"),
+        pytest.param(grows, f"expected a state of at most {MAX_STATE_BYTES} bytes, got", 3, id="keeps too much"),
+        pytest.param(lambda *_: "found", "expected a Finding or None, got 'found'", 6, id="returns something else"),
+        pytest.param(in_anothers_name, "a finding in its own name, got one of 'cycle'", 6, id="in another's name"),
+        pytest.param(without_evidence, r"expected evidence that ends with the event, got \(\)", 6, id="no evidence"),
     ],
 )
 def test_one_that_does_harm_is_contained_counted_and_named(observe: object, told: str, times: int) -> None:
@@ -286,8 +290,10 @@ def test_one_that_is_slow_too_often_is_counted_named_and_switched_off() -> None:
     outcomes = run(Core(NAMED, plugins(stopwatch=watch)))
     assert heard == [("too_many_calls", 6.0), ("too_many_calls", 7.0)]
     (told,) = failures(outcomes)
-    assert told.startswith("too_many_calls: switched off until the process starts anew: wanted at most 1 of 100 calls")
-    assert told.endswith("above 5 ms, came one more, of 7.0 ms")
+    assert told.startswith(
+        "too_many_calls: switched off until the process starts anew: expected at most 1 of 100 calls"
+    )
+    assert told.endswith("above 5 ms, got one more, of 7.0 ms")
     assert [bool(o.failures) for o in outcomes] == [False, False, False, False, True, False]
     assert reasons(outcomes) == ["4 calls"]
     assert watch.off == {"too_many_calls"}

@@ -18,7 +18,7 @@ SETTINGS = [(detector, setting) for detector in ALL for setting in fields(detect
 )
 def test_every_setting_declares_which_way_it_is_stricter(detector: type[Detector[Any]], setting: Any) -> None:
     declared = direction_of(setting.type)
-    assert isinstance(declared, Stricter), f"{detector.id}.{setting.name}: wanted Stricter.X in its annotation"
+    assert isinstance(declared, Stricter), f"{detector.id}.{setting.name}: expected Stricter.X in its annotation"
     default = getattr(detector(), setting.name)
     assert stricter(declared, default, default) == default
 

@@ -111,7 +111,7 @@ def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
 
 def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> None:
     text = "interventions:\n  acgp:\n    - tripwires:\n        - id: t1\n          condition: amount > 5\n"
-    with pytest.raises(BadPolicy, match=r"policy:5: interventions\.acgp\.0\.tripwires\.0\.condition: wanted a path"):
+    with pytest.raises(BadPolicy, match=r"policy:5: interventions\.acgp\.0\.tripwires\.0\.condition: expected a path"):
         parse_policy(text)
 
 

@@ -162,7 +162,7 @@ def test_the_choice_of_a_checkpoint(steps: str, chosen: str | None, depth: int) 
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
-        pytest.param({"max_depth": 1}, "is safe, but 2 back: wanted at most 1", id="too far back"),
+        pytest.param({"max_depth": 1}, "is safe, but 2 back: expected at most 1", id="too far back"),
         pytest.param({"retention_s": 60}, "is older than 60 s", id="too old"),
         pytest.param({}, None, id="neither"),
     ],

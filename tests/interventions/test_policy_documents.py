@@ -62,7 +62,7 @@ def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool
 @pytest.mark.parametrize(
     ("document", "why"),
     [
-        pytest.param("{stop: NUDGE}", "stop: wanted PAUSE or harder, got NUDGE", id="a stop that stops nothing"),
+        pytest.param("{stop: NUDGE}", "stop: expected PAUSE or harder, got NUDGE", id="a stop that stops nothing"),
         pytest.param("{modifications: [{action: x}]}", "wanted put, cap or remove, got none", id="a change of nothing"),
         pytest.param(
             "{acgp: [{thresholds: {ok: 0.5, nudge: 0.4, escalate: 0.6}}]}",
@@ -70,7 +70,7 @@ def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool
             id="thresholds out of order",
         ),
         pytest.param("{acgp: [{weights: {reasoning: 0.5}}]}", "wanted weights that sum to 1, got 0.5", id="weights"),
-        pytest.param("{strategy: hopeful}", r"interventions\.strategy: wanted by_rule, ", id="an unknown strategy"),
+        pytest.param("{strategy: hopeful}", r"interventions\.strategy: expected by_rule, ", id="an unknown strategy"),
     ],
 )
 def test_what_no_schema_can_say_is_refused_by_the_loader(document: str, why: str) -> None:

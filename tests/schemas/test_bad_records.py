@@ -62,7 +62,7 @@ BAD: list[tuple[str, bytes | None, BadRecord, str]] = [
     ("a session id of 257 characters", event(session_id="s" * 257), BadRecord.INVALID, "session_id: "),
     ("a number for the session id", event(session_id=42), BadRecord.INVALID, "got 42"),
     ("a kind that is not known", event(kind="action.dreamt"), BadRecord.INVALID, "got 'action.dreamt'"),
-    ("the year 9999", event(time="9999-01-01T00:00:00Z"), BadRecord.INVALID, "time: wanted a time from 2000 to 2100"),
+    ("the year 9999", event(time="9999-01-01T00:00:00Z"), BadRecord.INVALID, "time: expected a time from 2000 to 2100"),
     ("a negative counter", event(seq=-1), BadRecord.INVALID, "seq: "),
     ("a fraction for a counter", event(seq=1.5), BadRecord.INVALID, "seq: "),
     ("an array for the arguments", event(args=["rm", "-rf"]), BadRecord.INVALID, "args: "),
@@ -71,10 +71,10 @@ BAD: list[tuple[str, bytes | None, BadRecord, str]] = [
     ("an effect in capitals", event(effect="DESTRUCTIVE"), BadRecord.INVALID, "effect: "),
     ("a negative cost", event(usage={"cost_usd": -0.01}), BadRecord.INVALID, "usage.cost_usd: "),
     ("a cost whose sum would be infinite", event(usage={"cost_usd": 1e308}), BadRecord.INVALID, "usage.cost_usd: "),
-    ("version 2", event(v=2), BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 2"),
-    ("version 2 of another shape", b'{"v": 2, "who": "s"}', BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 2"),
-    ("a text for the version", event(v="two"), BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 'two'"),
-    ("version 0", event(v=0), BadRecord.UNKNOWN_VERSION, "v: wanted 1, got 0"),
+    ("version 2", event(v=2), BadRecord.UNKNOWN_VERSION, "v: expected 1, got 2"),
+    ("version 2 of another shape", b'{"v": 2, "who": "s"}', BadRecord.UNKNOWN_VERSION, "v: expected 1, got 2"),
+    ("a text for the version", event(v="two"), BadRecord.UNKNOWN_VERSION, "v: expected 1, got 'two'"),
+    ("version 0", event(v=0), BadRecord.UNKNOWN_VERSION, "v: expected 1, got 0"),
 ]
 
 

@@ -42,7 +42,7 @@ def test_it_holds_for_no_other_record(
 ) -> None:
     private, public = keys
     seal = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
-    with pytest.raises(NotSealed, match="wanted the record as it was signed, came another"):
+    with pytest.raises(NotSealed, match="expected the record as it was signed, got another"):
         Seals.of_files([public]).check(topic, key, value, [seal])
 
 
@@ -92,7 +92,7 @@ def test_a_time_that_is_none_is_no_seal(keys: tuple[Path, Path], at: str) -> Non
 def test_a_file_that_is_no_key_is_named(keys: tuple[Path, Path], tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     other.write_text("none")
-    with pytest.raises(BadKey, match=r"other\.pem: wanted an ed25519 private key"):
+    with pytest.raises(BadKey, match=r"other\.pem: expected an ed25519 private key"):
         Sealer(other)
-    with pytest.raises(BadKey, match=r"worker\.pem: wanted an ed25519 public key"):
+    with pytest.raises(BadKey, match=r"worker\.pem: expected an ed25519 public key"):
         Seals.of_files([keys[0]])

@@ -45,7 +45,7 @@ class Counting:
         for record in records:
             key = record.key
             if key is None or record.value is None:
-                raise ValueError(f"{record.topic}: wanted a key and a value at offset {record.offset}, came none")
+                raise ValueError(f"{record.topic}: expected a key and a value at offset {record.offset}, got none")
             state = live.get(key)
             if state is None:
                 encoded = self._load(key)

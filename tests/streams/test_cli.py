@@ -80,7 +80,7 @@ def test_a_bare_install_is_told_what_to_install() -> None:
 def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -> None:
     done = haltline(*arguments, "--bootstrap", NOBODY)
     assert done.exit_code == Exit.UNREACHABLE
-    assert done.stderr.startswith(f"haltline: broker {NOBODY}: wanted an answer within 5 s, came")
+    assert done.stderr.startswith(f"haltline: broker {NOBODY}: expected an answer within 5 s, got")
     assert done.stdout == ""
 
 
@@ -94,18 +94,18 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
             id="a reset with an empty reason",
         ),
         pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
-        pytest.param(("kill", *BY_ADA), "id: wanted a text", id="a kill of nothing"),
+        pytest.param(("kill", *BY_ADA), "id: expected a text", id="a kill of nothing"),
         pytest.param(
             ("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256", id="an id that is too long"
         ),
         pytest.param(
             ("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
-            "wanted it to last up to 8:00:00, came 9:00:00",
+            "expected it to last up to 8:00:00, got 9:00:00",
             id="a batch for too long",
         ),
         pytest.param(
             ("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),
-            "wanted a length of time such as 90s, 30m or 1h30m, came 'soon'",
+            "expected a length of time such as 90s, 30m or 1h30m, got 'soon'",
             id="a batch for no length of time",
         ),
         pytest.param(("batch", "s1", *BY_ADA), "Missing option '--max-deletes'", id="a batch without its size"),
@@ -114,7 +114,7 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
         ),
         pytest.param(("tail", "--topic", "nothing"), "wanted one of actions, detections", id="an unknown topic"),
         pytest.param(
-            ("status", "--client-config", "no-such-file"), "no-such-file: wanted a text file", id="no client config"
+            ("status", "--client-config", "no-such-file"), "no-such-file: expected a text file", id="no client config"
         ),
         pytest.param(("worker", "--policy", "no-such-file"), "--policy:", id="no policy file"),
         pytest.param(("nothing",), "No such command", id="an unknown command"),
@@ -143,7 +143,7 @@ def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, 
         port = str(taken.getsockname()[1])
         done = haltline(command, "--metrics-port", port, "--bootstrap", embedded.bootstrap)
     assert done.exit_code == Exit.USAGE
-    assert f"--metrics-port: wanted port {port} of 127.0.0.1 free, came one in use" in done.stderr
+    assert f"--metrics-port: expected port {port} of 127.0.0.1 free, got one in use" in done.stderr
 
 
 def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path) -> None:
     config.write_text("# credentials\nsecurity.protocol=SSL\nnonsense\n", encoding="utf-8")
     done = haltline("status", "--client-config", str(config))
     assert done.exit_code == Exit.USAGE
-    assert "client.properties:3: wanted name=value" in " ".join(done.stderr.split())
+    assert "client.properties:3: expected name=value" in " ".join(done.stderr.split())
 
 
 def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
@@ -222,7 +222,7 @@ def test_a_batch_says_what_it_allows(bootstrap: str) -> None:
 def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded: EmbeddedBroker) -> None:
     done = haltline("kill", "s1", "--unknown", *BY_ADA, "--bootstrap", embedded.bootstrap, "--timeout", "0.3")
     assert done.exit_code == Exit.NO
-    assert "wanted an answer from a worker within 0.3 s, came none" in done.stderr
+    assert "expected an answer from a worker within 0.3 s, got none" in done.stderr
     assert "is kept and will be carried out" in done.stderr
     here = ("--bootstrap", embedded.bootstrap, "--timeout", "0.3", "--json")
     as_json = haltline("kill", "s1", "--unknown", *BY_ADA, *here)
@@ -388,7 +388,7 @@ def test_a_policy_is_published_and_shown(tmp_path: Path) -> None:
         file.write_text("{name: night, version: 2}", encoding="utf-8")
         refused = haltline("policy", "publish", str(file), *BY_ADA, *there)
         assert refused.exit_code == Exit.USAGE
-        assert "version: wanted more than 2" in refused.stderr
+        assert "version: expected more than 2" in refused.stderr
         listed = haltline("policy", "show", *there)
         assert "night, version 2, by ada at " in listed.stdout
         assert "task corrected" in listed.stdout
@@ -417,7 +417,7 @@ def test_topics_are_checked_then_made_then_right_on_a_real_cluster(kafka: LocalK
     assert haltline("topics", "check", *there).exit_code == Exit.OK
     other = haltline("topics", "check", "--partitions", "4", *there)
     assert other.exit_code == Exit.NO
-    assert "wanted 4, as the rest, came 3" in haltline("topics", "check", "--partitions", "4", *there[:-1]).stdout
+    assert "expected 4, as the rest, got 3" in haltline("topics", "check", "--partitions", "4", *there[:-1]).stdout
 
 
 def test_doctor_says_what_is_bad_and_what_to_do() -> None:

@@ -89,7 +89,7 @@ def test_a_demo_whose_worker_dies_fails_names_it_and_ends_the_rest(tmp_path: Pat
         worker, audit = running.pids()
         os.kill(worker, signal.SIGKILL)
         assert running.exit_code() == 1, running.printed
-        assert "FAILED: worker: wanted it to run, came its end with exit code -9" in running.printed
+        assert "FAILED: worker: expected it to run, got its end with exit code -9" in running.printed
         assert not is_running(audit)
 
 
@@ -108,7 +108,7 @@ def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> Non
     (tmp_path / "kept" / "mine.txt").write_text("precious", encoding="utf-8")
     with demo(tmp_path) as running:
         assert running.exit_code() == 2
-        assert "--keep: wanted a folder that is new or empty" in running.printed
+        assert "--keep: expected a folder that is new or empty" in running.printed
 
 
 def ask(catalogue: Catalogue, method: str, path: str) -> tuple[int, bytes]:

@@ -145,8 +145,8 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
     ("text", "came"),
     [
         (b"", "came an empty list"),
-        (b"no json", "wanted JSON, or JSON lines, came something else"),
-        (b"7", "came 7"),
+        (b"no json", "expected JSON, or JSON lines, got something else"),
+        (b"7", "got 7"),
         (b"[]", "came an empty list"),
         (b"{}", "came an empty object"),
         (b'{"messages": []}', "came an object with messages"),
@@ -166,11 +166,11 @@ def test_what_is_no_recording_says_so(tmp_path: Path, text: bytes, came: str) ->
 @pytest.mark.parametrize(
     ("text", "skipped"),
     [
-        ('{"trajectory": [{"action": "ls"}, 7]}', ["trajectory[1]: wanted an object, came 7"]),
-        ('{"messages": [null], "info": {}}', ["messages[0]: wanted an object, came None"]),
-        (json.dumps(CLAUDE[1]) + '\n{"type": "user", "mess', ["line 2: wanted JSON, came "]),
-        (json.dumps(CLAUDE[1]) + "\n[]\n" + json.dumps(CLAUDE[2]), ["line 2: wanted an object, came an empty list"]),
-        (json.dumps({"instance_id": "i", "history": [*OPENHANDS, "x"]}), ["history[3]: wanted an object, came 'x'"]),
+        ('{"trajectory": [{"action": "ls"}, 7]}', ["trajectory[1]: expected an object, got 7"]),
+        ('{"messages": [null], "info": {}}', ["messages[0]: expected an object, got None"]),
+        (json.dumps(CLAUDE[1]) + '\n{"type": "user", "mess', ["line 2: expected JSON, got "]),
+        (json.dumps(CLAUDE[1]) + "\n[]\n" + json.dumps(CLAUDE[2]), ["line 2: expected an object, got an empty list"]),
+        (json.dumps({"instance_id": "i", "history": [*OPENHANDS, "x"]}), ["history[3]: expected an object, got 'x'"]),
         (json.dumps(OTEL).replace('"1750075201000000000"', '"noon"'), ["span '1': invalid"]),
     ],
 )
@@ -344,7 +344,7 @@ def test_a_file_of_any_shape_is_read_or_told_of(
     file = tmp_path / "any"
     file.write_bytes(gzip.compress(raw) if is_compressed else raw)
     try:
-        events, told = list(Imported(file, form=form).events()), f"{file}: wanted nothing"
+        events, told = list(Imported(file, form=form).events()), f"{file}: expected nothing"
     except NotReadable as why:
         events, told = [], str(why)
     assert told.startswith(str(file))

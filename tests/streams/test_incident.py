@@ -178,7 +178,7 @@ def test_a_session_behind_rows_that_were_dropped_is_proved(key: Path, tmp_path: 
 def test_a_file_that_is_not_what_the_manifest_says_is_named(bundle: Path) -> None:
     change(bundle, "events.jsonl", b"delete_asset", b"create_asset", honest=False)
     code, output = run("replay", bundle)
-    assert (code, "events.jsonl: wanted SHA-256" in output) == (1, True)
+    assert (code, "events.jsonl: expected SHA-256" in output) == (1, True)
     with pytest.raises(BadBundle, match=r"events\.jsonl"):
         read_bundle(bundle)
 

@@ -83,14 +83,14 @@ def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
 @pytest.mark.parametrize(
     ("body", "kind", "status", "wanted"),
     [
-        (b"{", "application/json", 400, "the body: wanted JSON, came"),
-        (7, "application/json", 400, "the body: wanted a list of events, came int"),
+        (b"{", "application/json", 400, "the body: expected JSON, got"),
+        (7, "application/json", 400, "the body: expected a list of events, got int"),
         ({"events": [TOOL, {"session_id": "s1"}]}, "application/json", 400, "events[1]: invalid: kind"),
         ({"events": [TOOL | {"time": "noon"}]}, "application/json", 400, "events[0]: invalid: time"),
         ([7], "application/json", 400, "events[0]: "),
-        ([TOOL] * 1001, "application/json", 413, "wanted at most 1000 events, came 1001"),
-        (TOOL, "text/plain", 415, "Content-Type: wanted JSON, came 'text/plain'"),
-        (TOOL, "application/x-protobuf", 415, "Content-Type: wanted JSON, came 'application/x-protobuf'"),
+        ([TOOL] * 1001, "application/json", 413, "expected at most 1000 events, got 1001"),
+        (TOOL, "text/plain", 415, "Content-Type: expected JSON, got 'text/plain'"),
+        (TOOL, "application/x-protobuf", 415, "Content-Type: expected JSON, got 'application/x-protobuf'"),
         (b"{\n", "application/x-ndjson", 400, "events[0]: "),
         ({"id": 7}, "application/cloudevents+json", 400, "events[0]: "),
     ],
@@ -194,13 +194,13 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
 @pytest.mark.parametrize(
     ("path", "body", "status", "wanted"),
     [
-        ("/v1/verdict", [], 400, "the body: wanted an object, came list"),
-        ("/v1/verdict", {"action": "a"}, 400, "session_id: wanted a text, came None"),
-        ("/v1/verdict", {"session_id": "s"}, 400, "action: wanted a text, came None"),
-        ("/v1/verdict", {"session_id": "s", "action": "a", "args": 7}, 400, "args: wanted an object, came int"),
-        ("/v1/verdict", {"session_id": "s", "action": "a", "targets": 7}, 400, "targets: wanted a list of texts"),
-        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": "bad"}, 400, "effect: wanted one of read"),
-        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": []}, 400, "effect: wanted a text, came []"),
+        ("/v1/verdict", [], 400, "the body: expected an object, got list"),
+        ("/v1/verdict", {"action": "a"}, 400, "session_id: expected a text, got None"),
+        ("/v1/verdict", {"session_id": "s"}, 400, "action: expected a text, got None"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "args": 7}, 400, "args: expected an object, got int"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "targets": 7}, 400, "targets: expected a list of texts"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": "bad"}, 400, "effect: expected one of read"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": []}, 400, "effect: expected a text, got []"),
         ("/v1/verdict", {"session_id": "s", "action": "a", "agent_id": 7}, 400, "agent_id"),
         ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "wanted a call of session s that was asked about"),
         ("/v1/traces", {"resourceSpans": 7}, 400, "wanted an OTLP request"),
@@ -333,7 +333,7 @@ def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: Embed
         pytest.param(b"x", "text/plain", {"Content-Encoding": "gzip"}, 415, "Content-Type", id="another type"),
         pytest.param(BOMB, "application/json", {"Content-Encoding": "gzip"}, 413, "wanted at most", id="a bomb"),
         pytest.param(
-            b"[" + b"{}," * 1001 + b"{}]", "application/json", {}, 413, "came 1002", id="more events than are read"
+            b"[" + b"{}," * 1001 + b"{}]", "application/json", {}, 413, "got 1002", id="more events than are read"
         ),
         pytest.param(b"\n" * 1_000_000, "application/x-ndjson", {}, 413, "at most 1000", id="lines of nothing"),
         pytest.param(b"[" + b"{}," * 600_000 + b"{}]", "application/json", {}, 413, "500000 values", id="values"),

@@ -125,7 +125,7 @@ def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded:
     ("body", "kind", "headers", "status", "wanted"),
     [
         (b"\xff\xff", otlp.PROTOBUF, {}, 400, "wanted an OTLP request in protobuf"),
-        (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), came other fields"),
+        (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
         (b"{", "application/json", {}, 400, "wanted JSON"),
         (b'{"events": []}', "application/json", {}, 400, "wanted an OTLP request"),
         (b"a", "text/plain", {}, 415, "wanted JSON"),
@@ -201,7 +201,7 @@ CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.it
         (b"", {}, 202, "accepted"),
         (b"{}", {"ce-time": "2025-06-16T12:00:00Z"}, 202, "accepted"),
         (b"{}", {"ce-time": "noon"}, 400, "wanted an RFC 3339 time"),
-        (b"{}", {"ce-specversion": "0.3"}, 400, "specversion: wanted 1.0, got '0.3'"),
+        (b"{}", {"ce-specversion": "0.3"}, 400, "specversion: expected 1.0, got '0.3'"),
         (b"{}", {"ce-type": "lunch"}, 400, "kind"),
         (b"{}", {"ce-subject": "%FF%FE" * 200}, 400, "session_id"),
         (b"<xml/>", {}, 400, "not_json"),

@@ -125,13 +125,15 @@ def test_one_that_oversteps_adds_nothing_and_is_told(handler: str) -> None:
     [
         pytest.param(
             "{strategy: nosuch}",
-            r"interventions\.strategy: wanted by_rule, scored, progressive, pattern_specific, .*got 'nosuch'",
+            r"interventions\.strategy: expected by_rule, scored, progressive, pattern_specific, .*got 'nosuch'",
             id="a strategy that there is not",
         ),
         pytest.param(
-            "{strategies: {budget: nosuch}}", r"interventions\.strategies\.budget: wanted", id="the same for one rule"
+            "{strategies: {budget: nosuch}}", r"interventions\.strategies\.budget: expected", id="the same for one rule"
         ),
-        pytest.param("{handlers: {budget: nosuch}}", r"handlers\.budget: wanted .*got 'nosuch'", id="an intervention"),
+        pytest.param(
+            "{handlers: {budget: nosuch}}", r"handlers\.budget: expected .*got 'nosuch'", id="an intervention"
+        ),
         pytest.param("{strategy: missing}", r"nowhere:Thing of more_.* ModuleNotFoundError", id="an import that fails"),
         pytest.param("{strategy: nomethod}", "wanted an object with a method choose", id="a class without the method"),
     ],

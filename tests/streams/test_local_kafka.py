@@ -61,12 +61,12 @@ def test_a_record_survives_a_stop_a_crash_that_is_told_and_a_new_process_on_anot
 
 
 def test_a_port_in_use_is_named(kafka: LocalKafka, tmp_path: Path) -> None:
-    with pytest.raises(LocalKafkaError, match=rf"wanted port {kafka.port} of 127\.0\.0\.1 free, came one in use"):
+    with pytest.raises(LocalKafkaError, match=rf"expected port {kafka.port} of 127\.0\.0\.1 free, got one in use"):
         LocalKafka(tmp_path, kafka.port).start()
 
 
 def test_a_second_one_on_the_same_folder_is_refused_and_harms_nothing(kafka: LocalKafka, kafka_topics: Topics) -> None:
-    with pytest.raises(LocalKafkaError, match=r"wanted the data folder .* for itself, came another Kafka"):
+    with pytest.raises(LocalKafkaError, match=r"expected the data folder .* for itself, got another Kafka"):
         LocalKafka(kafka.data_dir).start()
     _produce(kafka.bootstrap, kafka_topics.actions, b"still here")
     assert _read_first(kafka.bootstrap, kafka_topics.actions) == b"still here"
@@ -84,7 +84,7 @@ def test_what_kafka_logged_is_in_the_error_when_it_dies_at_its_start(tmp_path: P
 def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
     node = LocalKafka(tmp_path, 1234)
     for use in (node.stop, node.kill, node.wait, lambda: node.pid):
-        with pytest.raises(LocalKafkaError, match=r"Kafka at 127\.0\.0\.1:1234: wanted one that was started"):
+        with pytest.raises(LocalKafkaError, match=r"Kafka at 127\.0\.0\.1:1234: expected one that was started"):
             use()
 
 

@@ -106,7 +106,7 @@ def test_the_build_is_told() -> None:
 
 
 def test_asking_for_another_kind_says_what_it_is() -> None:
-    with pytest.raises(TypeError, match="metric rebalances_total: wanted a Gauge, came a Counter"):
+    with pytest.raises(TypeError, match="metric rebalances_total: expected a Gauge, got a Counter"):
         Metrics().gauge("rebalances_total")
 
 

@@ -188,15 +188,15 @@ def test_nobody_is_waited_for_of_whom_nothing_was_heard(operator: Operator) -> N
 
 
 def test_what_may_not_be_commanded_is_refused_and_never_sent(bootstrap: str, operator: Operator) -> None:
-    with pytest.raises(NotAllowed, match="reason: wanted a text that says it, came '  '"):
+    with pytest.raises(NotAllowed, match="reason: expected a text that says it, got '  '"):
         operator.reset(SESSION, "never", by="ada", reason="  ")
-    with pytest.raises(NotAllowed, match="by: wanted a text"):
+    with pytest.raises(NotAllowed, match="by: expected a text"):
         operator.kill(SESSION, "never", by="", reason="loops")
-    with pytest.raises(NotAllowed, match="id: wanted a text"):
+    with pytest.raises(NotAllowed, match="id: expected a text"):
         operator.kill(SESSION, "", by="ada", reason="loops")
     with pytest.raises(NotAllowed, match=r"wanted the id \* with the scope fleet"):
         operator.kill(ScopeKind.FLEET, "never", by="ada", reason="loops")
-    with pytest.raises(NotAllowed, match="wanted it to last up to 8:00:00, came 8:00:01"):
+    with pytest.raises(NotAllowed, match="expected it to last up to 8:00:00, got 8:00:01"):
         operator.declare_batch("never", max_deletes=1, lasts=timedelta(hours=8, seconds=1), by="ada", reason="r")
     with pytest.raises(NotAllowed, match="expected one of confirmed, false_alarm"):
         operator.label(a_decision("d1", "never"), "perhaps", by="ada", reason="r")
@@ -226,7 +226,7 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
 
 def test_no_broker_is_unreachable_within_seconds() -> None:
     before = time.monotonic()
-    with pytest.raises(Unreachable, match=r"broker 127\.0\.0\.1:1: wanted an answer within 5 s, came"):
+    with pytest.raises(Unreachable, match=r"broker 127\.0\.0\.1:1: expected an answer within 5 s, got"):
         Operator("127.0.0.1:1").kill(SESSION, "s", by="ada", reason="loops")
     assert time.monotonic() - before < 20
 
@@ -243,7 +243,7 @@ def test_a_refusal_by_one_of_several_brokers_is_the_reason() -> None:
         refusing = threading.Thread(target=lambda: _hang_up(other), daemon=True)
         refusing.start()
         addresses = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, other))
-        with pytest.raises(Unreachable, match=f"broker {addresses}: wanted an answer within 3 s, came"):
+        with pytest.raises(Unreachable, match=f"broker {addresses}: expected an answer within 3 s, got"):
             open_consumer(addresses, "nobody", within_s=3.0, client={"security.protocol": "SSL"})
 
 
@@ -256,5 +256,5 @@ def _hang_up(server: socket.socket) -> None:
 
 
 def test_topics_that_are_missing_are_named(embedded: EmbeddedBroker) -> None:
-    with pytest.raises(NoSuchTopic, match=r"topic other\.control: wanted one that is there"):
+    with pytest.raises(NoSuchTopic, match=r"topic other\.control: expected one that is there"):
         Operator(embedded.bootstrap, topics=Topics("other.")).standing()

@@ -149,7 +149,7 @@ def test_one_that_raises_is_counted_by_name_and_its_event_kept(site: Path) -> No
 
 @pytest.mark.usefixtures("locks")
 def test_a_wrong_setting_is_refused_with_its_line() -> None:
-    with pytest.raises(BadPolicy, match=r"^policy:4: rules\.table_locks\.settings\.limit: wanted less than or equal"):
+    with pytest.raises(BadPolicy, match=r"^policy:4: rules\.table_locks\.settings\.limit: expected less than or equal"):
         parse_policy(POLICY.replace("limit: 1", "limit: 1001"), plugins=installed())
 
 
@@ -158,8 +158,9 @@ def test_one_that_cannot_be_imported_is_refused_with_the_package_and_the_line(si
     with pytest.raises(BadPolicy) as raised:
         parse_policy(POLICY, plugins=installed())
     assert str(raised.value) == (
-        "policy:3: rules.table_locks: lame_locks:TableLocks of lame_locks 1.2: wanted a detector that can be imported,"
-        " came ModuleNotFoundError: No module named 'not_installed_anywhere'"
+        "policy:3: rules.table_locks: lame_locks:TableLocks of lame_locks 1.2: "
+        "expected a detector that can be imported,"
+        " got ModuleNotFoundError: No module named 'not_installed_anywhere'"
     )
 
 
@@ -173,7 +174,7 @@ def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_pat
     for package in ("one_pack", "other_pack"):
         install(site, package, DETECTOR, f"table_locks = {package}:TableLocks")
     with pytest.raises(
-        ValueError, match=r"wanted one detector of the name 'table_locks', came .*_pack 1.2 and .*_pack"
+        ValueError, match=r"expected one detector of the name 'table_locks', got .*_pack 1.2 and .*_pack"
     ):
         installed()
     said = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])

@@ -186,14 +186,14 @@ def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> No
         put(bootstrap, TOPICS.policies, ("default", bad))
         refused = next_of(source)
         assert isinstance(refused, Refusal)
-        assert "rules.destructive_volume.settings.max_deletes: wanted " in refused.detail
+        assert "rules.destructive_volume.settings.max_deletes: expected " in refused.detail
         assert refused.record is not None
         assert refused.record.value == bad
 
         put(bootstrap, TOPICS.policies, ("default", orjson.dumps({"name": "other"})))
         refused = next_of(source)
         assert isinstance(refused, Refusal)
-        assert "name: wanted 'default' as the record's key says, got 'other'" in refused.detail
+        assert "name: expected 'default' as the record's key says, got 'other'" in refused.detail
 
         put(bootstrap, TOPICS.policies, ("default", None))
         taken_away = next_of(source)
@@ -252,7 +252,7 @@ def test_a_published_document_says_who_and_why_and_only_what_was_said(bootstrap:
 
 def test_a_version_is_published_once(bootstrap: str) -> None:
     assert published(bootstrap, "version: 7").version == 7
-    with pytest.raises(BadPolicy, match=r"version: wanted more than 7, which is there under 'default', got 7"):
+    with pytest.raises(BadPolicy, match=r"version: expected more than 7, which is there under 'default', got 7"):
         published(bootstrap, "version: 7")
     assert published(bootstrap, "cooldown_s: 5").version == 8
     assert published(bootstrap, "name: other").version == 2

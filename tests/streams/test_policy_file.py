@@ -28,13 +28,13 @@ overrides:
         pytest.param(
             "{max_deletes: 5}",
             "{max_delets: 5}",
-            "policy:3: rules.destructive_volume.settings.max_delets: wanted one of",
+            "policy:3: rules.destructive_volume.settings.max_delets: expected one of",
             id="in a rule",
         ),
         pytest.param(
             "max_deletes: 50",
             "max_delets: 50",
-            "policy:10: overrides.1.rules.destructive_volume.settings.max_delets: wanted one of",
+            "policy:10: overrides.1.rules.destructive_volume.settings.max_delets: expected one of",
             id="in an override of a rule that the document has above as well",
         ),
         pytest.param(

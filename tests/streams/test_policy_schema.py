@@ -30,7 +30,7 @@ def loads(document: dict[str, Any]) -> bool:
     try:
         parse_policy(yaml.safe_dump(document))
     except BadPolicy as refused:
-        return "<=" in str(refused).partition(": wanted ")[2].partition(", got ")[0]
+        return "<=" in str(refused).partition(": expected ")[2].partition(", got ")[0]
     return True
 
 
@@ -43,7 +43,7 @@ def test_every_setting_of_every_rule_is_described(rule: str) -> None:
     said = SCHEMA["properties"]["rules"]["properties"][rule]["properties"]["settings"]
     assert set(said["properties"]) == set(annotations_of(BY_ID[rule]))
     for name, setting in said["properties"].items():
-        assert setting.get("description"), f"{rule}.{name}: wanted a text below it that says what it is"
+        assert setting.get("description"), f"{rule}.{name}: expected a text below it that says what it is"
         assert setting["x-stricter"] in {"lower", "higher", "more", "neither"}, name
         assert ("x-unit" in setting) == name.endswith(("_s", "_per_min", "_tokens")), name
 
@@ -51,7 +51,7 @@ def test_every_setting_of_every_rule_is_described(rule: str) -> None:
 def test_the_parts_of_a_document_are_described() -> None:
     for name, place in {"Policy": SCHEMA, **{n: SCHEMA["$defs"][n] for n in ("Tool", "Override", "Exemption")}}.items():
         unsaid = [field for field, said in place["properties"].items() if not said.get("description")]
-        assert not unsaid, f"{name}: wanted a text below each field"
+        assert not unsaid, f"{name}: expected a text below each field"
     assert SCHEMA["properties"]["cooldown_s"]["description"].startswith("A rule does not repeat a decision")
 
 

@@ -178,25 +178,27 @@ def test_what_is_said_in_vain_is_told() -> None:
     ("policy", "message"),
     [
         pytest.param(
-            Policy(overrides=(said(rule="volume"),)), "overrides.0.rules.volume: wanted one of", id="an unknown rule"
+            Policy(overrides=(said(rule="volume"),)), "overrides.0.rules.volume: expected one of", id="an unknown rule"
         ),
         pytest.param(
             Policy(overrides=(said(), said(settings={"max_delets": 3}))),
-            f"overrides.1.rules.{VOLUME}.settings.max_delets: wanted one of max_deletes, ",
+            f"overrides.1.rules.{VOLUME}.settings.max_delets: expected one of max_deletes, ",
             id="an unknown setting",
         ),
         pytest.param(
             Policy(overrides=(said(settings={"max_deletes": 0}),)),
-            f"overrides.0.rules.{VOLUME}.settings.max_deletes: wanted greater than or equal to 1, got 0",
+            f"overrides.0.rules.{VOLUME}.settings.max_deletes: expected greater than or equal to 1, got 0",
             id="out of its bounds, also where it would not be heard",
         ),
         pytest.param(
             Policy(overrides=(*NINE, said(agent="a*", settings={"max_deletes": "many"}))),
-            f"overrides.9.rules.{VOLUME}.settings.max_deletes: wanted a valid integer",
+            f"overrides.9.rules.{VOLUME}.settings.max_deletes: expected a valid integer",
             id="the last of many",
         ),
         pytest.param(
-            Policy(preset=Preset.STARTER), "preset: wanted its rules spelled out", id="a preset that nobody spelled out"
+            Policy(preset=Preset.STARTER),
+            "preset: expected its rules spelled out",
+            id="a preset that nobody spelled out",
         ),
     ],
 )  # fmt: skip

@@ -213,7 +213,7 @@ def test_a_record_that_lands_elsewhere_tells_of_another_writer(offset: int) -> N
     part = owner()
     part.writes()
 
-    with pytest.raises(ForeignWrite, match=rf"partition 0: wanted our record at offset 1, came {offset}"):
+    with pytest.raises(ForeignWrite, match=rf"partition 0: expected our record at offset 1, got {offset}"):
         part.wrote(offset)
 
 
@@ -225,7 +225,7 @@ def test_an_end_that_our_own_records_reach_is_no_other_writer_s() -> None:
     part.ends_at(3)
     part.ends_at(0)  # asked for long ago
 
-    with pytest.raises(ForeignWrite, match="wanted its end at offset 3 or before, came 4"):
+    with pytest.raises(ForeignWrite, match="expected its end at offset 3 or before, got 4"):
         part.ends_at(4)
 
 

@@ -170,7 +170,7 @@ def test_another_writer_in_the_changelog_ends_the_process_and_the_next_start_hea
         )
         producer.flush(10)
         assert worker.wait() == EXIT_FAILED
-    assert re.search(r"ForeignWrite: changelog partition \d: wanted .*: another process writes to it", worker.stderr)
+    assert re.search(r"ForeignWrite: changelog partition \d: expected .*: another process writes to it", worker.stderr)
     assert desk.log.counts(CHANGELOG)[KEYS[0]] == 1
 
     with desk.worker() as worker:

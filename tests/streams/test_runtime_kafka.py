@@ -116,7 +116,7 @@ class Load:
     def check(self) -> None:
         """It still sends. Raises what ended it."""
         if self._failure is not None:
-            raise RuntimeError("wanted records to keep coming, came their end") from self._failure
+            raise RuntimeError("expected records to keep coming, got their end") from self._failure
 
     def stop(self) -> None:
         """Send no more; all that was sent has arrived."""

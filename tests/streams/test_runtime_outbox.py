@@ -84,7 +84,9 @@ def test_a_record_that_the_broker_refuses_is_named(cluster: MockCluster) -> None
     cluster.fail_next(ApiKey.PRODUCE, [KafkaError.TOPIC_AUTHORIZATION_FAILED] * 10)
     outbox.send("out", key=b"k", value=b"v", partition=5)
 
-    with pytest.raises(DeliveryFailed, match=r"topic out, partition 5: wanted .* delivered, came TOPIC_AUTHORIZATION_"):
+    with pytest.raises(
+        DeliveryFailed, match=r"topic out, partition 5: expected .* delivered, got TOPIC_AUTHORIZATION_"
+    ):
         outbox.flush(30)
     with pytest.raises(DeliveryFailed):
         outbox.poll()  # and it stays so
@@ -155,7 +157,7 @@ def test_a_queue_that_is_full_for_a_moment_is_waited_for(cluster: MockCluster) -
 def test_a_record_that_is_larger_than_any_topic_takes_is_refused_at_once(cluster: MockCluster) -> None:
     outbox = Outbox(cluster.bootstrap)
 
-    with pytest.raises(DeliveryFailed, match="topic out, partition None: wanted a record of 15728640 bytes sent"):
+    with pytest.raises(DeliveryFailed, match="topic out, partition None: expected a record of 15728640 bytes sent"):
         outbox.send("out", key=b"k", value=bytes(15 * 1024 * 1024))
 
 
@@ -175,5 +177,5 @@ def test_partitions_are_counted_and_a_broker_that_is_away_is_named(cluster: Mock
     assert outbox.partitions("out") == 12
     cluster.set_down()
 
-    with pytest.raises(RuntimeError, match=r"topic out: wanted its metadata within 0 s, came "):
+    with pytest.raises(RuntimeError, match=r"topic out: expected its metadata within 0 s, got "):
         outbox.partitions("out", within_s=0.2)

@@ -89,7 +89,7 @@ def test_create_adds_what_is_missing_and_names_what_differs(admin: AdminClient, 
     _make(admin, NewTopic(no_topics.actions, 5, 1, config={"max.message.bytes": str(12 * 1024 * 1024)}))
     reports = _create(admin, no_topics, partitions=2)
     assert [r.topic for r in reports if not r.created] == [no_topics.actions]
-    assert _differences(reports) == [f"topic {no_topics.actions}: partitions: wanted 2, as the rest, came 5"]
+    assert _differences(reports) == [f"topic {no_topics.actions}: partitions: expected 2, as the rest, got 5"]
 
 
 def test_check_of_topics_that_create_made_finds_nothing(admin: AdminClient, kafka_topics: Topics) -> None:
@@ -100,7 +100,7 @@ def test_check_of_topics_that_create_made_finds_nothing(admin: AdminClient, kafk
 def test_check_names_every_topic_that_is_missing_and_makes_none(admin: AdminClient, no_topics: Topics) -> None:
     reports = check_topics(admin, no_topics, changelog=changelog_of(no_topics))
     assert _differences(reports) == [
-        f"topic {name}: topic: wanted there, came missing" for name in (*no_topics.all, changelog_of(no_topics))
+        f"topic {name}: topic: expected there, got missing" for name in (*no_topics.all, changelog_of(no_topics))
     ]
     assert not set(no_topics.all) & set(admin.list_topics(timeout=10).topics)
 
@@ -112,35 +112,35 @@ def test_check_names_every_topic_that_is_missing_and_makes_none(admin: AdminClie
             "feedback",
             3,
             {"retention.ms": "-1"},
-            "partitions: wanted 2, as the rest, came 3",
+            "partitions: expected 2, as the rest, got 3",
             id="another number of partitions than actions has",
         ),
         pytest.param(
             "control",
             2,
             {"cleanup.policy": "compact,delete"},
-            "cleanup.policy: wanted compact, came compact,delete",
+            "cleanup.policy: expected compact, got compact,delete",
             id="kills that are forgotten after a while",
         ),
         pytest.param(
             "detections",
             2,
             {"retention.ms": "3600000"},
-            f"retention.ms: wanted at least {30 * 24 * HOUR_MS}, came 3600000",
+            f"retention.ms: expected at least {30 * 24 * HOUR_MS}, got 3600000",
             id="findings kept for an hour only",
         ),
         pytest.param(
             "feedback",
             2,
             {"retention.ms": "-1", "retention.bytes": "1000000"},
-            "retention.bytes: wanted -1, no limit, came 1000000",
+            "retention.bytes: expected -1, no limit, got 1000000",
             id="records dropped by size before their time",
         ),
         pytest.param(
             "dead-letter",
             2,
             {"retention.ms": "-1", "max.message.bytes": "1048588"},
-            f"max.message.bytes: wanted at least {13 * 1024 * 1024}, came 1048588",
+            f"max.message.bytes: expected at least {13 * 1024 * 1024}, got 1048588",
             id="a dead letter topic that refuses large records",
         ),
     ],

@@ -95,7 +95,7 @@ def test_up_ends_with_the_message_of_the_part_that_died(tmp_path: Path) -> None:
         assert worker is not None
         os.kill(int(worker[1]), signal.SIGKILL)
         assert process.wait(DEADLINE_S) == 1
-        assert "worker: wanted it to run, came its end with exit code -9" in output.read_text()
+        assert "worker: expected it to run, got its end with exit code -9" in output.read_text()
 
 
 def test_up_with_a_policy_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_children_end_with_the_block_and_by_force_when_they_must(tmp_path: Path)
 def test_a_child_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
     with Children(tmp_path) as children:
         python(children, "import os; print('alas', flush=True); os._exit(7)")
-        with pytest.raises(ChildDied, match=r"child: wanted it to run, came its end with exit code 7[^$]*alas"):
+        with pytest.raises(ChildDied, match=r"child: expected it to run, got its end with exit code 7[^$]*alas"):
             children.wait_until(lambda: False, "never", within_s=DEADLINE_S)
 
 

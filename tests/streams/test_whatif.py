@@ -166,7 +166,7 @@ def test_what_cannot_be_swept_is_said(table: Path, arguments: list[str], said: s
 
 def test_history_without_sessions_is_not_a_success(table: Path) -> None:
     code, output = run(table, "--from", "2030-01-01T00:00:00Z")
-    assert (code, "wanted sessions in this range, came none" in output) == (1, True), output
+    assert (code, "expected sessions in this range, got none" in output) == (1, True), output
 
 
 def test_a_sweep_reads_numbers_and_words() -> None:

@@ -13,7 +13,7 @@ export function h(tag, attributes, ...children) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name === "value" || name === "checked" || name === "selected" || name === "indeterminate") made[name] = value;
     else if (name === "data") Object.assign(made.dataset, value);
-    else if (name === "href" && !/^[/#?]/.test(value)) throw new Error(`href: wanted a place of this console, came ${value}`);
+    else if (name === "href" && !/^[/#?]/.test(value)) throw new Error(`href: expected a place of this console, got ${value}`);
     else made.setAttribute(name, value === true ? "" : name === "title" || name === "aria-label" ? seen(String(value)) : value);
   }
   made.append(...nodes(children));
@@ -193,7 +193,7 @@ export function ask({ title, text, action, danger, fields = [] }) {
       const values = Object.fromEntries(fields.map((one) => [one.name, one.input.value.trim()]));
       const missing = fields.find((one) => one.required !== false && !values[one.name]);
       if (missing) {
-        said.textContent = `${missing.label}: wanted a text, came none.`;
+        said.textContent = `${missing.label}: expected a text, got none.`;
         said.hidden = false;
         missing.input.focus();
         return;

@@ -59,9 +59,9 @@ class FolderCheckpoints:
     ) -> None:
         self._root = Path(folder).resolve()
         if not self._root.is_dir():
-            raise ValueError(f"{folder}: wanted a folder")
+            raise ValueError(f"{folder}: expected a folder")
         if store is not None and Path(store).resolve().is_relative_to(self._root):
-            raise ValueError(f"store {store}: wanted a folder outside of {folder}")
+            raise ValueError(f"store {store}: expected a folder outside of {folder}")
         self._store = Path(store).resolve() if store is not None else Path(tempfile.mkdtemp(prefix="haltline-"))
         self._store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._exclude = exclude
@@ -112,7 +112,7 @@ class FolderCheckpoints:
         size = sum(entry.size_bytes for entry in entries.values())
         if size > self._max_bytes:
             raise CannotKeep(
-                f"checkpoint {checkpoint_id}: {self._root}: wanted at most {self._max_bytes} bytes, came {size}"
+                f"checkpoint {checkpoint_id}: {self._root}: expected at most {self._max_bytes} bytes, got {size}"
             )
         folder = Path(tempfile.mkdtemp(prefix="kept-", dir=self._store))
         try:

@@ -51,7 +51,7 @@ class GitCheckpoints:
         try:
             self._root = Path(self._git("rev-parse", "--show-toplevel").rstrip("\n"))
         except (_Failed, OSError) as error:
-            raise ValueError(f"{folder}: wanted a folder in a git work tree: {error}") from error
+            raise ValueError(f"{folder}: expected a folder in a git work tree: {error}") from error
 
     def keep(self, checkpoint_id: str) -> None:
         """Keeps tracked and untracked files as they are now. Raises CannotKeep."""

@@ -239,7 +239,7 @@ def refusal_of(message: Message, answer: Answer) -> Message:
 
 def unreadable(why: str) -> Message:
     """The answer to what is no JSON."""
-    return failed(None, f"wanted a JSON-RPC message, came {why}", code=-32700)
+    return failed(None, f"expected a JSON-RPC message, got {why}", code=-32700)
 
 
 def failed(message_id: Any, why: str, *, code: int = -32603) -> Message:

@@ -80,7 +80,7 @@ class HttpProxy:
         """`headers` are added to each request to the server. Raises ValueError for a URL that is none of HTTP's."""
         self._url = URL(url)
         if self._url.scheme not in {"http", "https"} or not self._url.host:
-            raise ValueError(f"--url: wanted http://HOST... or https://HOST..., came {url!r:.200}")
+            raise ValueError(f"--url: expected http://HOST... or https://HOST..., got {url!r:.200}")
         self._settings = settings
         self._prefix = prefix
         self._one_session = one_session
@@ -151,16 +151,16 @@ class HttpProxy:
         return response
 
     async def _elsewhere(self, request: web.Request) -> web.Response:
-        why = f"wanted POST, GET or DELETE {self.path}, came {request.method} {request.path}"
+        why = f"expected POST, GET or DELETE {self.path}, got {request.method} {request.path}"
         return _json(failed(None, why), 404 if request.path != self.path else 405)
 
     def _admit(self, request: web.Request) -> None:
         """Refuses pages of the web in a browser on this machine, also those that call themselves by our address."""
         origin = request.headers.get("Origin")
         if origin is not None and _host_of(origin) not in self._hosts:
-            raise web.HTTPForbidden(text=f"Origin: wanted one of {sorted(self._hosts)}, came {origin!r:.200}")
+            raise web.HTTPForbidden(text=f"Origin: expected one of {sorted(self._hosts)}, got {origin!r:.200}")
         if self._hosts == HERE and _host_of(f"//{request.host}") not in HERE:
-            raise web.HTTPForbidden(text=f"Host: wanted one of {sorted(HERE)}, came {request.host!r:.200}")
+            raise web.HTTPForbidden(text=f"Host: expected one of {sorted(HERE)}, got {request.host!r:.200}")
 
     def _calls(self, request: web.Request) -> Calls:
         named = request.headers.get(SESSION)
@@ -206,7 +206,7 @@ class HttpProxy:
             ) as came:
                 if came.status in {301, 302, 303, 307, 308}:  # a client that follows it would go past the guard
                     return _failed(
-                        f"wanted the server itself, came a redirect to {came.headers.get('Location')!r:.200}"
+                        f"expected the server itself, got a redirect to {came.headers.get('Location')!r:.200}"
                     )
                 if came.content_type == _EVENTS:
                     return await self._streamed(request, calls, batch, came)
@@ -222,7 +222,7 @@ class HttpProxy:
         async for some in came.content.iter_any():
             body += some
             if len(body) > MAX_BODY_BYTES:
-                return _failed(f"wanted at most {MAX_BODY_BYTES} bytes, came more")
+                return _failed(f"expected at most {MAX_BODY_BYTES} bytes, got more")
         answer = bytes(body)
         if came.content_type == _JSON:
             answer = _answered(calls, answer, batch.refusals)

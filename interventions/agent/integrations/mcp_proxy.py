@@ -44,7 +44,7 @@ class Proxy:
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         server_in, server_out = server.stdin, server.stdout
         if server_in is None or server_out is None:  # never, with PIPE
-            raise OSError("wanted pipes to the server, came none")
+            raise OSError("expected pipes to the server, got none")
         to_server, to_client = _Lines(server_in), _Lines(client_out)
         back = threading.Thread(target=self._back, args=(server_out, to_client), name="haltline-mcp", daemon=True)
         back.start()

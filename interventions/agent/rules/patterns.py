@@ -17,7 +17,7 @@ def _valid(pattern: str) -> str:
     try:
         compiled(pattern)
     except re.error as error:
-        raise ValueError(f"wanted a regular expression, came {pattern!r}: {error}") from error
+        raise ValueError(f"expected a regular expression, got {pattern!r}: {error}") from error
     return pattern
 
 

@@ -113,7 +113,7 @@ class ClientRules(_Part):
         for action in self.evidence_max_age_seconds:
             if action not in self.evidence_requirements:
                 raise ValueError(
-                    f"evidence_max_age_seconds: {action}: wanted one of evidence_requirements, came another"
+                    f"evidence_max_age_seconds: {action}: expected one of evidence_requirements, got another"
                 )
         return self
 
@@ -155,7 +155,7 @@ class ClientRules(_Part):
             said = tomllib.loads(data.decode()) if path.suffix == ".toml" else orjson.loads(data)
             return cls.model_validate(said)
         except ValueError as error:
-            raise ValueError(f"{path}: wanted rules as JSON or TOML: {error}") from error
+            raise ValueError(f"{path}: expected rules as JSON or TOML: {error}") from error
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "ClientRules | None":

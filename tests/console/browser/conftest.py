@@ -51,7 +51,7 @@ def served(settings: ConsoleSettings) -> Iterator[str]:
 def chromium() -> Iterator[Browser]:
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
-        told = f"wanted a browser, one of {', '.join(_NAMES)} on PATH; came none (Debian: apt install chromium)"
+        told = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
         if os.environ.get("CI") == "true":
             pytest.fail(told)
         pytest.skip(told)

@@ -25,7 +25,7 @@ def load(name: str) -> list[Case]:
         command = [line.removeprefix(_COMMAND).removeprefix(" ") for line in lines if line.startswith(_COMMAND)]
         losses = tuple(line.removeprefix(_LOSS) for line in lines if line.startswith(_LOSS))
         if not command or len(command) + len(losses) != len(lines):
-            message = f"{name}.txt: wanted a sentence, `{_COMMAND} ` and `{_LOSS}` lines; got {block!r}"
+            message = f"{name}.txt: expected a sentence, `{_COMMAND} ` and `{_LOSS}` lines; got {block!r}"
             raise ValueError(message)
         found.append((sentence, "\n".join(command), losses))
     return found

@@ -113,9 +113,9 @@ def test_a_generator_function_is_refused_as_a_tool() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param({"effect": "harmless"}, "effect: wanted one of read, poll", id="an effect that does not exist"),
-        pytest.param({"effect": ["read"]}, r"effect: wanted one of read, poll.* came \['read'\]", id="a list"),
-        pytest.param({"mode": "later"}, "mode: wanted async or blocking", id="a mode that does not exist"),
+        pytest.param({"effect": "harmless"}, "effect: expected one of read, poll", id="an effect that does not exist"),
+        pytest.param({"effect": ["read"]}, r"effect: expected one of read, poll.* got \['read'\]", id="a list"),
+        pytest.param({"mode": "later"}, "mode: expected async or blocking", id="a mode that does not exist"),
     ],
 )
 def test_a_tool_is_not_set_up_with(options: dict[str, str], message: str) -> None:

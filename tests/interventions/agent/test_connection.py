@@ -53,7 +53,7 @@ def test_two_hundred_guards_are_one_connection_and_each_hears_its_own(cluster: M
             guard.close()
         wait_until(lambda: listeners() == 0, "their thread has ended; that the client's have, every test looks at")
         ends = {event.session_id for event in worker.of(Kind.SESSION_ENDED)}
-        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 201, f"all ends have arrived, came {len(ends)}")
+        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 201, f"all ends have arrived, got {len(ends)}")
 
 
 def test_a_guard_after_the_last_one_has_a_connection_of_its_own(cluster: MockCluster) -> None:

@@ -110,7 +110,7 @@ def test_without_a_key_the_broker_says_who_may_write(embedded: EmbeddedBroker, w
 @pytest.mark.parametrize(
     ("file", "wrong"),
     [
-        pytest.param("none.pem", "verify_key: wanted files of public keys", id="no such file"),
+        pytest.param("none.pem", "verify_key: expected files of public keys", id="no such file"),
         pytest.param("worker.pem", "wanted an ed25519 public key", id="the private key"),
     ],
 )

@@ -42,7 +42,7 @@ def test_the_command_lines_variables_hold_for_agents_too(tmp_path: Path) -> None
 def test_a_client_configuration_that_is_none_is_refused_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "client.conf"
     file.write_text("security.protocol=ssl\nnonsense\n")
-    with pytest.raises(ValueError, match=r"client.conf:2: wanted name=value, came 'nonsense'"):
+    with pytest.raises(ValueError, match=r"client.conf:2: expected name=value, got 'nonsense'"):
         GuardSettings.from_env({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_CLIENT_CONFIG": str(file)})
 
 

@@ -122,7 +122,7 @@ class Log:
                 count += 1
                 if message.offset() == end - 1:  # the newest is never compacted away
                     return count
-        raise AssertionError(f"{topic}[{partition}]: wanted the record at {end - 1}, came none")
+        raise AssertionError(f"{topic}[{partition}]: expected the record at {end - 1}, got none")
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
         """The group's offsets, of partitions where it has any."""

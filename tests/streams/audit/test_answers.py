@@ -89,16 +89,16 @@ def test_values_of_every_type_can_be_printed(table: Path) -> None:
     ("sql", "said"),
     [
         pytest.param(
-            "SELECT session_idd FROM audit", "wanted a column such as session_id, came session_idd", id="a column"
+            "SELECT session_idd FROM audit", "expected a column such as session_id, got session_idd", id="a column"
         ),
         pytest.param("SELECT nothing FROM audit", "wanted one of sink, topic, partition", id="the columns there are"),
-        pytest.param("SELECT * FROM audits", "wanted the table audit, came audits", id="a table"),
+        pytest.param("SELECT * FROM audits", "expected the table audit, got audits", id="a table"),
         pytest.param("SELECT kind FRM audit", "came audit at line 1, column 17", id="a word, and where"),
         pytest.param("SELECT kind FROM", "came the end of the statement", id="an end"),
-        pytest.param("DROP TABLE audit", "wanted SELECT or WITH or VALUES, came DROP", id="no question"),
+        pytest.param("DROP TABLE audit", "expected SELECT or WITH or VALUES, got DROP", id="no question"),
         pytest.param("SELECT 1 / 0", "Divide by zero", id="what is found while it is read"),
         pytest.param("SELECT CAST(kind AS int) FROM audit", "came: Cannot cast string '", id="a value"),
-        pytest.param("SELECT sum(kind) FROM audit", "another type, came sum(", id="a function's argument"),
+        pytest.param("SELECT sum(kind) FROM audit", "another type, got sum(", id="a function's argument"),
         pytest.param("SELECT 'kind FROM audit", "came: Unterminated string literal at Line: 1", id="a quote"),
         pytest.param("SELECT 1; SELECT 2", "only supports a single SQL statement", id="two statements"),
     ],
@@ -107,7 +107,7 @@ def test_sql_that_does_not_hold_is_answered_with_what_was_wanted_and_what_came(
     table: Path, sql: str, said: str
 ) -> None:
     code, _, errors = run(table, "query", sql)
-    assert (code, said in errors, errors.startswith("haltline: audit query: wanted ")) == (2, True, True), errors
+    assert (code, said in errors, errors.startswith("haltline: audit query: expected ")) == (2, True, True), errors
     assert (errors.count("\n"), sql in errors) == (1, False), errors
 
 
@@ -123,7 +123,7 @@ def test_a_store_that_does_not_answer_is_said_in_one_line(table: Path) -> None:
     for one in given:
         arguments += ["--storage-option", one]
     done = CliRunner().invoke(app, arguments)
-    assert (done.exit_code, done.stderr.startswith("haltline: audit table s3://none/audit: wanted a table")) == (
+    assert (done.exit_code, done.stderr.startswith("haltline: audit table s3://none/audit: expected a table")) == (
         2,
         True,
     )

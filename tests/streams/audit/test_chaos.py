@@ -258,7 +258,7 @@ def test_a_topic_that_was_made_anew_is_refused_though_it_is_longer(
     wait_until(lambda: _made(admin, log.topics.actions), "the topic is there again")
     log.send_events(1000)
     assert run_audit(log.settings(table)) == EXIT_FAILED
-    assert f"audit#{log.topics.actions}: wanted" in caplog.text
+    assert f"audit#{log.topics.actions}: expected" in caplog.text
     assert rows_of(table) == 102
     with running_audit(log.settings(table, sink="second", group="second")):
         wait_until(lambda: rows_of(table) == 102 + 2 + 1020, "another name reads it from its start")

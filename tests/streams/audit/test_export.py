@@ -62,8 +62,8 @@ def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, t
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        pytest.param("session = 1", "wanted a column such as session_id, came session", id="no such column"),
-        pytest.param("session_id = ", "wanted an expression, came )", id="an end"),
+        pytest.param("session = 1", "expected a column such as session_id, got session", id="no such column"),
+        pytest.param("session_id = ", "expected an expression, got )", id="an end"),
         pytest.param("CAST(session_id AS int) = 1", "came: Cannot cast string 's", id="found while it is read"),
     ],
 )
@@ -71,7 +71,7 @@ def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, fo
     done = CliRunner().invoke(app, ["audit", "export", "--table", str(audit.uri), "--where", where, "--format", form])
     errors = done.stderr
     assert (done.exit_code, said in errors, errors.count("\n")) == (2, True, 1), errors
-    assert errors.startswith(f"haltline: audit export: --where {where!r}: wanted "), errors
+    assert errors.startswith(f"haltline: audit export: --where {where!r}: expected "), errors
 
 
 def test_a_line_of_cef_escapes_what_would_end_a_field() -> None:
@@ -156,7 +156,7 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
 def test_a_witness_that_is_none_is_named_with_its_line(audit: Audit, tmp_path: Path, line: bytes) -> None:
     (tmp_path / "kept.jsonl").write_bytes(line)
     code, _, output = run("verify", "--table", audit.uri, "--witness", tmp_path / "kept.jsonl")
-    assert (code, "kept.jsonl, line 1: wanted a checkpoint" in " ".join(output.split())) == (2, True), output
+    assert (code, "kept.jsonl, line 1: expected a checkpoint" in " ".join(output.split())) == (2, True), output
 
 
 def test_an_export_that_fails_leaves_the_file_that_was_there(audit: Audit, tmp_path: Path) -> None:

@@ -126,11 +126,11 @@ def test_an_erased_row_says_nothing_more(audit: Audit) -> None:
 
 def test_who_erases_or_drops_from_a_signed_table_needs_its_key(audit: Audit, tmp_path: Path) -> None:
     make_keys(tmp_path / "another.pem")
-    for signer, came in ((None, "came none"), (load_signer(tmp_path / "another.pem"), "came key")):
+    for signer, came in ((None, "got none"), (load_signer(tmp_path / "another.pem"), "came key")):
         care = Caretaker(audit.uri, by="ada", reason="r", signer=signer)
-        with pytest.raises(ValueError, match=rf"erase: .* is signed: wanted its key .*, {came}"):
+        with pytest.raises(ValueError, match=rf"erase: .* is signed: expected its key .*, {came}"):
             care.erase(session_id="s1")
-        with pytest.raises(ValueError, match=rf"retain: .* is signed: wanted its key .*, {came}"):
+        with pytest.raises(ValueError, match=rf"retain: .* is signed: expected its key .*, {came}"):
             care.retain(5)
     found = audit.verify()
     assert (found.problems, found.erased) == ([], 0)

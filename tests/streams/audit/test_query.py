@@ -142,10 +142,10 @@ def test_a_question_may_begin_as_sql_does(tmp_path: Path, sql: str) -> None:
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(QueryFailed, match=f"audit table {tmp_path}: wanted a Delta table, came none there"):
+    with pytest.raises(QueryFailed, match=f"audit table {tmp_path}: expected a Delta table, got none there"):
         open_query(tmp_path).rows("SELECT 1")
 
 
 def test_a_time_without_a_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted a time with its zone, came 2026-05-28 20:26:40"):
+    with pytest.raises(ValueError, match="expected a time with its zone, got 2026-05-28 20:26:40"):
         literal(datetime(2026, 5, 28, 20, 26, 40))  # noqa: DTZ001  # that it has none is the point

@@ -228,7 +228,7 @@ def test_a_record_that_cannot_be_read_is_kept_with_the_reason(value: bytes | Non
 
 def test_a_dead_letter_without_its_headers_is_kept_with_the_reason() -> None:
     row = READER.row(record(TOPICS.dead_letter, b"raw"), NOW_MS)
-    assert (row["decode_error"], row["raw"]) == ("invalid: wanted header 'haltline-reason', came none", b"raw")
+    assert (row["decode_error"], row["raw"]) == ("invalid: expected header 'haltline-reason', got none", b"raw")
 
 
 def test_a_topic_that_is_not_ours_is_kept_as_bytes() -> None:

@@ -274,7 +274,7 @@ def test_another_cluster_is_refused(table: AuditTable, moment: str) -> None:
     refused: Callable[[], object] = partial(theirs.assign, [ACTIONS])
     if moment == "flush":
         refused = partial(theirs.flush, NOW_MS)
-    with pytest.raises(AnotherLog, match="audit#cluster: wanted 1"):
+    with pytest.raises(AnotherLog, match="audit#cluster: expected 1"):
         refused()
 
 

@@ -131,7 +131,7 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(
     code, output = run(broker.bootstrap, "--onto", "lab", "--resume", tmp_path / "elsewhere.json", *BY)
     assert (code, "came that of one of kafka elsewhere:9092" in output) == (2, True)
     code, output = run(broker.bootstrap, "--onto", "lab", "--resume", state, "--tool", "delete_asset", *BY)
-    assert (code, "wanted the choice of this replay (tool delete_asset), came (all)" in output) == (2, True)
+    assert (code, "expected the choice of this replay (tool delete_asset), got (all)" in output) == (2, True)
 
 
 def test_an_interrupted_replay_is_noted_and_can_go_on(
@@ -166,7 +166,7 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
         pytest.param(("--onto", TOPICS.actions, *BY), "wanted another topic", id="its own source"),
         pytest.param(("--onto", TOPICS.commands, *BY), "wanted another topic", id="what workers read"),
         pytest.param(("--onto", "lab"), "--by and --reason", id="nobody"),
-        pytest.param(("--onto", "lab", "--of", "nothing", *BY), "--of: wanted one of actions", id="no such topic"),
+        pytest.param(("--onto", "lab", "--of", "nothing", *BY), "--of: expected one of actions", id="no such topic"),
         pytest.param(("--onto", "lab", "--where", "1 +", *BY), "--where", id="no condition"),
         pytest.param(("--speed", "2"), "wanted --onto", id="a pace of nothing"),
     ],

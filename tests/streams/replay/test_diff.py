@@ -242,7 +242,7 @@ def test_sessions_that_began_before_the_range_are_said(tmp_path: Path) -> None:
 )
 def test_a_replay_of_nothing_is_not_a_success(table: Path, choice: list[str]) -> None:
     code, output = run(table, *choice)
-    assert (code, "wanted records" in output, "came none" in output) == (1, True, True), output
+    assert (code, "wanted records" in output, "got none" in output) == (1, True, True), output
 
 
 def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:

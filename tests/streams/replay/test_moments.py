@@ -36,7 +36,7 @@ def test_what_is_neither_is_refused_with_what_was_wanted(text: str) -> None:
     ],
 )
 def test_a_range_that_ends_before_it_begins_is_refused(since: str, until: str) -> None:
-    with pytest.raises(BadMoment, match=f"--from {since}: wanted a moment before --to, came --to {until}"):
+    with pytest.raises(BadMoment, match=f"--from {since}: expected a moment before --to, got --to {until}"):
         parse_range(since, until, 0)
 
 

@@ -76,7 +76,7 @@ function form(query, after, kept) {
     fill(said);
     const asked = of();
     if (!asked.id) {
-      fill(said, h("p", { class: "problem", role: "alert" }, "Id: wanted that of what is to be held, came none."));
+      fill(said, h("p", { class: "problem", role: "alert" }, "Id: expected that of what is to be held, got none."));
       id.focus();
       return;
     }
@@ -97,7 +97,7 @@ function form(query, after, kept) {
   const hold = async () => {
     fill(said);
     if (!reason.value.trim()) {
-      fill(said, h("p", { class: "problem", role: "alert" }, "Reason: wanted a text, came none."));
+      fill(said, h("p", { class: "problem", role: "alert" }, "Reason: expected a text, got none."));
       reason.focus();
       return;
     }
@@ -113,7 +113,7 @@ function form(query, after, kept) {
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
     });
     if (!sure) return;
-    if (word && sure.word !== word) return fill(said, h("p", { class: "problem", role: "alert" }, `Wanted the word ${word}, came another: nothing was done.`));
+    if (word && sure.word !== word) return fill(said, h("p", { class: "problem", role: "alert" }, `Wanted the word ${word}, got another: nothing was done.`));
     button.disabled = true;
     fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to carry it out"));
     try {

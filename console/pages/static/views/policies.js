@@ -130,7 +130,7 @@ export async function show(main, _rest, query) {
   const attempt = async (moved) => {
     const asked = { document: area.value, since_s: Number(since.value), source: source.value };
     if (moved) {
-      if (value.value === "") return fill(result, h("p", { class: "problem", role: "alert" }, "Value: wanted a number, came none."));
+      if (value.value === "") return fill(result, h("p", { class: "problem", role: "alert" }, "Value: expected a number, got none."));
       asked.move = { rule: rule.value, setting: setting.value, value: Number(value.value) };
     }
     fill(result, loading("Trying it on past sessions"));

@@ -115,7 +115,7 @@ async def _whole(reader: asyncio.StreamReader) -> bytes:
 
 def _object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"hook: wanted a JSON object, came {type(value).__name__}")
+        raise ValueError(f"hook: expected a JSON object, got {type(value).__name__}")
     return value
 
 
@@ -145,7 +145,7 @@ def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
     defaults = {"HALTLINE_MODE": "blocking", "HALTLINE_APPROVAL_WAIT_S": "0"}
     said = environ.get("HALTLINE_HOOK_APPROVAL", "deny")
     if said not in {"deny", "ask"}:
-        raise ValueError(f"HALTLINE_HOOK_APPROVAL: wanted deny or ask, came {said!r}")
+        raise ValueError(f"HALTLINE_HOOK_APPROVAL: expected deny or ask, got {said!r}")
     # The session is the hook's; one that is named in the environment is the one that started it.
     named = {name: value for name, value in environ.items() if name != "HALTLINE_SESSION_ID"}
     above = environ.get("HALTLINE_PARENT_SESSION_ID") or environ.get("HALTLINE_SESSION_ID")

@@ -226,5 +226,5 @@ def _call_id(hook: Mapping[str, Any]) -> str:
 def _text(hook: Mapping[str, Any], name: str) -> str:
     value = hook.get(name)
     if not isinstance(value, str) or not value:
-        raise ValueError(f"hook: {name}: wanted a text, came {value!r:.80}")
+        raise ValueError(f"hook: {name}: expected a text, got {value!r:.80}")
     return value

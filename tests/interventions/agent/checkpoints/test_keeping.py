@@ -255,7 +255,7 @@ def test_a_folder_that_is_too_large_is_not_kept_and_when_it_became_so_not_change
     checkpoints = FolderCheckpoints(folder, store=tmp_path / "store", max_bytes=100)
     checkpoints.keep("c1")
     (folder / "b.txt").write_text("2" * 200)
-    with pytest.raises(CannotKeep, match="at most 100 bytes, came 201"):
+    with pytest.raises(CannotKeep, match="at most 100 bytes, got 201"):
         checkpoints.keep("c2")
     with pytest.raises(CannotRestore, match="nothing was changed"):
         checkpoints.restore("c1")

@@ -82,10 +82,10 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("{", "wanted JSON, came Expecting property name"),
-        ("[]", "wanted a JSON object, came list"),
-        ('{"hooks": 7}', "hooks: wanted an object, came int"),
-        ('{"hooks": {"Stop": {}}}', "hooks: Stop: wanted a list, came dict"),
+        ("{", "expected JSON, got Expecting property name"),
+        ("[]", "expected a JSON object, got list"),
+        ('{"hooks": 7}', "hooks: expected an object, got int"),
+        ('{"hooks": {"Stop": {}}}', "hooks: Stop: expected a list, got dict"),
     ],
 )
 def test_a_file_that_claude_code_would_not_read_is_left_alone(

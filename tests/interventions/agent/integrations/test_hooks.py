@@ -259,7 +259,7 @@ def test_the_end_of_the_session_ends_every_guard() -> None:
     ],
 )
 def test_a_hook_that_cannot_be_read_says_where(hook: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"hook: \w+: wanted a text, came"):
+    with pytest.raises(ValueError, match=r"hook: \w+: expected a text, got"):
         asyncio.run(Hooks().sessions.answer(hook))
 
 

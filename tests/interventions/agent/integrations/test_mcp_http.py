@@ -269,12 +269,12 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        ([], "wanted the command of a server after --, or --url; came none"),
-        (["--url", "http://a/mcp", "--", "server"], "or --url; came both"),
-        (["--url", "ftp://a/mcp"], "--url: wanted http://HOST... or https://HOST..., came 'ftp://a/mcp'"),
-        (["--url", "nowhere"], "--url: wanted http://HOST... or https://HOST..., came 'nowhere'"),
+        ([], "expected the command of a server after --, or --url; got none"),
+        (["--url", "http://a/mcp", "--", "server"], "or --url; got both"),
+        (["--url", "ftp://a/mcp"], "--url: expected http://HOST... or https://HOST..., got 'ftp://a/mcp'"),
+        (["--url", "nowhere"], "--url: expected http://HOST... or https://HOST..., got 'nowhere'"),
         (["--url", "http://a/", "--header-file", "/no/such"], "No such file"),
-        (["--url", "http://a/", "--header-file", __file__], ":1: wanted `name: value`, came a line without"),
+        (["--url", "http://a/", "--header-file", __file__], ":1: expected `name: value`, got a line without"),
     ],
 )
 def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -> None:
@@ -392,7 +392,7 @@ def test_what_is_no_request_of_the_protocol_is_told(method: str, path: str, stat
 
     (came, said), reached = with_echo(talk, Guards())
     assert (came, reached) == (status, [])
-    assert f"wanted POST, GET or DELETE /mcp, came {method} {path}" in said["error"]["message"]
+    assert f"expected POST, GET or DELETE /mcp, got {method} {path}" in said["error"]["message"]
 
 
 def test_a_call_that_its_client_takes_back_by_going_away_is_taken_back_from_the_server_too() -> None:

@@ -166,9 +166,9 @@ def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, wat
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        (["watch", "--bootstrap", "x:1"], "wanted a command after --, came none"),
+        (["watch", "--bootstrap", "x:1"], "expected a command after --, got none"),
         (["watch", "--bootstrap", "127.0.0.1:9", "--", "/no/such/program"], "No such file"),
-        (["watch", "--", "true"], "bootstrap: wanted Kafka's address"),
+        (["watch", "--", "true"], "bootstrap: expected Kafka's address"),
     ],
 )
 def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -> None:
