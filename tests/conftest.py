@@ -66,6 +66,13 @@ def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[No
         wait_until(lambda: running_clients() <= before, what, deadline_s=ENDED_WITHIN_S)
 
 
+@pytest.fixture(autouse=True)
+def no_exception_outlives_its_test(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """One that was logged holds its frames, and they the clients that they had."""
+    yield
+    caplog.get_records("call").clear()
+
+
 @pytest.fixture
 def embedded() -> Iterator[EmbeddedBroker]:
     """An embedded broker with every topic of the default prefix, whose groups begin at once."""

@@ -95,7 +95,7 @@ def test_what_cannot_be_evaluated_says_why(condition: str, why: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_condition_is_refused(condition: str) -> None:
-    with pytest.raises(ValueError, match="wanted"):
+    with pytest.raises(ValueError, match="expected"):
         compiled(condition)
 
 

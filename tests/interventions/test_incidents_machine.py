@@ -195,7 +195,11 @@ class Incidents(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 6, 61]))
     def time_passes(self, seconds: int) -> None:
+        self._tick()  # a worker looks every second: what expires counts from the first time that it is seen
         self.now_ms += seconds * 1000
+        self._tick()
+
+    def _tick(self) -> None:
         for _ in range(100):
             if not 0 < self.state.due_ms <= self.now_ms:
                 break

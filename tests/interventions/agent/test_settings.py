@@ -58,7 +58,7 @@ def test_a_session_without_a_name_gets_one_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("environ", "wanted"),
     [
-        pytest.param({}, "wanted Kafka's address", id="no broker where one is needed"),
+        pytest.param({}, "expected Kafka's address", id="no broker where one is needed"),
         pytest.param({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_MODE": "later"}, "mode", id="a mode that does not exist"),
         pytest.param({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_BUDGET_S": "soon"}, "budget_s", id="a time that is none"),
         pytest.param({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_BUDGET_S": "-1"}, "budget_s", id="a negative budget"),

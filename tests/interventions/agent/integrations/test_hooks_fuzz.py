@@ -103,5 +103,5 @@ def test_any_options_are_read_or_told_of(arguments: list[str]) -> None:
         read, told = command.environment(arguments), "expected nothing"
     except ValueError as why:
         read, told = {}, str(why)
-    assert "wanted" in told
+    assert "expected" in told
     assert set(read) <= set(command.OPTIONS.values())
