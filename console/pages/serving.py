@@ -85,6 +85,12 @@ def first() -> Response:
     return RedirectResponse("/fleet", 303)
 
 
+@router.get("/favicon.ico")
+def icon() -> Response:
+    """The icon, where a browser looks for one by itself."""
+    return RedirectResponse("/static/icon.svg", 308)
+
+
 @router.get("/sign-in")
 def sign_in_page(request: Request, here: Here) -> Response:
     """Asks for a key, or for whom the provider names."""
@@ -104,8 +110,12 @@ def open_approval(here: Here, token: str = "") -> Response:
     except BadLink as bad:
         raise HTTPException(403, f"link: {bad}; the approvals that wait are at /approvals") from None
     # Not a redirect: a browser keeps the strict cookie back in one that another site, such as a chat, began.
-    page = f"/approvals/{quote(request_id, safe='')}"
-    return HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(page)}">')
+    page = escape(f"/approvals/{quote(request_id, safe='')}")
+    return HTMLResponse(
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>haltline</title>'
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
+        f'<meta http-equiv="refresh" content="0;url={page}"><a href="{page}">Open the approval request</a></html>'
+    )
 
 
 @router.post("/sign-in")
