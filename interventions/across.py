@@ -14,20 +14,16 @@ The reach is by rule and severity, as below. Of a tree of sessions the first is 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from haltline.interventions.choosing import held_back
 from haltline.interventions.defaults import kill_code, message_for
 from haltline.interventions.open_incident import OpenIncident
 from haltline.interventions.standing import Asked, Given, digest
-from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import Signal, SignalScope
-
-HALTLINE: Final = "haltline"
-"""Who asks for a kill that nobody asked for."""
 
 _REACH: Mapping[str, Mapping[Severity, ScopeKind]] = {
     # First the session that goes on, then whoever begins it anew.

@@ -25,7 +25,7 @@ from haltline.interventions.parameters import parameters
 from haltline.interventions.said import NOTHING, Said, Who
 from haltline.interventions.standing import Held, Standing, digest
 from haltline.interventions.tickets import Ticket, Waiter
-from haltline.schemas.control import Command, CommandKind, ControlState
+from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Severity
@@ -35,8 +35,6 @@ from haltline.schemas.record import canonical_json
 MAX_WAITING: Final = 8
 """Calls of one request that wait, the first forgotten first: its side refuses it when its own time is over."""
 ARM: Final = 1
-HALTLINE: Final = "haltline"
-"""Who froze it."""
 
 _OVER: Final = frozenset({ApprovalState.USED, ApprovalState.REJECTED, ApprovalState.CANCELLED, ApprovalState.EXPIRED})
 _SHOWN_TARGETS = 8
@@ -119,6 +117,7 @@ def _freeze(standing: Standing, event: ActionEvent, decision: Decision, policy: 
             ControlState.FROZEN.value, HALTLINE, decision.reason[:_SHOWN_CHARS], event.time, decision.decision_id
         )
         standing.held.code = f"session_frozen_{decision.detector}"
+    _wait(ticket, event)
     return _with(decision, ticket, ticket)
 
 
@@ -313,7 +312,8 @@ def _take_back(standing: Standing, event: ActionEvent) -> None:
 
 
 def _approved(ticket: Ticket, who: Who, policy: Policy, time_ms: int) -> Said:
-    if ticket.asked_by or not ticket.waiting:  # who asked says itself when it makes the call
+    # Who asked says itself when it makes the call; of the whole session, whatever waits goes on with it.
+    if ticket.asked_by or not ticket.waiting or ticket.action == WHOLE_SESSION:
         ticket.state = ApprovalState.APPROVED.value
         return _tell(ticket, who, policy, time_ms, Level.ALLOW)
     ticket.state = ApprovalState.USED.value

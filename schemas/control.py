@@ -1,7 +1,7 @@
 """What holds now, what operators ask for, and what the agent's side answers."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -10,6 +10,9 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
 from haltline.schemas.records import InterventionRecord
+
+HALTLINE: Final = "haltline"
+"""Who acts where no operator does: it freezes a session until its request is approved, and kills by its rules."""
 
 
 class ControlState(StrEnum):

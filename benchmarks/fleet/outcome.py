@@ -94,8 +94,7 @@ def _stopped(acted: Acted, led: Led) -> list[str]:
 
 
 def _answered(acted: Acted, led: Led) -> list[str]:
-    # Whose task allows no more calls is frozen as a whole, until somebody approves.
-    wanted = [] if acted.planned.approved else ["session_frozen_budget"]
+    wanted = [] if acted.planned.approved else ["approval_rejected"]
     return [
         "" if len(led.approvals) == 1 else f"expected one approval request, got {len(led.approvals)}",
         "" if acted.refused == wanted else f"expected refusal codes {wanted}, got {acted.refused}",

@@ -27,8 +27,8 @@ from haltline.interventions.agent.causes import (
 )
 from haltline.interventions.agent.pending import Pending, awaits_approval, is_answer, is_same_request
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.schemas.control import ControlRecord, ControlState, Stage, control_key
-from haltline.schemas.decisions import WHOLE_SESSION, Decision, Level, ScopeKind
+from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, ScopeKind
 from haltline.schemas.events import Effect
 
 _MAX_LATE = 64
@@ -189,6 +189,7 @@ class Enforcer:
             self._behind_until_s = time.monotonic() + self._max_age_ms / 1000 if stale else 0.0
             asked_before = self._pending.heard(decision)
             if is_answer(decision):
+                self._lift(decision)
                 self._late = deque((d for d in self._late if not is_same_request(d, decision)), _MAX_LATE)
                 if decision.level is not Level.ALLOW and new:
                     self._received(decision)
@@ -199,10 +200,12 @@ class Enforcer:
             if decision.level is Level.ALLOW or not new or stale:
                 if decision.level is not Level.ALLOW and new:
                     self._received(decision, "stale: not applied")
-                _answer(asked, None if stale else decision)
+                # The freeze that it brings may have told of it before: who has asked waits for the person all the same.
+                if _answer(asked, None if stale else decision) and not stale:
+                    self._may_wait_on(decision)
                 return
             self._received(decision)
-            if self._is_alone and decision.approval is not None and decision.approval.action == WHOLE_SESSION:
+            if self._is_alone and _of_session(decision) is not None:
                 self._entries[self._own] = _frozen(decision)  # no control topic says so, and nobody can lift it
             if _answer(asked, decision):
                 self._may_wait_on(decision)
@@ -327,7 +330,8 @@ class Enforcer:
         with self._lock:
             call_id = call.call_id
             cause = self.against_call(call)
-            if cause is not None:
+            # A freeze and the request that could lift it are one: a call that has waited is told what became of that.
+            if cause is not None and (self._killed is not None or verdict is None or _of_session(verdict) is None):
                 return Admitted(cause)
             if verdict is None and not self._late and not self._pending:  # as almost always in mode async
                 self._running[call_id] = call.action
@@ -373,6 +377,15 @@ class Enforcer:
             self._kill(cause_of_entry(record), say=new and not said)
         elif new:
             self._acknowledge(Stage.APPLIED, record.decision_id, record.decided_at)
+
+    def _lift(self, decision: Decision) -> None:
+        """The freeze of the whole session ends with its approval: the control topic may say so later."""
+        held = self._entries.get(self._own)
+        if held is None or held.state is not ControlState.FROZEN or held.by != HALTLINE:
+            return
+        approval = _of_session(decision)
+        if approval is not None and approval.state is ApprovalState.APPROVED:
+            del self._entries[self._own]
 
     def _kill(self, cause: Cause, *, say: bool) -> None:
         if say:
@@ -438,6 +451,12 @@ class Enforcer:
         self._was_answered = self._was_answered or asked is not None
         if asked is not None and time.monotonic() - asked.since_s <= self._budget_s:
             self._silent = False
+
+
+def _of_session(decision: Decision) -> Approval | None:
+    """The request to let the whole session go on, where a decision is about one."""
+    approval = decision.approval
+    return approval if approval is not None and approval.action == WHOLE_SESSION else None
 
 
 def _frozen(decision: Decision) -> ControlRecord:

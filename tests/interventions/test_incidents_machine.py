@@ -128,6 +128,7 @@ class Incidents(RuleBasedStateMachine):
 
     def _event(self, kind: Kind, **more: Any) -> Followed:
         self.now_ms += 500
+        self._tick()
         event = ActionEvent(
             event_id=f"e{self.offset}", kind=kind, session_id="s1", agent_id="cleaner", time=self.now_ms, **more
         )
@@ -195,11 +196,12 @@ class Incidents(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 6, 61]))
     def time_passes(self, seconds: int) -> None:
-        self._tick()  # a worker looks every second: what expires counts from the first time that it is seen
+        self._tick()
         self.now_ms += seconds * 1000
         self._tick()
 
     def _tick(self) -> None:
+        """As a worker does every second: what expires counts from the first tick that sees it."""
         for _ in range(100):
             if not 0 < self.state.due_ms <= self.now_ms:
                 break

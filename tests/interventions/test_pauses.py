@@ -102,3 +102,21 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
     said = desk.command(standing, who, answer)
     assert (said.told, said.released) == ("approval_approved", True)
     assert standing.held is None
+
+
+def test_a_call_that_waits_for_its_session_runs_once_a_person_approves() -> None:
+    standing, desk, who = Standing(), Desk(POLICY), Who("s1", "agent")
+    first, second = proposal(0), proposal(1)
+    asks = paused(standing, first, "budget", Severity.CRITICAL).approval
+    paused(standing, second, "budget", Severity.CRITICAL)
+    assert asks is not None
+    answer = Command(
+        command_id="c1", kind=CommandKind.APPROVE, id="s1", by="ada", reason="go on", time=at(5),
+        request_id=asks.request_id, nonce=asks.nonce,
+    )  # fmt: skip
+    said = desk.command(standing, who, answer)
+    assert said.released
+    assert [(told.event_id, told.level) for told in said.decisions] == [
+        (first.event_id, Level.ALLOW),
+        (second.event_id, Level.ALLOW),
+    ]

@@ -72,7 +72,9 @@ def signed_in(
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(f"{said.text} {said.location['url']}") if said.type == "error" else None)
+    page.on(
+        "console", lambda said: errors.append(f"{said.text} {said.location['url']}") if said.type == "error" else None
+    )
     page.on("request", lambda asked: errors.append(asked.url) if not asked.url.startswith((address, "data:")) else None)
     try:
         page.goto("/sign-in")

@@ -6,7 +6,8 @@ import pytest
 
 from haltline.interventions.agent import Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision
-from haltline.schemas.decisions import ApprovalState, Decision, ScopeKind
+from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
+from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, ScopeKind
 from haltline.schemas.events import ActionEvent
 from tests.builders import about_approval
 
@@ -86,3 +87,44 @@ def test_what_was_paused_by_the_result_of_the_call_before_passes_once_a_person_s
     guard.send(about_approval(guard.events[1], PENDING, Level.PAUSE))
     with guard.action("get_asset", args={"asset_id": "a"}) as second:
         assert not second.advice
+
+
+def of_session(event: ActionEvent, said: Said, number: int) -> Decision:
+    """As `said_of`, about a request to let the whole session go on."""
+    one = said_of(event, said, number)
+    assert one.approval is not None
+    return one.model_copy(update={"approval": one.approval.model_copy(update={"action": WHOLE_SESSION})})
+
+
+@pytest.mark.parametrize("freeze_at", [pytest.param(0, id="the freeze first"), pytest.param(1, id="the request first")])
+@pytest.mark.parametrize(
+    ("answers", "becomes"),
+    [
+        pytest.param([], "approval_pending", id="nobody answers"),
+        pytest.param([YES], "executed", id="approved"),
+        pytest.param([NO], "approval_rejected", id="rejected"),
+    ],
+)
+def test_a_call_waits_for_the_request_that_froze_its_session(
+    answers: Sequence[Said], becomes: str, freeze_at: int
+) -> None:
+    def verdicts(event: ActionEvent) -> None:
+        told = [of_session(event, said, number) for number, said in enumerate((ASKS, *answers))]
+        frozen = ControlRecord(
+            scope=ScopeKind.SESSION, id="s1", state=ControlState.FROZEN, code="session_frozen_budget", reason="used up",
+            decision_id=told[0].decision_id, by=HALTLINE, since=event.time,
+        )  # fmt: skip
+        for number, one in enumerate(told):
+            if number == freeze_at:
+                guard.script.receiver.control(frozen.key, frozen)
+            guard.send(one)
+        if freeze_at == len(told):
+            guard.script.receiver.control(frozen.key, frozen)
+
+    guard = ScriptedGuard(verdicts, session_id="s1", approval_wait_s=0.05)
+    try:
+        with guard.action("get_asset", args={"asset_id": "a"}):
+            came = "executed"
+    except Refused as refused:
+        came = refused.code
+    assert came == becomes
