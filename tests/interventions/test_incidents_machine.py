@@ -89,7 +89,7 @@ class Incidents(RuleBasedStateMachine):
             followed = getattr(self.core, what)(self.state, with_, Position(what, 0, offset))
         for decision in (followed.decision, *followed.also):
             if decision is not None:
-                self.decisions[decision.decision_id] = decision
+                self.decisions.setdefault(decision.decision_id, decision)  # a kill that is sent again is the same
         for record in followed.incidents:
             self._tell(record, was_open)
         self.state = state_codec.decode(state_codec.encode(followed.state))
