@@ -1,0 +1,69 @@
+"""The documentation site is built, and nothing in it leads nowhere."""
+
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs.pages import DOCS, ROOT
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, some 15 s."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_page_is_built(site: Path) -> None:
+    for page in DOCS.glob("*.md"):
+        built = site / "index.html" if page.stem == "index" else site / page.stem / "index.html"
+        assert built.is_file(), page.name
+
+
+class _Ids(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002  # HTMLParser's signature
+        self.ids |= {value for name, value in attrs if name == "id" and value}
+
+
+def test_the_reference_has_what_an_agent_s_author_uses(site: Path) -> None:
+    page = _Ids()
+    page.feed((site / "python" / "index.html").read_text(encoding="utf-8"))
+    package = "haltline.interventions.agent"
+    for name in (
+        "guard.Guard.tool",
+        "guard.Guard.model_turn",
+        "refused.Refused.code",
+        "settings.GuardSettings.budget_s",
+    ):
+        assert f"{package}.{name}" in page.ids, name
+
+
+def test_a_link_to_code_leads_to_a_copy_of_it(site: Path) -> None:
+    copy = site / "source" / "streams" / "core.py.txt"
+    assert copy.read_text(encoding="utf-8") == (ROOT / "streams" / "core.py").read_text(encoding="utf-8")
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
+    nav = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]
+    listed = [page for entry in nav for page in ([entry] if isinstance(entry, str) else next(iter(entry.values())))]
+    assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md"))
