@@ -1,5 +1,6 @@
 """The documentation site is built, and nothing in it leads nowhere."""
 
+import dataclasses
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -8,6 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from haltline.interventions.agent.guard import ToolOptions
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.events import Task, Usage
 from tests.docs.pages import DOCS, ROOT
 
 
@@ -45,13 +49,15 @@ def test_the_reference_has_what_an_agent_s_author_uses(site: Path) -> None:
     page = _Ids()
     page.feed((site / "python" / "index.html").read_text(encoding="utf-8"))
     package = "haltline.interventions.agent"
-    for name in (
-        "guard.Guard.tool",
-        "guard.Guard.model_turn",
-        "refused.Refused.code",
-        "settings.GuardSettings.budget_s",
-    ):
+    guard = (
+        f"guard.Guard.{name}" for name in ("tool", "action", "check", "model_turn", "keep", "subagent", "degraded")
+    )
+    settings = (f"settings.GuardSettings.{field.name}" for field in dataclasses.fields(GuardSettings))
+    options = (f"guard.ToolOptions.{name}" for name in ToolOptions.__annotations__)
+    for name in (*guard, *settings, *options, "refused.Refused.code", "causes.Advice.message"):
         assert f"{package}.{name}" in page.ids, name
+    for model in (Usage, Task):
+        assert {f"{model.__module__}.{model.__name__}.{field}" for field in model.model_fields} <= page.ids
 
 
 def test_a_link_to_code_leads_to_a_copy_of_it(site: Path) -> None:
@@ -65,5 +71,6 @@ def test_every_page_stands_in_the_navigation() -> None:
 
     Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
     nav = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]
-    listed = [page for entry in nav for page in ([entry] if isinstance(entry, str) else next(iter(entry.values())))]
+    sections = [next(iter(entry.values())) for entry in nav]
+    listed = [page for section in sections for page in ([section] if isinstance(section, str) else section)]
     assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md"))
