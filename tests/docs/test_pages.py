@@ -5,11 +5,15 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from haltline.detectors import ALL
 from haltline.detectors.across import ACROSS, ACROSS_BY_ID
@@ -121,7 +125,7 @@ def test_the_table_of_folders_names_each_folder_with_code() -> None:
     assert all((ROOT / name).is_dir() for name in named)
 
 
-@EACH
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_page_uses_a_retired_word(page: Path) -> None:
     text = prose(page)
     for mark in ("metrics", "refusals"):  # they repeat the product's own words
@@ -174,3 +178,34 @@ class Calls:
     exec(compile(script, "contributing.md", "exec"), vars(module))
     found = findings(module.TooManyCalls(limit=1), [call(second) for second in (1, 2)])
     assert [finding.reason for _, finding in found] == ["2 calls"]
+
+
+@pytest.mark.parametrize("page", sorted((DEPLOY / "runbooks").glob("Haltline*.md")), ids=lambda page: page.stem)
+def test_each_alert_s_page_has_commands_in_a_block(page: Path) -> None:
+    section = page.read_text(encoding="utf-8").partition("## How to see it\n")[2].partition("\n## ")[0]
+    assert list(fences_of(section)), "commands outside of a block are neither tested nor copied"
+    assert not re.search(r"(?m)^(?: {4}|haltline [a-z]+ )", section[: section.index("```")])
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_block_is_of_its_language(page: Path) -> None:
+    readers: dict[str, Callable[[str], object]] = {
+        "python": lambda text: compile(text, page.name, "exec"),
+        "yaml": yaml.safe_load,
+        "toml": tomllib.loads,
+    }
+    for language, content in fences(page):
+        readers.get(language, str)(content)
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_error_that_a_page_quotes_is_one_of_ours(page: Path) -> None:
+    for quoted in re.findall(r'"(?:expected|got) ([a-z ]+)', prose(page)):
+        assert quoted.strip() in product(), quoted
+
+
+@cache
+def product() -> str:
+    """The text of the product's modules."""
+    folders = ("console", "detectors", "interventions", "schemas", "streams")
+    return "".join(file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py"))
