@@ -13,12 +13,16 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import typer
 import yaml
 
 from haltline.detectors import ALL
 from haltline.detectors.across import ACROSS, ACROSS_BY_ID
-from haltline.interventions.defaults import default_mode
+from haltline.interventions.defaults import default_level, default_mode
+from haltline.schemas.findings import Severity
 from haltline.schemas.topics import LAYOUT
+from haltline.streams.__main__ import BESIDE_AGENTS
+from haltline.streams.cli.app import app
 from haltline.streams.notify.config import load_config
 from haltline.streams.policy_file import parse_policy
 from tests.builders import call, findings
@@ -209,3 +213,16 @@ def product() -> str:
     """The text of the product's modules."""
     folders = ("console", "detectors", "interventions", "schemas", "streams")
     return "".join(file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py"))
+
+
+def test_the_levels_of_the_table_of_detectors_are_those_of_its_rules() -> None:
+    for row in rows(between(DOCS / "detectors.md", "detectors")):
+        named = set(re.findall(r"\b[A-Z]{4,}\b", row[2]))
+        reached = {default_level(rule, one).value for rule in re.findall(r"`(\w+)`", row[0]) for one in Severity}
+        assert named <= reached, row[0]
+
+
+def test_each_command_stands_on_some_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
+    commands = {*typer.main.get_command(app).commands, *BESIDE_AGENTS}  # type: ignore[attr-defined]  # a group
+    assert {name for name in commands if not re.search(rf"haltline {name}\b", text)} == set()

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from haltline.detectors import PATTERNS
+from haltline.detectors.setting_schema import schema_of
 from haltline.interventions.agent.guard import ToolOptions
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Task, Usage
@@ -60,6 +62,17 @@ def test_the_reference_has_what_an_agent_s_author_uses(site: Path) -> None:
         assert {f"{model.__module__}.{model.__name__}.{field}" for field in model.model_fields} <= page.ids
 
 
+def test_the_page_of_rules_has_every_rule_and_setting(site: Path) -> None:
+    text = (site / "rules" / "index.html").read_text(encoding="utf-8")
+    page = _Ids()
+    page.feed(text)
+    assert page.ids >= PATTERNS.keys()
+    for pattern in PATTERNS.values():
+        section = text.partition(f'<h2 id="{pattern.id}">')[2].partition("<h2 ")[0]
+        assert all(f"<strong>{part}:</strong>" in section for part in ("Fires", "Quiet", "Misses")), pattern.id
+        assert all(f"<code>{name}</code>" in section for name in schema_of(pattern)["properties"]), pattern.id
+
+
 def test_a_link_to_code_leads_to_a_copy_of_it(site: Path) -> None:
     copy = site / "source" / "streams" / "core.py.txt"
     assert copy.read_text(encoding="utf-8") == (ROOT / "streams" / "core.py").read_text(encoding="utf-8")
@@ -73,4 +86,4 @@ def test_every_page_stands_in_the_navigation() -> None:
     nav = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]
     sections = [next(iter(entry.values())) for entry in nav]
     listed = [page for section in sections for page in ([section] if isinstance(section, str) else section)]
-    assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md"))
+    assert sorted(listed) == sorted(["rules.md", *(page.name for page in DOCS.glob("*.md"))])
