@@ -12,7 +12,7 @@ STAMP := .venv/.made-for-pyproject
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test jars check audit kafka bench quality chaos fleet clean
+.PHONY: help setup demo test jars check docs audit kafka bench quality chaos fleet clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml
 	    "apt install $$($$python -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }; \
 	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear .venv"; $$python -m venv --clear .venv; }
 	$(PIP) --upgrade 'pip>=25.1'
-	$(PIP) --editable '.[processor,console,notify]' --group dev
+	$(PIP) --editable '.[processor,console,notify]' --group dev --group docs
 	@touch $@
 
 demo: setup ## A runaway agent is stopped, in about a minute, with nothing else installed
@@ -45,6 +45,9 @@ jars: setup
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
 	  echo "$$tool"; $(BIN)/$$tool || status=1; done; exit $$status
+
+docs: setup ## Build the documentation site into build/site; a broken link fails it
+	$(BIN)/python -m mkdocs build --strict --clean
 
 audit: setup ## Look for known vulnerabilities of what is installed, where an advisory service can be asked
 	@$(BIN)/python .ci/audit

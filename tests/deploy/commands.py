@@ -64,7 +64,7 @@ def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
         recording.root.main(args=[*words], standalone_mode=False)
     except Exception as refused:
         said = refused.format_message() if hasattr(refused, "format_message") else str(refused)
-        if not whole and "missing" in said.lower():
+        if not whole and re.search(r"missing|requires an argument", said, re.IGNORECASE):
             return Parsed(" ".join(words), {})
         raise ValueError(f"{shlex.join(words)}: {said}") from refused
     return recording.last
@@ -76,10 +76,15 @@ def variables() -> set[str]:
 
 
 def in_document(page: Path) -> Iterator[tuple[list[str], bool]]:
-    """Our command lines in a page of Markdown: whole ones in indented blocks, others between backticks in a text."""
+    """Our command lines in a page of Markdown: whole ones in blocks, others between backticks in a text."""
     text = page.read_text(encoding="utf-8")
-    for pattern, whole in ((r"(?m)^ {4,}(?:\$ )?haltline (.*)$", True), (r"`haltline ([^`\n]*)`", False)):
-        for line in re.findall(pattern, text):
+    blocks = "\n".join(re.findall(r"(?ms)^ *```(?:bash|console|sh)\n(.*?)^ *```$", text)).replace("\\\n", " ")
+    for where, pattern, whole in (
+        (text, r"(?m)^ {4,}(?:\$ )?haltline (.*)$", True),
+        (blocks, r"(?m)^(?:\$ )?haltline (.*)$", True),
+        (text, r"`haltline ([^`\n]*)`", False),
+    ):
+        for line in re.findall(pattern, where):
             words = shlex.split(re.split(r"\s(?:>>?|\|)\s|;", line)[0].replace("...", ""), comments=True)
             if words:
                 yield words, whole

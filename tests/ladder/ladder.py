@@ -28,20 +28,20 @@ BETWEEN_S = 60.0
 NOTHING_SAID = "recorded"
 _KINDS = (Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN)
 
-HEAD = """# What the default policy does
+HEAD = """# The default ladder
 
-Made by `python -m tests.ladder` with the code that decides; a test holds it to that. For each rule and severity: what
-follows from the first, the third and the tenth finding in a session to which nothing that was said has helped, with a
-minute in between (within the cooldown of the policy the same hint is not given twice).
+Written by `python -m tests.ladder` with the code that decides; a test compares them. For each rule and severity: the
+result of the first, the third and the tenth finding in a session in which no hint has helped, with a minute in
+between (within the policy's cooldown the same hint is not repeated).
 
-- NUDGE, REINFORCE and THROTTLE are words and limits for the agent; BLOCK refuses one call.
-- PAUSE refuses a call until a person lets it pass; "the session" where it is frozen as a whole, model turns included,
-  as at every pause on a model turn. What it asks expires after 15 minutes (`operations.approvals.expires_s`): then the
-  call is refused, and a frozen session stays frozen. Nothing is ever allowed by time.
-- KILL ends the session; every further call, and every model turn that asks first, is refused.
-- "agent", "mission" and "target" are the reach of a rule that looks across sessions: frozen at PAUSE, killed at KILL;
+- NUDGE, REINFORCE and THROTTLE are messages and limits for the agent; BLOCK refuses one call.
+- PAUSE refuses a call until a person approves it; "the session" means that it is frozen as a whole, model turns
+  included, as at every pause on a model turn. Its request expires after 15 minutes (`operations.approvals.expires_s`):
+  then the call is refused, and a frozen session stays frozen. Time alone never allows anything.
+- KILL ends the session; every further call, and every model turn that asks for a verdict, is refused.
+- "agent", "mission" and "target" are the scope of a rule across sessions: frozen at PAUSE, killed at KILL;
   a target is frozen.
-- "recorded" leads to nothing that the agent hears: the rule is in shadow, or leaves it to people (flagged).
+- "recorded" has no effect on the agent: the rule is in shadow, or flags the finding for people.
 
 """
 

@@ -1,7 +1,6 @@
-"""The table of metrics: names, labels, and the README's copy of it."""
+"""The table of metrics: names, labels, and the copy of it in docs/operate.md."""
 
 import re
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,8 +15,9 @@ from haltline.streams.core import Core
 from haltline.streams.meter import SessionMeter
 from haltline.streams.metrics import METRICS, PREFIX, Kind, MetricDef, Metrics, readme_table
 from tests.builders import bash
+from tests.docs.pages import DOCS, between
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = DOCS / "operate.md"
 ALL = [pytest.param(definition, id=definition.name) for definition in METRICS]
 
 
@@ -34,7 +34,7 @@ def test_names_follow_the_conventions(definition: MetricDef) -> None:
     assert bool(definition.buckets) == (definition.kind is Kind.HISTOGRAM)
     assert list(definition.buckets) == sorted(definition.buckets)
     assert definition.help.endswith(".")
-    assert "|" not in definition.help, "it would break the README's table"
+    assert "|" not in definition.help, "it would break the page's table"
 
 
 @pytest.mark.parametrize("definition", ALL)
@@ -115,13 +115,11 @@ def test_asking_for_what_is_not_in_the_table_is_an_error() -> None:
         Metrics().counter("no_such")
 
 
-def test_the_readme_s_table_is_the_one_in_the_code() -> None:
-    marked = re.findall(r"<!-- metrics -->\n(.*?)<!-- /metrics -->", README.read_text(), re.DOTALL)
-
-    assert [table.strip() for table in marked] == [readme_table().strip()]
+def test_the_page_s_table_is_the_one_in_the_code() -> None:
+    assert between(PAGE, "metrics").strip() == readme_table().strip()
 
 
-def test_the_table_for_the_readme_has_a_row_for_each_metric() -> None:
+def test_the_table_for_the_page_has_a_row_for_each_metric() -> None:
     lines = readme_table().splitlines()
 
     assert lines[0] == "| metric | kind | labels | what it says |"

@@ -1,10 +1,8 @@
-"""What the README says that an agent reads when a call is refused is what it reads."""
+"""What docs/agent.md says that an agent reads when a call is refused is what it reads."""
 
 import re
-import textwrap
 import tomllib
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -17,15 +15,15 @@ from haltline.interventions.standing import Held
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
 from tests.builders import T0_MS
+from tests.docs.pages import DOCS, between, fences_of, rows
 
-README = Path(__file__).parents[3] / "README.md"
+PAGE = DOCS / "agent.md"
 
 
 def told() -> dict[str, str]:
     """By code: the text."""
-    (table,) = re.findall(r"<!-- refusals -->\n(.*?)<!-- /refusals -->", README.read_text(), re.DOTALL)
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
-    return {code: text for codes, _, text in rows for code in re.findall(r"`(\w+)`", codes)}
+    table = rows(between(PAGE, "refusals"))
+    return {code: text for codes, _, text in table for code in re.findall(r"`(\w+)`", codes)}
 
 
 @pytest.mark.parametrize("code", sorted(TEXTS.keys() - {BUDGET_WARNING}))
@@ -65,6 +63,6 @@ def test_what_stands_and_what_nobody_says(code: str, guard: Callable[[], Scripte
 
 
 def test_the_file_of_rules_is_one() -> None:
-    (said,) = re.findall(r"^    session_budget = .*?\n\n", README.read_text(), re.DOTALL | re.MULTILINE)
-    rules = ClientRules.model_validate(tomllib.loads(textwrap.dedent(said)))
+    ((_, said),) = fences_of(between(PAGE, "rules"))
+    rules = ClientRules.model_validate(tomllib.loads(said))
     assert rules.argument_constraints["pay"][0].properties["amount"].maximum == 500

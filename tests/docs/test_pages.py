@@ -1,0 +1,228 @@
+"""What the documentation says of itself and of the product holds: links, commands, tables, the example, the words."""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer
+import yaml
+
+from haltline.detectors import ALL
+from haltline.detectors.across import ACROSS, ACROSS_BY_ID
+from haltline.interventions.defaults import default_level, default_mode
+from haltline.schemas.findings import Severity
+from haltline.schemas.topics import LAYOUT
+from haltline.streams.__main__ import BESIDE_AGENTS
+from haltline.streams.cli.app import app
+from haltline.streams.notify.config import load_config
+from haltline.streams.policy_file import parse_policy
+from tests.builders import call, findings
+from tests.deploy.commands import in_document, parsed
+from tests.deploy.tools import DEPLOY
+from tests.docs.pages import DOCS, PAGES, README, ROOT, anchors, between, fences, fences_of, links, prose, rows
+from tests.docs.retired import RETIRED
+
+ALL_PAGES = [*PAGES, *sorted(DEPLOY.rglob("*.md"))]
+EACH = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+RULES = {detector.id for detector in ALL} | ACROSS_BY_ID.keys()
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 250
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_and_anchor_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert ROOT in (target, *target.parents), f"{page.name}: {link} leaves the repository"
+        if anchor:
+            assert anchor in anchors(target), f"{page.name}: {link}: expected one of {sorted(anchors(target))}"
+
+
+def test_a_broken_link_would_be_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# One heading: `two`\n\n[a](page.md#one-heading-two) [b](none.md)\n\n```text\n[c](d.md)\n```\n")
+    assert list(links(page)) == ["page.md#one-heading-two", "none.md"]
+    assert anchors(page) == {"one-heading-two"}
+
+
+@EACH
+def test_each_command_of_a_page_parses(page: Path) -> None:
+    for words, whole in in_document(page):
+        parsed(words, whole=whole)
+
+
+def test_commands_are_found_in_fenced_blocks() -> None:
+    whole = [shlex.join(words) for words, is_whole in in_document(DOCS / "operate.md") if is_whole]
+    assert "topics create --bootstrap kafka-1:9092 --partitions 12 --replication 3" in whole
+    assert len(whole) > 20
+
+
+@EACH
+def test_each_make_target_and_module_of_a_page_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    targets = set(re.findall(r"(?m)^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert set(re.findall(r"(?m)(?:`|^\$ |^)make ([a-z]+)", text)) <= targets
+    for module in re.findall(r"python -m ([a-z_.]+)", text):
+        assert importlib.util.find_spec(module.rstrip(".")) is not None, module
+
+
+def test_the_readme_s_example_runs_as_it_stands(tmp_path: Path) -> None:
+    (example, said) = next(
+        (one, other) for (language, one), (_, other) in pairwise(fences(README)) if language == "python"
+    )
+    script = tmp_path / "agent.py"
+    script.write_text(example, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, said.removeprefix("$ python agent.py\n"), "")
+
+
+def test_the_table_of_detectors_has_each_rule_once() -> None:
+    table = [row for mark in ("detectors", "across") for row in rows(between(DOCS / "detectors.md", mark))]
+    named = [name for row in table for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(RULES)
+
+
+def test_the_table_of_detectors_says_which_are_off() -> None:
+    said = set()
+    for mark in ("detectors", "across"):
+        for row in rows(between(DOCS / "detectors.md", mark)):
+            if "off unless a policy names" in row[1]:
+                said |= set(re.findall(r"`(\w+)`", row[0]))
+    optional = {pattern.id for pattern in (*ALL, *ACROSS) if pattern.optional}
+    assert said == optional
+
+
+def test_the_readme_s_table_of_detectors_names_ten() -> None:
+    named = [name for row in rows(between(README, "detectors")) for name in re.findall(r"`(\w+)`", row[0])]
+    assert len(set(named)) == 10
+    assert set(named) <= RULES
+    assert all(default_mode(name).value == "enforce" for name in named)
+
+
+def test_the_table_of_topics_has_each_topic_in_the_order_of_the_layout() -> None:
+    named = [row[0] for row in rows(between(DOCS / "topics.md", "topics"))]
+    assert named == [f"`haltline.{layout.name}`" for layout in LAYOUT]
+
+
+def test_the_table_of_folders_names_each_folder_with_code() -> None:
+    named = {row[0].strip("`/") for row in rows(between(README, "folders"))}
+    hidden = {".git", ".venv", "build", "dist"}
+    packages = {file.relative_to(ROOT).parts[0] for file in ROOT.glob("*/*.py")} - hidden
+    assert packages <= named
+    assert all((ROOT / name).is_dir() for name in named)
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_uses_a_retired_word(page: Path) -> None:
+    text = prose(page)
+    for mark in ("metrics", "refusals"):  # they repeat the product's own words
+        text = re.sub(rf"<!-- {mark} -->.*?<!-- /{mark} -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"`[^`\n]*`", "", text)
+    found = {match[0]: instead for pattern, instead in RETIRED.items() for match in re.finditer(pattern, text, re.I)}
+    assert found == {}, f"{page.name}: retired, with what to write instead"
+
+
+def test_the_glossary_is_in_alphabetical_order() -> None:
+    terms = re.findall(r"(?m)^\| \*\*(.+?)\*\* \|", (DOCS / "glossary.md").read_text(encoding="utf-8"))
+    assert len(terms) > 30
+    assert terms == sorted(terms, key=str.lower)
+
+
+@pytest.mark.parametrize("part", ["policy", "correlations", "interventions"])
+def test_each_part_of_a_policy_is_one(part: str) -> None:
+    ((_, document),) = fences_of(between(DOCS / "policy.md", part))
+    parse_policy(document)
+
+
+def test_the_document_of_notifications_is_one(tmp_path: Path) -> None:
+    (document,) = (content for language, content in fences(DOCS / "notifications.md") if language == "yaml")
+    file = tmp_path / "notify.yaml"
+    file.write_text(document, encoding="utf-8")
+    config = load_config(file)
+    assert [route.name for route in config.routes] == ["stops", "production", "rest"]
+
+
+def test_the_detector_of_the_contributors_page_finds() -> None:
+    ((_, code),) = fences_of(between(DOCS / "contributing.md", "detector"))
+    script = f"""
+from dataclasses import dataclass as plain
+from typing import Annotated, ClassVar
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+from haltline.detectors.act import Act
+from haltline.detectors.base import SETTINGS, Detector
+from haltline.detectors.strictness import Stricter
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+@plain
+class Calls:
+    count: int = 0
+
+{code}
+"""
+    module = ModuleType("calls_guard")
+    exec(compile(script, "contributing.md", "exec"), vars(module))
+    found = findings(module.TooManyCalls(limit=1), [call(second) for second in (1, 2)])
+    assert [finding.reason for _, finding in found] == ["2 calls"]
+
+
+@pytest.mark.parametrize("page", sorted((DEPLOY / "runbooks").glob("Haltline*.md")), ids=lambda page: page.stem)
+def test_each_alert_s_page_has_commands_in_a_block(page: Path) -> None:
+    section = page.read_text(encoding="utf-8").partition("## How to see it\n")[2].partition("\n## ")[0]
+    assert list(fences_of(section)), "commands outside of a block are neither tested nor copied"
+    assert not re.search(r"(?m)^(?: {4}|haltline [a-z]+ )", section[: section.index("```")])
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_block_is_of_its_language(page: Path) -> None:
+    readers: dict[str, Callable[[str], object]] = {
+        "python": lambda text: compile(text, page.name, "exec"),
+        "yaml": yaml.safe_load,
+        "toml": tomllib.loads,
+    }
+    for language, content in fences(page):
+        readers.get(language, str)(content)
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_error_that_a_page_quotes_is_one_of_ours(page: Path) -> None:
+    for quoted in re.findall(r'"(?:expected|got) ([a-z ]+)', prose(page)):
+        assert quoted.strip() in product(), quoted
+
+
+@cache
+def product() -> str:
+    """The text of the product's modules."""
+    folders = ("console", "detectors", "interventions", "schemas", "streams")
+    return "".join(file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py"))
+
+
+def test_the_levels_of_the_table_of_detectors_are_those_of_its_rules() -> None:
+    for row in rows(between(DOCS / "detectors.md", "detectors")):
+        named = set(re.findall(r"\b[A-Z]{4,}\b", row[2]))
+        reached = {default_level(rule, one).value for rule in re.findall(r"`(\w+)`", row[0]) for one in Severity}
+        assert named <= reached, row[0]
+
+
+def test_each_command_stands_on_some_page() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in ALL_PAGES)
+    commands = {*typer.main.get_command(app).commands, *BESIDE_AGENTS}  # type: ignore[attr-defined]  # a group
+    assert {name for name in commands if not re.search(rf"haltline {name}\b", text)} == set()
