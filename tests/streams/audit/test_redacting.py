@@ -166,7 +166,7 @@ def test_only_the_chosen_kinds_are_taken_out_and_an_unknown_one_is_refused() -> 
     value, _, kinds = Redaction(["email"]).of(raw)
     assert (value, kinds) == (raw.replace(b"ada@example.org", b"[redacted:email]"), "email")
     assert Redaction([]).of(raw) == (raw, (), None)
-    with pytest.raises(ValueError, match="came names"):
+    with pytest.raises(ValueError, match="got names"):
         AuditSettings(bootstrap="x:1", redact=["names"])
     assert AuditSettings(bootstrap="x:1").redact == KINDS
 
@@ -255,3 +255,9 @@ def test_the_quick_look_misses_nothing_that_is_found(said: dict[str, object], as
     assert everything.of(raw + b"\xff") == Careful().of(raw + b"\xff")
     assert everything.of(orjson.dumps(said)) == Careful().of(orjson.dumps(said))
     assert everything.of(raw) == Careful().of(raw)
+
+
+@given(st.lists(st.none() | texts.map(str.encode) | st.just(b"\xff"), max_size=40))
+def test_of_many_values_those_are_suspicious_that_are_so_alone(values: list[bytes | None]) -> None:
+    alone = [at for at, value in enumerate(values) if value and everything.is_suspicious(value)]
+    assert everything.suspicious(values) == alone
