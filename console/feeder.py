@@ -246,7 +246,7 @@ class Feeder(Closing):
 
     def _take(self, records: Sequence[KafkaRecord]) -> list[Row]:
         now_ms = time.time_ns() // 1_000_000
-        rows = [self._reader.row(record, now_ms) for record in records]
+        rows = self._reader.rows(records, now_ms)
         with self._engine.begin() as connection:
             take_in(connection, rows, self._topics.prefix)
             self._advance(connection, records)

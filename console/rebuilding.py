@@ -35,7 +35,7 @@ def take_from(found: TableRange, engine: Engine, *, told: Callable[[int], object
         records = found.read([span])
         while part := list(islice(records, _BATCH)):
             now_ms = time.time_ns() // 1_000_000
-            rows = [reader.row(_as_read(record), now_ms) for record in part]
+            rows = reader.rows(map(_as_read, part), now_ms)
             with engine.begin() as connection:
                 take_in(connection, rows, found.topics.prefix)
             taken += len(part)

@@ -9,7 +9,7 @@ Canonical JSON: keys sorted, no spaces, UTF-8, null for what is not there.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -32,6 +32,9 @@ KEPT_OF_ERASED: Final = frozenset(
 """Of an erased row: its place in its chain, and what was done to it."""
 
 _IN_DIGEST: Final = ("sink", "topic", "partition", "offset", "record_digest")
+_OF_RECORD: Final = ("timestamp_ms", "key", "key_bytes", "headers", "raw")
+"""What came from Kafka, but for its place."""
+_Place = tuple[str, str, str]
 _LOST_UNTIL: Final = re.compile(r"offsets \d+ to (\d+) were deleted")
 
 
@@ -67,30 +70,38 @@ def canonical(value: Mapping[str, Any]) -> bytes:
 
 def record_digest(row: Mapping[str, Any]) -> str:
     """The digest of what came from Kafka, as 64 hex digits."""
-    get = row.get
-    key, raw, headers, time_ms = get("key_bytes"), get("raw"), get("headers"), get("timestamp_ms")
-    if key is None and (text := get("key")) is not None:
-        key = text.encode()
+    lost = f'"lost":{_json(row["summary"])},' if row.get("kind") == LOST else ""  # it says up to where
+    came = tuple(row.get(name) for name in _OF_RECORD)
+    return _record_digest(_place(row["sink"], row["topic"], row["partition"]), row["offset"], came, lost)
+
+
+def chain_hash(row: Mapping[str, Any], digest: str, prev: Head | None) -> str:
+    """The hash of a row behind another one, as 64 hex digits; of the first row of a chain, behind none."""
+    place = _place(row["sink"], row["topic"], row["partition"])
+    end, last = ("null", "null") if prev is None else (_json(prev.hash), prev.offset)
+    return _chain_hash(place, row["offset"], _json(digest), end, last)
+
+
+def _record_digest(place: _Place, offset: int, came: tuple[Any, ...], lost: str = "") -> str:
+    """`came` are the cells of `_OF_RECORD`."""
+    time_ms, text, key, headers, raw = came
     # Canonical JSON, written down: it is made for every row, and so it takes half the time.
+    if key is None and text is not None:
+        key = text.encode()
     in_hex = "null" if key is None else f'"{key.hex()}"'
     value = "null" if raw is None else f'"{sha256(raw).hexdigest()}"'
-    lost = f'"lost":{_json(row["summary"])},' if get("kind") == LOST else ""  # it says up to where
-    partition, sink, topic = _place(row["sink"], row["topic"], row["partition"])
+    partition, sink, topic = place
     said = (
-        f'{{"headers":{"null" if headers is None else _json(headers)},"key":{in_hex},{lost}"offset":{row["offset"]},'
+        f'{{"headers":{"null" if headers is None else _json(headers)},"key":{in_hex},{lost}"offset":{offset},'
         f'{partition},{sink},"timestamp_ms":{"null" if time_ms is None else time_ms},{topic},"value":{value}}}'
     )
     return sha256(said.encode()).hexdigest()
 
 
-def chain_hash(row: Mapping[str, Any], digest: str, prev: Head | None) -> str:
-    """The hash of a row behind another one, as 64 hex digits; of the first row of a chain, behind none."""
-    partition, sink, topic = _place(row["sink"], row["topic"], row["partition"])
-    end, last = ("null", "null") if prev is None else (_json(prev.hash), prev.offset)
-    said = (
-        f'{{"offset":{row["offset"]},{partition},"prev":{end},"prev_offset":{last},"record":{_json(digest)},'
-        f"{sink},{topic}}}"
-    )
+def _chain_hash(place: _Place, offset: int, digest: str, end: str, last: int | str) -> str:
+    """Digest and end as JSON."""
+    partition, sink, topic = place
+    said = f'{{"offset":{offset},{partition},"prev":{end},"prev_offset":{last},"record":{digest},{sink},{topic}}}'
     return sha256(said.encode()).hexdigest()
 
 
@@ -101,7 +112,7 @@ def _json(text: str | None) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _place(sink: str, topic: str, partition: int) -> tuple[str, str, str]:
+def _place(sink: str, topic: str, partition: int) -> _Place:
     """`"partition":0`, `"sink":"audit"` and `"topic":"haltline.actions"`."""
     return f'"partition":{partition}', f'"sink":{_json(sink)}', f'"topic":{_json(topic)}'
 
@@ -134,3 +145,20 @@ def chained(row: dict[str, Any], prev: Head | None, until: int | None = None) ->
     row["prev_offset"] = None if prev is None else prev.offset
     row["chain_hash"] = hashed = chain_hash(row, digest, prev)
     return Head(row["offset"] if until is None else until, hashed)
+
+
+def chained_columns(columns: dict[str, Sequence[Any]], prev: Head | None) -> Head | None:
+    """As `chained`, all at once: adds the rows of one partition, none of them of lost records, by their columns."""
+    last, end = (None, "null") if prev is None else (prev.offset, _json(prev.hash))
+    digests, before, hashes = list[str](), list[int | None](), list[str]()
+    places = map(_place, columns["sink"], columns["topic"], columns["partition"])
+    records = zip(*(columns[name] for name in _OF_RECORD), strict=True)
+    for place, offset, came in zip(places, columns["offset"], records, strict=True):
+        digest = _record_digest(place, offset, came)
+        hashed = _chain_hash(place, offset, f'"{digest}"', end, "null" if last is None else last)
+        digests.append(digest)
+        before.append(last)
+        hashes.append(hashed)
+        last, end = offset, f'"{hashed}"'
+    columns |= {"record_digest": digests, "prev_offset": before, "chain_hash": hashes}
+    return Head(columns["offset"][-1], hashes[-1]) if hashes else prev

@@ -10,8 +10,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table, list_array
 
@@ -107,10 +106,30 @@ SCHEMA: Final = Schema([Field(c.name, c.type, nullable=True, metadata={"comment"
 INDEXED: Final = ",".join(column.name for column in COLUMNS if column.indexed)
 
 
-_BATCH_ROWS: Final = 1024  # as Python objects they are ten times as large: more do not stay in the cache
+BLOCK_ROWS: Final = 1024  # as Python objects they are ten times as large: more do not stay in the cache
 
 
-def to_arrow(rows: Iterable[Row]) -> Table:
+@dataclass(frozen=True)
+class Block:
+    """Some rows, by column: what is done to all of them takes one turn for each column and makes no row."""
+
+    columns: dict[str, Sequence[Any]]
+    """All of one length; a column that is left out is null."""
+    rows: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> "Block":
+        """Of rows of which each may leave out other columns."""
+        names = dict.fromkeys(name for row in rows for name in row)
+        return cls({name: [row.get(name) for row in rows] for name in names}, len(rows))
+
+    def __iter__(self) -> Iterator[Row]:
+        """Its rows."""
+        names = self.columns.keys()
+        return (dict(zip(names, cells, strict=True)) for cells in zip(*self.columns.values(), strict=True))
+
+
+def to_arrow(rows: Iterable[Row | Block]) -> Table:
     """The rows as an Arrow table of `SCHEMA`.
 
     A cell that its column cannot hold (a number beyond 64 bits, half a surrogate pair) becomes null:
@@ -119,20 +138,24 @@ def to_arrow(rows: Iterable[Row]) -> Table:
     return Table.from_batches(list(batches(rows)), schema=SCHEMA)
 
 
-def batches(rows: Iterable[Row]) -> Iterator[RecordBatch]:
-    """As `to_arrow`, some rows at a time: `rows` is asked for more when the batch before was taken.
+def batches(rows: Iterable[Row | Block]) -> Iterator[RecordBatch]:
+    """As `to_arrow`, some rows at a time: `rows` is asked for more when the batch before was taken."""
+    for block in _blocks(rows):
+        cells = block.columns
+        arrays = [
+            _array(column.type, cells[column.name]) if column.name in cells else _nulls(column.type, block.rows)
+            for column in COLUMNS
+        ]
+        yield RecordBatch(arrays, schema=SCHEMA)
 
-    Rows of one batch have the same columns, as those beside each other mostly do: no time goes into the other half.
-    """
-    for names, alike in itertools.groupby(rows, dict.keys):
-        in_order = itemgetter(*names) if len(names) > 1 else lambda row: (*row.values(),)
-        while some := list(itertools.islice(alike, _BATCH_ROWS)):
-            cells = dict(zip(names, zip(*map(in_order, some), strict=True), strict=True))
-            arrays = [
-                _array(column.type, cells[column.name]) if column.name in cells else _nulls(column.type, len(some))
-                for column in COLUMNS
-            ]
-            yield RecordBatch(arrays, schema=SCHEMA)
+
+def _blocks(rows: Iterable[Row | Block]) -> Iterator[Block]:
+    for is_block, alike in itertools.groupby(rows, lambda one: isinstance(one, Block)):
+        if is_block:
+            yield from cast("Iterator[Block]", alike)
+        else:
+            while some := list(itertools.islice(cast("Iterator[Row]", alike), BLOCK_ROWS)):
+                yield Block.of(some)
 
 
 @lru_cache(maxsize=64)

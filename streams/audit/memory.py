@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 
 from haltline.streams.audit.chain import CHECKPOINT, CHECKPOINTS
-from haltline.streams.audit.columns import Row
+from haltline.streams.audit.columns import Block, Row
 from haltline.streams.audit.table import TableConflict
 
 
@@ -64,6 +64,7 @@ class OpenMemoryTable:
                 found[place] = max(found.get(place, 0), row["offset"])
         return found
 
-    def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
+    def append(self, rows: Iterable[Row | Block], versions: Mapping[str, int]) -> None:
         """Add the rows and set the versions: all of it, or nothing. Raises TableConflict."""
-        self._table.commit(list(rows), versions, self._commits)
+        each = [row for one in rows for row in (one if isinstance(one, Block) else (one,))]
+        self._table.commit(each, versions, self._commits)

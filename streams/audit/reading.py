@@ -1,8 +1,11 @@
 """From a record of Kafka to a row of the audit. Pure, and never in the way: what cannot be read is kept as it came."""
 
 import base64
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -10,6 +13,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind, ControlRecord, Feedback
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
@@ -18,8 +22,9 @@ from haltline.schemas.record import EARLIEST_MS
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
-from haltline.streams.audit.columns import Row
-from haltline.streams.audit.quick import event_columns
+from haltline.streams.audit.chain import LOST
+from haltline.streams.audit.columns import Block, Row
+from haltline.streams.audit.quick import OrdinaryEvent, ordinary_event
 from haltline.streams.audit.redacting import Redaction
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -58,62 +63,86 @@ class Reader:
 
     def row(self, record: KafkaRecord, now_ms: int) -> Row:
         """The row of a record that was read at `now_ms` (epoch milliseconds). Never raises for a bad record."""
-        kind, compacted = self._kinds.get(record.topic, ("", False))
-        taken: str | None = None
+        return next(iter(self.block([record], now_ms)))
+
+    def rows(self, records: Iterable[KafkaRecord], now_ms: int) -> list[Row]:
+        """As `row`, of records of any topics."""
+        alike = (self.block(list(some), now_ms) for _, some in groupby(records, attrgetter("topic")))
+        return [row for block in alike for row in block]
+
+    def block(self, records: Sequence[KafkaRecord], now_ms: int) -> Block:
+        """The rows of some records of one topic, as `row` makes them."""
+        kind, compacted = self._kinds.get(records[0].topic, ("", False))
+        taken: list[str | None] = [None] * len(records)
         if self._redaction is not None and kind != "policies":
-            value, headers, taken = self._redaction.of(record.value, record.headers)
-            if taken is not None:
-                record = record._replace(value=value, headers=headers)
-        row = self._position(record, now_ms)
-        row["redacted"] = taken
-        try:
-            if compacted and not record.value:
-                row.update(_cleared(kind, row["key"] or ""))
-            else:
-                row.update(_FIELDS[kind](record))
-        except wire.InvalidRecord as error:
-            row.update(_unreadable(str(error)))
-        except Exception as error:  # one record, whatever is in it, must not keep all later ones from being written
-            row.update(_unreadable(f"{type(error).__name__}: {error}"[:2000]))
-        return row
+            records = list(records)
+            suspects = set(self._redaction.suspicious([record.value for record in records]))
+            for at, record in enumerate(records):
+                if at in suspects or record.headers:
+                    value, headers, taken[at] = self._redaction.of(record.value, record.headers)
+                    records[at] = record._replace(value=value, headers=headers)
+        columns = self._positions(records, now_ms)
+        columns["redacted"] = taken
+        if kind == "actions":
+            columns |= _of_events([_tried(_event, record) for record in records])
+        else:
+            fields = _FIELDS[kind]
+            said = [
+                _cleared(kind, key or "") if compacted and not record.value else _tried(fields, record)
+                for record, key in zip(records, columns["key"], strict=True)
+            ]
+            columns |= Block.of([_unreadable(one) if isinstance(one, str) else one for one in said]).columns
+        return Block(columns, len(records))
 
     def lost(self, topic: str, partition: int, first: int, last: int, now_ms: int) -> Row:
         """The row that says that offsets `first` to `last` were gone before they were read."""
-        row = self._position(KafkaRecord(topic, partition, first, None, None, None), now_ms)
-        row["kind"] = "records.lost"
+        record = KafkaRecord(topic, partition, first, None, None, None)
+        row = next(iter(Block(self._positions([record], now_ms), 1)))
+        row["kind"] = LOST
         row["summary"] = (
             f"lost: {topic}[{partition}] offsets {first} to {last} were deleted by the broker before they were read"
         )
         return row
 
-    def _position(self, record: KafkaRecord, now_ms: int) -> dict[str, Any]:
-        time_ms = record.timestamp_ms
-        on_calendar = time_ms is not None and EARLIEST_MS <= time_ms <= now_ms + _CLOCKS_DIFFER_MS
-        # A producer writes its own timestamp: a wild one must not make a folder of its own.
-        day = (time_ms if time_ms is not None and on_calendar else now_ms) // _MS_PER_DAY
-        row: dict[str, Any] = {
-            "sink": self._sink,
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": time_ms if time_ms is not None and 0 <= time_ms <= _LAST_MS else None,
-            "timestamp_ms": time_ms,
-            "event_date": day,
-            "ingested_at": now_ms,
-            "key": None,
-            "key_bytes": None,
-            "headers": None,
-            "raw": record.value,
+    def _positions(self, records: Sequence[KafkaRecord], now_ms: int) -> dict[str, Sequence[Any]]:
+        topics, partitions, offsets, times, keys, values, headers = zip(*records, strict=True)
+        texts = [None if key is None else key.decode(errors="backslashreplace") for key in keys]
+        latest_ms = now_ms + _CLOCKS_DIFFER_MS
+        return {
+            "sink": [self._sink] * len(records),
+            "topic": topics,
+            "partition": partitions,
+            "offset": offsets,
+            "timestamp": [at if at is not None and 0 <= at <= _LAST_MS else None for at in times],
+            "timestamp_ms": times,
+            # A producer writes its own timestamp: a wild one must not make a folder of its own.
+            "event_date": [
+                (at if at is not None and EARLIEST_MS <= at <= latest_ms else now_ms) // _MS_PER_DAY for at in times
+            ],
+            "ingested_at": [now_ms] * len(records),
+            "key": texts,
+            "key_bytes": [
+                key if text is not None and text.encode() != key else None
+                for key, text in zip(keys, texts, strict=True)
+            ],
+            "headers": [
+                orjson.dumps([_header(*pair) for pair in pairs]).decode() if pairs else None for pairs in headers
+            ],
+            "raw": values,
         }
-        if record.key is not None:
-            try:
-                row["key"] = record.key.decode()
-            except UnicodeDecodeError:
-                row["key"] = record.key.decode(errors="backslashreplace")
-                row["key_bytes"] = record.key
-        if record.headers:
-            row["headers"] = orjson.dumps([_header(name, value) for name, value in record.headers]).decode()
-        return row
+
+
+_T = TypeVar("_T")
+
+
+def _tried(read: Callable[[KafkaRecord], _T], record: KafkaRecord) -> _T | str:
+    """What a record says, or why it cannot be read."""
+    try:
+        return read(record)
+    except wire.InvalidRecord as error:
+        return str(error)
+    except Exception as error:  # one record, whatever is in it, must not keep all later ones from being written
+        return f"{type(error).__name__}: {error}"[:2000]
 
 
 def _header(name: str, value: bytes | None) -> list[str | None]:
@@ -151,33 +180,34 @@ def _cleared(kind: str, key: str) -> dict[str, Any]:
     return {"kind": "cleared", "scope": scope, "scope_id": scope_id, "summary": f"{scope}_cleared{who}"} | session
 
 
-def _of_event(record: KafkaRecord) -> dict[str, Any]:
-    if (ordinary := event_columns(record.value, record.headers)) is not None:
-        return ordinary
-    event = wire.decode_event(record.value, _present(record.headers))
-    usage = event.usage
-    return {
-        "kind": event.kind,
-        "event_time": event.time,
-        "event_id": event.event_id,
-        "call_id": event.call_id,
-        "session_id": event.session_id,
-        "agent_id": event.agent_id,
-        "parent_session_id": event.parent_session_id,
-        "root_session_id": event.root_session_id,
-        "mission_id": event.mission_id,
-        "seq": event.seq,
-        "action": event.action,
-        "targets": event.targets,
-        "effect": event.effect,
-        "outcome": event.outcome,
-        "error": event.error,
-        "duration_ms": event.duration_ms,
-        "input_tokens": usage.input_tokens if usage else None,
-        "output_tokens": usage.output_tokens if usage else None,
-        "cost_usd": usage.cost_usd if usage else None,
-        "summary": summary.of_event(event),
-    }
+def _event(record: KafkaRecord) -> OrdinaryEvent | ActionEvent:
+    ordinary = ordinary_event(record.value, record.headers)
+    return ordinary or wire.decode_event(record.value, _present(record.headers))
+
+
+_SAID_ALIKE: Final = (
+    "kind", "event_id", "call_id", "session_id", "agent_id", "parent_session_id", "root_session_id", "mission_id",
+    "seq", "action", "targets", "effect", "outcome", "error", "duration_ms",
+)  # fmt: skip
+"""Fields of an event that are columns under the same name."""
+_USED: Final = ("input_tokens", "output_tokens", "cost_usd")
+_NO_EVENT: Final[Any] = SimpleNamespace(**dict.fromkeys((*_SAID_ALIKE, "task", "time", "usage")))
+
+
+def _of_events(said: Sequence[OrdinaryEvent | ActionEvent | str]) -> dict[str, list[Any]]:
+    """The columns of events, and of the errors of those that cannot be read."""
+    events = [_NO_EVENT if isinstance(one, str) else one for one in said]
+    columns = {name: [*map(attrgetter(name), events)] for name in _SAID_ALIKE}
+    columns["event_time"] = [event.time for event in events]
+    usages = [event.usage for event in events]
+    for name in _USED:
+        columns[name] = [usage and getattr(usage, name) for usage in usages]
+    columns["summary"] = [*map(summary.of_event, events)]
+    for at, error in enumerate(said):
+        if isinstance(error, str):
+            for name, cell in _unreadable(error).items():
+                columns.setdefault(name, [None] * len(said))[at] = cell
+    return columns
 
 
 def _of_detection(record: KafkaRecord) -> dict[str, Any]:
@@ -367,7 +397,6 @@ def _of_unknown(record: KafkaRecord) -> dict[str, Any]:
 
 
 _FIELDS: Final[Mapping[str, Callable[[KafkaRecord], dict[str, Any]]]] = {
-    "actions": _of_event,
     "detections": _of_detection,
     "interventions": _of_decision,
     "feedback": _of_feedback,

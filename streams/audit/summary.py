@@ -9,6 +9,7 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
+from haltline.streams.audit.quick import OrdinaryEvent
 
 _PROPOSED, _COMPLETED, _STARTED = Kind.PROPOSED.value, Kind.COMPLETED.value, Kind.SESSION_STARTED.value
 _SHOWN_TARGETS = 3
@@ -26,23 +27,17 @@ _DONE = {
 }
 
 
-def of_event(event: ActionEvent) -> str:
+def of_event(event: ActionEvent | OrdinaryEvent) -> str:
     """`proposed delete_asset asset_id=fact_sales`, `completed delete_asset asset_id=fact_sales: error, still there`."""
-    goal = "" if event.task is None else event.task.goal
-    return of_action(event.kind.value, event.action, event.targets, event.outcome, event.error, goal=goal)
-
-
-def of_action(
-    kind: str, action: str, targets: list[str], outcome: str | None, error: str | None, *, goal: str = ""
-) -> str:
-    """As `of_event`, of the fields that it looks at; `kind` is the value of a `Kind`."""
-    if kind == _PROPOSED:
-        return " ".join(("proposed", action, *_few(targets)))
-    if kind == _COMPLETED:
-        words = " ".join(("completed", action, *_few(targets)))
-        ending = ", ".join(filter(None, (outcome, (error or "")[:_SHOWN_ERROR_CHARS])))
+    if event.kind == _PROPOSED:
+        return " ".join(("proposed", event.action, *_few(event.targets)))
+    if event.kind == _COMPLETED:
+        words = " ".join(("completed", event.action, *_few(event.targets)))
+        ending = ", ".join(filter(None, (event.outcome, (event.error or "")[:_SHOWN_ERROR_CHARS])))
         return f"{words}: {ending}" if ending else words
-    return f"session.started: {goal}" if goal and kind == _STARTED else kind
+    if event.kind == _STARTED and event.task and event.task.goal:
+        return f"session.started: {event.task.goal}"
+    return event.kind
 
 
 def of_detection(detection: Detection) -> str:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.columns import Row
+from haltline.streams.audit.columns import Block, Row
 from haltline.streams.audit.run import run_audit
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable, OpenTable
@@ -68,17 +68,16 @@ class HitOpenTable:
     def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         return self._opened.last_signed(sink, places)
 
-    def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
+    def append(self, rows: Iterable[Row | Block], versions: Mapping[str, int]) -> None:
         self._table.commits()
         self._table.reached(Step.BEFORE_WRITE)
         self._opened.append(self._handed_over(rows), versions)
         self._table.reached(Step.AFTER_WRITE)
 
-    def _handed_over(self, rows: Iterable[Row]) -> Iterator[Row]:
-        for number, row in enumerate(rows):
-            if number == 10:
-                self._table.reached(Step.AMID_ROWS)
-            yield row
+    def _handed_over(self, rows: Iterable[Row | Block]) -> Iterator[Row | Block]:
+        for some in rows:
+            yield some
+            self._table.reached(Step.AMID_ROWS)
         self._table.reached(Step.AFTER_ROWS)
 
 

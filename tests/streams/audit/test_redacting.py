@@ -255,3 +255,9 @@ def test_the_quick_look_misses_nothing_that_is_found(said: dict[str, object], as
     assert everything.of(raw + b"\xff") == Careful().of(raw + b"\xff")
     assert everything.of(orjson.dumps(said)) == Careful().of(orjson.dumps(said))
     assert everything.of(raw) == Careful().of(raw)
+
+
+@given(st.lists(st.none() | texts.map(str.encode) | st.just(b"\xff"), max_size=40))
+def test_of_many_values_those_are_suspicious_that_are_so_alone(values: list[bytes | None]) -> None:
+    alone = [at for at, value in enumerate(values) if value and everything.is_suspicious(value)]
+    assert everything.suspicious(values) == alone

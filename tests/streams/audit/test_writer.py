@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from haltline.streams.audit.columns import Row
+from haltline.streams.audit.columns import Block, Row
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import AuditTable, OpenTable, TableConflict
@@ -62,7 +62,7 @@ class _FaultyOpen:
     def last_signed(self, sink: str, places: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         return self._opened.last_signed(sink, places)
 
-    def append(self, rows: Iterable[Row], versions: Mapping[str, int]) -> None:
+    def append(self, rows: Iterable[Row | Block], versions: Mapping[str, int]) -> None:
         if self._moment == "before":
             raise OSError("no space left on device")
         self._opened.append(rows, versions)
