@@ -204,7 +204,7 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
         ("/v1/verdict", {"session_id": "s", "action": "a", "agent_id": 7}, 400, "agent_id"),
         ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "expected a call of session s that was asked about"),
         ("/v1/traces", {"resourceSpans": 7}, 400, "expected an OTLP request"),
-        ("/v1/nothing", {}, 404, "wanted POST /v1/events, /v1/verdict, /v1/result or /v1/traces"),
+        ("/v1/nothing", {}, 404, "expected POST /v1/events, /v1/verdict, /v1/result or /v1/traces"),
         ("/healthz", {}, 405, "got POST /healthz"),
     ],
 )
@@ -337,8 +337,8 @@ def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: Embed
         ),
         pytest.param(b"\n" * 1_000_000, "application/x-ndjson", {}, 413, "at most 1000", id="lines of nothing"),
         pytest.param(b"[" + b"{}," * 600_000 + b"{}]", "application/json", {}, 413, "500000 values", id="values"),
-        pytest.param(b'{"a": NaN}', "application/json", {}, 400, "wanted JSON", id="a number that is none"),
-        pytest.param(b"[" * 200_000, "application/json", {}, 400, "wanted JSON", id="brackets without end"),
+        pytest.param(b'{"a": NaN}', "application/json", {}, 400, "expected JSON", id="a number that is none"),
+        pytest.param(b"[" * 200_000, "application/json", {}, 400, "expected JSON", id="brackets without end"),
     ],
 )
 def test_what_is_too_much_is_refused(

@@ -126,9 +126,9 @@ def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded:
     [
         (b"\xff\xff", otlp.PROTOBUF, {}, 400, "expected an OTLP request in protobuf"),
         (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
-        (b"{", "application/json", {}, 400, "wanted JSON"),
+        (b"{", "application/json", {}, 400, "expected JSON"),
         (b'{"events": []}', "application/json", {}, 400, "expected an OTLP request"),
-        (b"a", "text/plain", {}, 415, "wanted JSON"),
+        (b"a", "text/plain", {}, 415, "expected JSON"),
         (gzip.compress(b" " * 9 * 1024 * 1024), otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 413, "expected at most"),
         (b"no gzip", otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 400, ""),
     ],

@@ -64,7 +64,7 @@ def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, t
     [
         pytest.param("session = 1", "expected a column such as session_id, got session", id="no such column"),
         pytest.param("session_id = ", "expected an expression, got )", id="an end"),
-        pytest.param("CAST(session_id AS int) = 1", "came: Cannot cast string 's", id="found while it is read"),
+        pytest.param("CAST(session_id AS int) = 1", "got: Cannot cast string 's", id="found while it is read"),
     ],
 )
 def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, form: str, where: str, said: str) -> None:

@@ -125,7 +125,7 @@ def test_answers_are_csv_too(table: Path) -> None:
     ("arguments", "said"),
     [
         pytest.param(["ask", "weather"], "expected one of trips", id="no such question"),
-        pytest.param(["ask", "story"], "wanted --session", id="whose story"),
+        pytest.param(["ask", "story"], "expected --session", id="whose story"),
         pytest.param(["ask", "trips", "--from", "soon"], "expected a time", id="no moment"),
     ],
 )

@@ -168,7 +168,7 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
         pytest.param(("--onto", "lab"), "--by and --reason", id="nobody"),
         pytest.param(("--onto", "lab", "--of", "nothing", *BY), "--of: expected one of actions", id="no such topic"),
         pytest.param(("--onto", "lab", "--where", "1 +", *BY), "--where", id="no condition"),
-        pytest.param(("--speed", "2"), "wanted --onto", id="a pace of nothing"),
+        pytest.param(("--speed", "2"), "expected --onto", id="a pace of nothing"),
     ],
 )
 def test_what_must_not_be_is_refused(broker: EmbeddedBroker, options: tuple[str, ...], said: str) -> None:
