@@ -141,7 +141,7 @@ def replay(
     Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
     """
     if onto is None and (speed or rate or resume):
-        fail("wanted --onto with --speed, --rate and --resume", Exit.USAGE)
+        fail("expected --onto with --speed, --rate and --resume", Exit.USAGE)
     if zipfile.is_zipfile(source):
         if onto is not None or since or until or session or agent or tool or detector or only or dry_run:
             fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
