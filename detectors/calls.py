@@ -110,8 +110,7 @@ class Calls:
 
         A call id may be used again: only what is not newer than the known call is taken for the same call.
         """
-        said = vars(event)
-        kind, call_id = said["kind"], said["call_id"]
+        kind, call_id = event.kind, event.call_id
         if kind is _PROPOSED:
             if call_id is None or (call_id not in self.open and call_id not in self.done):
                 return _ATTEMPT, None
@@ -197,8 +196,8 @@ class Calls:
 
     def _note_attempt(self, act: "Act") -> None:
         self.proposes = True
-        said = vars(act.event)
-        key = said["call_id"]
+        event = act.event
+        key = event.call_id
         if key is None:
             key = _anonymous(act.action, act.index)
         losses, creates = act.losses, act.creates
@@ -207,7 +206,7 @@ class Calls:
             key,
             act.time_ms,
             act.index,
-            said["event_id"],
+            event.event_id,
             act.offset,
             act.action,
             act.effect,
@@ -225,11 +224,11 @@ class Calls:
             del self.open[next(iter(self.open))]
 
     def _note_result(self, act: "Act") -> None:  # noqa: PLR0912 - one case after another
-        call, said = act.call, vars(act.event)
-        call_id = said["call_id"]
+        call, event = act.call, act.event
+        call_id = event.call_id
         if call is not None:
             self.open.pop(call.key, None)
-        if call_id is not None and (call is not None or act.args is not None or said["targets"]):
+        if call_id is not None and (call is not None or act.args is not None or event.targets):
             self.done.pop(call_id, None)
             self.done[call_id] = act.time_ms
             if len(self.done) > MAX_DONE_CALLS:
