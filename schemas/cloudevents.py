@@ -28,7 +28,7 @@ def from_structured(value: bytes) -> JsonObject:
     """
     event = orjson.loads(value)
     if not isinstance(event, dict):
-        raise ValueError(f"wanted a CloudEvent object, got {type(event).__name__}")
+        raise ValueError(f"expected a CloudEvent object, got {type(event).__name__}")
     if "data_base64" in event:
         return _merge(event, orjson.loads(b64decode(event["data_base64"], validate=True)))
     return _merge(event, event.get("data"))
@@ -52,7 +52,7 @@ def _merge(attributes: Mapping[str, object], data: object) -> JsonObject:
     if data is None:
         data = {}
     if not isinstance(data, dict):
-        raise ValueError(f"wanted a JSON object as the CloudEvent's data, got {type(data).__name__}")
+        raise ValueError(f"expected a JSON object as the CloudEvent's data, got {type(data).__name__}")
     fields: JsonObject = {ours: attributes[theirs] for theirs, ours in _ATTRIBUTES.items() if theirs in attributes}
     if "type" in attributes:
         fields["kind"] = _kind(str(attributes["type"]))

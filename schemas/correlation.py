@@ -164,20 +164,20 @@ class Correlation(_Part):
     @model_validator(mode="after")
     def _fits(self) -> "Correlation":
         if self.timespan_ms > MAX_TIMESPAN_S * 1000:
-            raise ValueError(f"wanted a timespan of at most 30d, got {self.timespan}")
+            raise ValueError(f"expected a timespan of at most 30d, got {self.timespan}")
         if self.type in _ORDER:
             if self.condition is not None or len(self.select) < 2:
-                raise ValueError(f"wanted two selections or more and no condition for {self.type.value}")
+                raise ValueError(f"expected two selections or more and no condition for {self.type.value}")
             return self
         if self.condition is None or not self.condition.limits:
-            raise ValueError(f"wanted a condition with one of {', '.join(_LIMITS)} for {self.type.value}")
+            raise ValueError(f"expected a condition with one of {', '.join(_LIMITS)} for {self.type.value}")
         if (self.condition.field is None) != (self.type is CorrelationType.EVENT_COUNT):
-            raise ValueError("wanted condition.field for value_count, value_sum and value_avg, and for no other type")
+            raise ValueError("expected condition.field for value_count, value_sum and value_avg, and for no other type")
         if self.type in _COUNTS:
             least = [limit for name, limit in self.condition.limits.items() if name in ("gt", "gte", "eq")]
             if not least or not 0 < max(least) <= MAX_ENTRIES - 1:
                 raise ValueError(
-                    f"wanted a count to reach: gt, gte or eq, above 0 and at most {MAX_ENTRIES - 1},"
+                    f"expected a count to reach: gt, gte or eq, above 0 and at most {MAX_ENTRIES - 1},"
                     f" for {self.type.value}"
                 )
         return self

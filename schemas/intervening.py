@@ -98,7 +98,7 @@ class Modification(_Part):
     @model_validator(mode="after")
     def _says_something(self) -> "Modification":
         if not (self.put or self.cap or self.remove):
-            raise ValueError("wanted put, cap or remove, got none of them")
+            raise ValueError("expected put, cap or remove, got none of them")
         return self
 
 
@@ -170,7 +170,7 @@ class Thresholds(_Part):
     @model_validator(mode="after")
     def _ordered(self) -> "Thresholds":
         if not self.ok <= self.nudge <= self.escalate:
-            raise ValueError(f"wanted ok <= nudge <= escalate, got {self.ok}, {self.nudge}, {self.escalate}")
+            raise ValueError(f"expected ok <= nudge <= escalate, got {self.ok}, {self.nudge}, {self.escalate}")
         return self
 
 
@@ -245,7 +245,7 @@ class Governed(_Part):
     def _whole(self) -> "Governed":
         total = math.fsum(self.weights.values())
         if not math.isclose(total, 1, abs_tol=1e-9):
-            raise ValueError(f"wanted weights that sum to 1, got {total:g}")
+            raise ValueError(f"expected weights that sum to 1, got {total:g}")
         return self
 
 

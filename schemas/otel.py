@@ -50,7 +50,7 @@ def from_span(value: bytes) -> JsonObject:
     """
     span = orjson.loads(value)
     if not isinstance(span, dict):
-        raise ValueError(f"wanted a span object, got {type(span).__name__}")
+        raise ValueError(f"expected a span object, got {type(span).__name__}")
     attributes = {entry["key"]: _plain(entry.get("value", {})) for entry in span.get("attributes") or []}
     get = attributes.get
     start_ns, end_ns = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])

@@ -26,14 +26,14 @@ def epoch_ms(value: object) -> int:
         try:
             moment = datetime.fromisoformat(value)
         except ValueError as error:
-            raise ValueError(f"wanted an RFC 3339 time such as 2025-06-16T12:00:00Z, got {value!r:.80}") from error
+            raise ValueError(f"expected an RFC 3339 time such as 2025-06-16T12:00:00Z, got {value!r:.80}") from error
         if moment.tzinfo is None:
-            raise ValueError(f"wanted an RFC 3339 time with an offset such as Z, got {value!r}")
+            raise ValueError(f"expected an RFC 3339 time with an offset such as Z, got {value!r}")
         time_ms = round(moment.timestamp() * 1000)
     else:
-        raise ValueError(f"wanted an RFC 3339 text or whole epoch milliseconds, got {value!r:.80}")
+        raise ValueError(f"expected an RFC 3339 text or whole epoch milliseconds, got {value!r:.80}")
     if not EARLIEST_MS <= time_ms < LATEST_MS:
-        raise ValueError(f"wanted a time from 2000 to 2100 in epoch milliseconds, got {value!r:.80}")
+        raise ValueError(f"expected a time from 2000 to 2100 in epoch milliseconds, got {value!r:.80}")
     return time_ms
 
 

@@ -83,9 +83,9 @@ def decode(model: type[_R], value: bytes | None) -> _R:
 
     """
     if not value:
-        raise InvalidRecord(BadRecord.EMPTY, "wanted a JSON object, got no value")
+        raise InvalidRecord(BadRecord.EMPTY, "expected a JSON object, got no value")
     if len(value) > MAX_EVENT_BYTES:
-        raise InvalidRecord(BadRecord.TOO_LARGE, f"wanted at most {MAX_EVENT_BYTES} bytes, got {len(value)}")
+        raise InvalidRecord(BadRecord.TOO_LARGE, f"expected at most {MAX_EVENT_BYTES} bytes, got {len(value)}")
     try:
         record = model.__pydantic_validator__.validate_json(value)
     except ValidationError as error:
@@ -134,11 +134,13 @@ def _foreign(value: bytes | None, headers: Headers) -> bytes | None:
     if not cloudevent and "ce_specversion" not in by_name and kind != otel.CONTENT_TYPE:
         return None
     if not value:
-        raise InvalidRecord(BadRecord.EMPTY, "wanted an event, got no value")
+        raise InvalidRecord(BadRecord.EMPTY, "expected an event, got no value")
     if len(value) > MAX_EVENT_BYTES:
-        raise InvalidRecord(BadRecord.TOO_LARGE, f"wanted at most {MAX_EVENT_BYTES} bytes, got {len(value)}")
+        raise InvalidRecord(BadRecord.TOO_LARGE, f"expected at most {MAX_EVENT_BYTES} bytes, got {len(value)}")
     if cloudevent and kind != cloudevents.STRUCTURED:
-        raise InvalidRecord(BadRecord.UNKNOWN_FORMAT, f"wanted {cloudevents.STRUCTURED}, got content type {kind!r:.80}")
+        raise InvalidRecord(
+            BadRecord.UNKNOWN_FORMAT, f"expected {cloudevents.STRUCTURED}, got content type {kind!r:.80}"
+        )
     try:
         return orjson.dumps(_fields(kind, by_name, value))
     except orjson.JSONDecodeError as error:

@@ -76,6 +76,7 @@ def fly(
         budget_s=within_s,
         start_budget_s=within_s,
         close_budget_s=1.0,
+        approval_wait_s=0.0,  # nobody approves what a canary asks for; the next attempt shows whether a kill follows
         kafka=dict(client or {}),
         verify_key=verify_key,
     )

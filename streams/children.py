@@ -128,7 +128,7 @@ class Children(Closing):
         while not condition():
             self.require_running()
             if time.monotonic() > deadline:
-                raise TimedOut(f"wanted {what} within {within_s:g} s, it did not happen")
+                raise TimedOut(f"expected {what} within {within_s:g} s, it did not happen")
             time.sleep(_POLL_S)
 
     def close(self) -> None:

@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer one of the paths."""
         answer = self.answers.get(self.path.partition("?")[0])
         if answer is None:
-            self._send(HTTPStatus.NOT_FOUND, "text/plain", f"wanted one of {', '.join(self.answers)}\n".encode())
+            self._send(HTTPStatus.NOT_FOUND, "text/plain", f"expected one of {', '.join(self.answers)}\n".encode())
         else:
             self._send(*answer())
 

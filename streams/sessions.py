@@ -235,7 +235,7 @@ class SessionPipeline:
             return state_codec.encode(state)
         if len(data) <= MAX_STATE_BYTES:
             return data
-        self._begin_anew(state, f"its state has {len(data)} bytes, wanted at most {MAX_STATE_BYTES}")
+        self._begin_anew(state, f"its state has {len(data)} bytes, expected at most {MAX_STATE_BYTES}")
         return state_codec.encode(state)
 
     def _begin_anew(self, state: State, why: str) -> None:

@@ -243,7 +243,7 @@ class Run:
         while not condition():
             self.go_on()
             if time.monotonic() > deadline:
-                raise RuntimeError(f"wanted {what} within {_SETTLE_WITHIN_S:g} s, it did not happen")
+                raise RuntimeError(f"expected {what} within {_SETTLE_WITHIN_S:g} s, it did not happen")
             time.sleep(_LOOK_EVERY_S)
 
     def go_on(self) -> None:

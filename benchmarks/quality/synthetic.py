@@ -146,8 +146,8 @@ def show(synthetic: Synthetic, console: Console) -> None:
     console.print(table)
     total = synthetic.shares[0]
     said = (
-        f"{_of(total.caught, total.runaways)} runaways caught, wanted {CAUGHT_AT_LEAST:.0%}; "
-        f"{_of(total.stopped, total.healthy)} healthy sessions stopped, wanted fewer than {STOPPED_BELOW:.0%}"
+        f"{_of(total.caught, total.runaways)} runaways caught, expected {CAUGHT_AT_LEAST:.0%}; "
+        f"{_of(total.stopped, total.healthy)} healthy sessions stopped, expected fewer than {STOPPED_BELOW:.0%}"
     )
     console.print(f"{'PASS' if synthetic.passed else 'FAIL'}  {said}", highlight=False)
 

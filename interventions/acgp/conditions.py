@@ -91,7 +91,7 @@ class _Parser:
 
     def _value(self, depth: int) -> _Value:
         if depth > MAX_DEPTH:
-            raise ValueError(f"wanted at most {MAX_DEPTH} parentheses in each other, got more")
+            raise ValueError(f"expected at most {MAX_DEPTH} parentheses in each other, got more")
         kind, token = self._next()
         if kind == "number":
             number = float(token) if "." in token else int(token)
@@ -107,7 +107,7 @@ class _Parser:
             return self._list(depth)
         if kind == "name" and token not in _RESERVED:
             return self._named(token, depth)
-        raise ValueError(f"wanted a value, got {token!r} in {self._text!r:.120}")
+        raise ValueError(f"expected a value, got {token!r} in {self._text!r:.120}")
 
     def _list(self, depth: int) -> _Value:
         items: list[_Value] = []
@@ -124,7 +124,7 @@ class _Parser:
             return lambda _: word
         if self._peek() == "(":
             if name not in _FUNCTIONS:
-                raise ValueError(f"wanted {', '.join(_FUNCTIONS)}, got {name!r} in {self._text!r:.120}")
+                raise ValueError(f"expected {', '.join(_FUNCTIONS)}, got {name!r} in {self._text!r:.120}")
             self._at += 1
             value = self.any_of(depth + 1)
             self._want(")")
@@ -132,7 +132,7 @@ class _Parser:
             return lambda scope: function(value, scope)
         steps = name.split(".")
         if steps[0] not in self._roots:
-            raise ValueError(f"wanted a path that begins with {', '.join(sorted(self._roots))}, got {name!r}")
+            raise ValueError(f"expected a path that begins with {', '.join(sorted(self._roots))}, got {name!r}")
         return lambda scope: _looked_up(scope, steps)
 
     def _peek(self) -> str:
@@ -140,7 +140,7 @@ class _Parser:
 
     def _next(self) -> tuple[str, str]:
         if self._at == len(self._tokens):
-            raise ValueError(f"wanted a value, got the end of {self._text!r:.120}")
+            raise ValueError(f"expected a value, got the end of {self._text!r:.120}")
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -151,11 +151,11 @@ class _Parser:
 
     def _want(self, token: str) -> None:
         if not self._take(token):
-            raise ValueError(f"wanted {token!r}, got {self._peek() or 'the end'!r} in {self._text!r:.120}")
+            raise ValueError(f"expected {token!r}, got {self._peek() or 'the end'!r} in {self._text!r:.120}")
 
     def end(self) -> None:
         if self._at < len(self._tokens):
-            raise ValueError(f"wanted 'and', 'or' or the end, got {self._peek()!r} in {self._text!r:.120}")
+            raise ValueError(f"expected 'and', 'or' or the end, got {self._peek()!r} in {self._text!r:.120}")
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
@@ -164,7 +164,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None or found.lastgroup is None:
-            raise ValueError(f"wanted a word, a number, a text or a sign, got {text[at:].lstrip()[:20]!r}")
+            raise ValueError(f"expected a word, a number, a text or a sign, got {text[at:].lstrip()[:20]!r}")
         tokens.append((found.lastgroup, found[found.lastgroup]))
         at = found.end()
     return tokens
@@ -181,7 +181,7 @@ def _looked_up(scope: Scope, steps: Sequence[str]) -> Any:
 
 def _truth(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise Unknown(f"wanted true or false, got {type(value).__name__}")
+        raise Unknown(f"expected true or false, got {type(value).__name__}")
     return value
 
 
@@ -201,15 +201,15 @@ def _number(value: Any) -> int | float:
         except ValueError:
             pass
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:  # noqa: PLR0124 - NaN
-        raise Unknown(f"wanted a number, got {type(value).__name__}")
+        raise Unknown(f"expected a number, got {type(value).__name__}")
     return value
 
 
 def _contained(left: Any, right: Any) -> bool:
     if isinstance(right, str) and not isinstance(left, str):
-        raise Unknown(f"wanted a text in a text, got {type(left).__name__}")
+        raise Unknown(f"expected a text in a text, got {type(left).__name__}")
     if not isinstance(right, (list, tuple, str, Mapping)):
-        raise Unknown(f"wanted a list or a text after 'in', got {type(right).__name__}")
+        raise Unknown(f"expected a list or a text after 'in', got {type(right).__name__}")
     return left in right
 
 
@@ -217,7 +217,7 @@ def _matched(left: Any, right: Any) -> bool:
     """Whether a text, or one of a list of them, matches a glob."""
     texts = left if isinstance(left, (list, tuple)) else [left]
     if not isinstance(right, str) or not all(isinstance(text, str) for text in texts):
-        raise Unknown("wanted texts on both sides of 'matches'")
+        raise Unknown("expected texts on both sides of 'matches'")
     return any(fnmatchcase(text, right) for text in texts)
 
 
@@ -244,14 +244,14 @@ def _has(value: _Value, scope: Scope) -> bool:
 def _len(value: _Value, scope: Scope) -> int:
     found = value(scope)
     if not isinstance(found, (str, list, tuple, Mapping)):
-        raise Unknown(f"wanted a text or a list, got {type(found).__name__}")
+        raise Unknown(f"expected a text or a list, got {type(found).__name__}")
     return len(found)
 
 
 def _lower(value: _Value, scope: Scope) -> str:
     found = value(scope)
     if not isinstance(found, str):
-        raise Unknown(f"wanted a text, got {type(found).__name__}")
+        raise Unknown(f"expected a text, got {type(found).__name__}")
     return found.lower()
 
 

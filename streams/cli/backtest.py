@@ -100,7 +100,7 @@ def backtest(
     from haltline.streams.whatif import parse_sweep  # noqa: PLC0415  # with every detector
 
     if (against is not None and sweep is not None) or (plot is not None and sweep is None):
-        fail("wanted one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
+        fail("expected one of --against and --sweep, and --plot with --sweep only", Exit.USAGE)
     if plot is not None and (plot.suffix != ".svg" or not plot.parent.is_dir()):
         fail(f"--plot: expected a file FILE.svg in a folder that is there, got {plot}", Exit.USAGE)
     plugins = read_plugins()

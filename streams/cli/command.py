@@ -156,7 +156,7 @@ def reset(
     if only is not None:
         only = whole_id(operator, ScopeKind.SESSION, only, hint=NOTHING_TO_END)
         answer = operator.spare(scope, scope_id, only, by=by, reason=reason)
-        what = "is released from it" if answer.answered else "wanted an answer from a worker"
+        what = "is released from it" if answer.answered else "expected an answer from a worker"
         conclude(answer, f"{named(answer)}: session {only} {what}", as_json=as_json)
         return
     answer = operator.reset(scope, scope_id, by=by, reason=reason, probation_actions=probation, force=force)
@@ -251,7 +251,7 @@ def label(
     require_label(verdict)
     meant = operator.decision(decision)
     answer = operator.label(meant, verdict, by=by, reason=reason)
-    said = "is noted" if answer.answered else "wanted an answer from a worker"
+    said = "is noted" if answer.answered else "expected an answer from a worker"
     about = f"decision {meant.decision_id} of {meant.detector} in session {meant.session_id}"
     conclude(answer, f"{about}, {verdict}: {said}", as_json=as_json)
 

@@ -87,7 +87,7 @@ def opened(source: str, where: Where) -> "Iterator[Range]":
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise
-        fail(f"{source}: {error.strerror or error}; wanted kafka, audit, a table, a bundle or a file", Exit.USAGE)
+        fail(f"{source}: {error.strerror or error}; expected kafka, audit, a table, a bundle or a file", Exit.USAGE)
 
 
 def is_table(source: str) -> bool:

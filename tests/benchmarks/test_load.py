@@ -90,5 +90,5 @@ def test_a_runaway_is_killed_and_most_healthy_sessions_are_not() -> None:
 
 @pytest.mark.parametrize("sessions", [0, 11])
 def test_every_session_needs_an_event(sessions: int) -> None:
-    with pytest.raises(ValueError, match="wanted 1 to 10"):
+    with pytest.raises(ValueError, match="expected 1 to 10"):
         Load(events=10, sessions=sessions, start_ms=START_MS)

@@ -254,4 +254,4 @@ def test_a_request_that_no_worker_has_taken_in_yet_is_listed_and_says_so_when_it
     assert [one["id"] for one in client.get("/api/v1/approvals/pending").json()["approvals"]] == [asked["id"]]
     answer = client.post(f"/api/v1/approvals/{asked['id']}/approve", json={"reason": "well"})
     assert answer.status_code == 409
-    assert "wanted one that a worker has taken in" in answer.json()["detail"]
+    assert "expected one that a worker has taken in" in answer.json()["detail"]

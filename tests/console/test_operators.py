@@ -169,7 +169,7 @@ def test_a_kill_is_neither_softened_nor_lifted(system: tuple[str, TestClient]) -
     assert client.post("/api/v1/kill", json=act).json()["answered"]
     answers = {word: client.post(f"/api/v1/{word}", json=act) for word in ("freeze", "contain", "lift")}
     assert {word: answer.status_code for word, answer in answers.items()} == dict.fromkeys(answers, 409)
-    assert "wanted one that is not killed; a reset ends a kill" in answers["lift"].json()["detail"]
+    assert "expected one that is not killed; a reset ends a kill" in answers["lift"].json()["detail"]
     assert client.post("/api/v1/reset", json=act).json()["answered"]
 
 

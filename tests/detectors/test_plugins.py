@@ -148,21 +148,21 @@ def exit_at_import() -> object:
             broken_import, "expected a detector that can be imported, got ImportError: No module", id="an import error"
         ),
         pytest.param(exit_at_import, "can be imported, got SystemExit: 3", id="an exit at import"),
-        pytest.param(lambda: 7, "wanted a class derived from haltline.detectors.base.Detector, got 7", id="no class"),
-        pytest.param(lambda: Count, "wanted a class derived from .*, got <class .*Count'>", id="another class"),
+        pytest.param(lambda: 7, "expected a class derived from haltline.detectors.base.Detector, got 7", id="no class"),
+        pytest.param(lambda: Count, "expected a class derived from .*, got <class .*Count'>", id="another class"),
         pytest.param(
             lambda: type("Half", (Detector,), {"id": "too_many_calls"}),
-            "wanted every method of a detector, got a class without observe, start",
+            "expected every method of a detector, got a class without observe, start",
             id="methods are missing",
         ),
         pytest.param(
             lambda: type("Other", (TooManyCalls,), {"id": "other"}),
-            "wanted the id 'too_many_calls', got 'other'",
+            "expected the id 'too_many_calls', got 'other'",
             id="another id",
         ),
         pytest.param(
             lambda: type("Reads", (TooManyCalls,), {"reads": ("action.proposed",)}),
-            r"wanted reads, a frozenset of Kind, got \('action.proposed',\)",
+            r"expected reads, a frozenset of Kind, got \('action.proposed',\)",
             id="kinds that are none",
         ),
         pytest.param(
@@ -228,7 +228,7 @@ def without_evidence(self: Any, state: Count, act: Act) -> Finding:
     [
         pytest.param(raises, "no calls", 6, id="raises"),
         pytest.param(exits, "expected it to return, got SystemExit: 1", 6, id="exits"),
-        pytest.param(keeps_an_object, "wanted a state of plain JSON values", 6, id="keeps what is no JSON"),
+        pytest.param(keeps_an_object, "expected a state of plain JSON values", 6, id="keeps what is no JSON"),
         pytest.param(grows, f"expected a state of at most {MAX_STATE_BYTES} bytes, got", 3, id="keeps too much"),
         pytest.param(lambda *_: "found", "expected a Finding or None, got 'found'", 6, id="returns something else"),
         pytest.param(in_anothers_name, "a finding in its own name, got one of 'cycle'", 6, id="in another's name"),
@@ -316,5 +316,5 @@ def test_one_that_is_fast_enough_finds_the_same_with_and_without_a_clock() -> No
 
 @pytest.mark.parametrize("settings", [{"budget_ms": 0}, {"overruns": -1}, {"overruns": 100}])
 def test_a_stopwatch_needs_sensible_limits(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="wanted budget_ms above 0 and 0 to 99 overruns"):
+    with pytest.raises(ValueError, match="expected budget_ms above 0 and 0 to 99 overruns"):
         Stopwatch(lambda: 0, **settings)

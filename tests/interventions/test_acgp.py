@@ -73,11 +73,11 @@ def test_conditions(condition: str, expected: bool) -> None:
     ("condition", "why"),
     [
         ("args.missing > 3", "args.missing is missing"),
-        ("args.to > 3", "wanted a number, got str"),
-        ("args.amount", "wanted true or false, got int"),
-        ("args.on > 0", "wanted a number, got bool"),
-        ("3 in args.amount", "wanted a list or a text after 'in', got int"),
-        ("args.amount matches '*'", "wanted texts on both sides of 'matches'"),
+        ("args.to > 3", "expected a number, got str"),
+        ("args.amount", "expected true or false, got int"),
+        ("args.on > 0", "expected a number, got bool"),
+        ("3 in args.amount", "expected a list or a text after 'in', got int"),
+        ("args.amount matches '*'", "expected texts on both sides of 'matches'"),
         ("args.deep.er.deeper == 1", "args.deep.er.deeper is missing"),
     ],
 )
@@ -154,7 +154,7 @@ def test_the_tier_of_a_risk_score(ars: int, tier: int) -> None:
 
 def test_the_weights_are_the_published_ones_and_sum_to_1() -> None:
     assert WEIGHTS == {"reasoning": 0.25, "grounding": 0.2, "ethical": 0.2, "tool_safety": 0.2, "context": 0.15}
-    with pytest.raises(ValueError, match="wanted weights that sum to 1, got"):
+    with pytest.raises(ValueError, match="expected weights that sum to 1, got"):
         Governed(weights=WEIGHTS | {"reasoning": 0.3})
 
 

@@ -63,13 +63,15 @@ def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool
     ("document", "why"),
     [
         pytest.param("{stop: NUDGE}", "stop: expected PAUSE or harder, got NUDGE", id="a stop that stops nothing"),
-        pytest.param("{modifications: [{action: x}]}", "wanted put, cap or remove, got none", id="a change of nothing"),
+        pytest.param(
+            "{modifications: [{action: x}]}", "expected put, cap or remove, got none", id="a change of nothing"
+        ),
         pytest.param(
             "{acgp: [{thresholds: {ok: 0.5, nudge: 0.4, escalate: 0.6}}]}",
-            "wanted ok <= nudge <= escalate, got 0.5, 0.4, 0.6",
+            "expected ok <= nudge <= escalate, got 0.5, 0.4, 0.6",
             id="thresholds out of order",
         ),
-        pytest.param("{acgp: [{weights: {reasoning: 0.5}}]}", "wanted weights that sum to 1, got 0.5", id="weights"),
+        pytest.param("{acgp: [{weights: {reasoning: 0.5}}]}", "expected weights that sum to 1, got 0.5", id="weights"),
         pytest.param("{strategy: hopeful}", r"interventions\.strategy: expected by_rule, ", id="an unknown strategy"),
     ],
 )

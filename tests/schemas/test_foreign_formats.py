@@ -131,8 +131,12 @@ def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
         pytest.param(STRUCTURED, structured(data_base64=7), BadRecord.INVALID, "", id="base64 that is a number"),
         pytest.param(STRUCTURED, structured(type="com.example.lunch"), BadRecord.INVALID, "lunch", id="another type"),
         pytest.param(STRUCTURED, structured(subject=None), BadRecord.INVALID, "session_id", id="no subject"),
-        pytest.param(STRUCTURED, structured(specversion="0.3"), BadRecord.INVALID, "wanted 1.0, got '0.3'", id="older"),
-        pytest.param(STRUCTURED, orjson.dumps({"id": "e"}), BadRecord.INVALID, "wanted 1.0, got None", id="no version"),
+        pytest.param(
+            STRUCTURED, structured(specversion="0.3"), BadRecord.INVALID, "expected 1.0, got '0.3'", id="older"
+        ),
+        pytest.param(
+            STRUCTURED, orjson.dumps({"id": "e"}), BadRecord.INVALID, "expected 1.0, got None", id="no version"
+        ),
         pytest.param(STRUCTURED, structured(time="now"), BadRecord.INVALID, "time", id="no time"),
         pytest.param(
             STRUCTURED,

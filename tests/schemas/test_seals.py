@@ -59,7 +59,7 @@ def test_one_key_follows_another(keys: tuple[Path, Path], tmp_path: Path) -> Non
     both = Seals.of_files([public, next_public])
     for file in (private, tmp_path / "next.pem"):
         assert both.check(TOPIC, KEY, VALUE, [Sealer(file).seal(TOPIC, KEY, VALUE, AT)]) == AT
-    with pytest.raises(NotSealed, match="wanted a seal of key"):
+    with pytest.raises(NotSealed, match="expected a seal of key"):
         Seals.of_files([next_public]).check(TOPIC, KEY, VALUE, [Sealer(private).seal(TOPIC, KEY, VALUE, AT)])
 
 

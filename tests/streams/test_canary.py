@@ -32,7 +32,7 @@ def test_without_a_loop_guard_it_says_so(tmp_path: Path) -> None:
         with running_worker(broker.bootstrap, tmp_path, "--policy", str(policy)):
             done = CliRunner().invoke(app, ["canary", "--within", "60s", "--bootstrap", broker.bootstrap])
     assert done.exit_code == Exit.NO
-    assert "wanted a kill within 10 identical deletes" in done.stderr
+    assert "expected a kill within 10 identical deletes" in done.stderr
 
 
 def test_without_a_worker_it_fails(embedded: EmbeddedBroker) -> None:

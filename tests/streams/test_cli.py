@@ -112,7 +112,7 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
         pytest.param(
             ("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm", id="an unknown label"
         ),
-        pytest.param(("tail", "--topic", "nothing"), "wanted one of actions, detections", id="an unknown topic"),
+        pytest.param(("tail", "--topic", "nothing"), "expected one of actions, detections", id="an unknown topic"),
         pytest.param(
             ("status", "--client-config", "no-such-file"), "no-such-file: expected a text file", id="no client config"
         ),
@@ -452,7 +452,7 @@ def test_lengths_of_time(text: str, wanted: timedelta) -> None:
 
 @pytest.mark.parametrize("text", ["", "3", "h", "1h 30m", "-1h", "1w", "1hx"])
 def test_what_is_no_length_of_time(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="wanted a length of time"):
+    with pytest.raises(typer.BadParameter, match="expected a length of time"):
         duration(text)
 
 

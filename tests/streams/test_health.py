@@ -158,4 +158,4 @@ def test_metrics_are_served_in_the_text_format(served: Served) -> None:
 
 
 def test_another_path_is_not_found_and_says_which_there_are(served: Served) -> None:
-    assert served.get("/nothing") == (404, "wanted one of /healthz, /readyz, /metrics\n")
+    assert served.get("/nothing") == (404, "expected one of /healthz, /readyz, /metrics\n")

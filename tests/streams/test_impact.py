@@ -127,7 +127,7 @@ def test_the_fleet_takes_two_operators(bootstrap: str) -> None:
     second = operator.kill(ScopeKind.FLEET, "*", by="bo", reason="yes, all of it")
     assert second.after is not None
     assert (second.after.key, second.after.by) == ("fleet:*", "bo")
-    with pytest.raises(NotAllowed, match="wanted one that is not killed"):
+    with pytest.raises(NotAllowed, match="expected one that is not killed"):
         operator.hold(CommandKind.CONTAIN, ScopeKind.FLEET, "*", by="ada", reason="softer")
     assert operator.reset(ScopeKind.FLEET, "*", by="ada", reason="over").answered
 

@@ -144,14 +144,14 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "came"),
     [
-        (b"", "came an empty list"),
+        (b"", "got an empty list"),
         (b"no json", "expected JSON, or JSON lines, got something else"),
         (b"7", "got 7"),
-        (b"[]", "came an empty list"),
-        (b"{}", "came an empty object"),
-        (b'{"messages": []}', "came an object with messages"),
-        (b"[[1]]", "came a list of a list of 1"),
-        pytest.param(gzip.compress(b'{"trajectory": []}')[:-9], "wanted a whole gzip file", id="a cut gzip file"),
+        (b"[]", "got an empty list"),
+        (b"{}", "got an empty object"),
+        (b'{"messages": []}', "got an object with messages"),
+        (b"[[1]]", "got a list of a list of 1"),
+        pytest.param(gzip.compress(b'{"trajectory": []}')[:-9], "expected a whole gzip file", id="a cut gzip file"),
     ],
 )
 def test_what_is_no_recording_says_so(tmp_path: Path, text: bytes, came: str) -> None:

@@ -252,7 +252,7 @@ def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path
 
 def test_a_session_that_is_not_there_is_said(table: Path, tmp_path: Path) -> None:
     code, output = run("incident", "nobody", "--out", tmp_path / "n.zip", "--table", table)
-    assert (code, "wanted records of session 'nobody'" in output) == (1, True)
+    assert (code, "expected records of session 'nobody'" in output) == (1, True)
     assert not (tmp_path / "n.zip").exists()
 
 

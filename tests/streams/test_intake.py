@@ -202,10 +202,10 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
         ("/v1/verdict", {"session_id": "s", "action": "a", "effect": "bad"}, 400, "effect: expected one of read"),
         ("/v1/verdict", {"session_id": "s", "action": "a", "effect": []}, 400, "effect: expected a text, got []"),
         ("/v1/verdict", {"session_id": "s", "action": "a", "agent_id": 7}, 400, "agent_id"),
-        ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "wanted a call of session s that was asked about"),
-        ("/v1/traces", {"resourceSpans": 7}, 400, "wanted an OTLP request"),
+        ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "expected a call of session s that was asked about"),
+        ("/v1/traces", {"resourceSpans": 7}, 400, "expected an OTLP request"),
         ("/v1/nothing", {}, 404, "wanted POST /v1/events, /v1/verdict, /v1/result or /v1/traces"),
-        ("/healthz", {}, 405, "came POST /healthz"),
+        ("/healthz", {}, 405, "got POST /healthz"),
     ],
 )
 def test_a_question_that_cannot_be_read_is_told(
@@ -331,7 +331,7 @@ def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: Embed
             b"x", "application/json", {"Content-Encoding": "x"}, 415, "Content-Encoding: expected", id="packed"
         ),
         pytest.param(b"x", "text/plain", {"Content-Encoding": "gzip"}, 415, "Content-Type", id="another type"),
-        pytest.param(BOMB, "application/json", {"Content-Encoding": "gzip"}, 413, "wanted at most", id="a bomb"),
+        pytest.param(BOMB, "application/json", {"Content-Encoding": "gzip"}, 413, "expected at most", id="a bomb"),
         pytest.param(
             b"[" + b"{}," * 1001 + b"{}]", "application/json", {}, 413, "got 1002", id="more events than are read"
         ),

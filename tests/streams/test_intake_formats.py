@@ -124,12 +124,12 @@ def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded:
 @pytest.mark.parametrize(
     ("body", "kind", "headers", "status", "wanted"),
     [
-        (b"\xff\xff", otlp.PROTOBUF, {}, 400, "wanted an OTLP request in protobuf"),
+        (b"\xff\xff", otlp.PROTOBUF, {}, 400, "expected an OTLP request in protobuf"),
         (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
         (b"{", "application/json", {}, 400, "wanted JSON"),
-        (b'{"events": []}', "application/json", {}, 400, "wanted an OTLP request"),
+        (b'{"events": []}', "application/json", {}, 400, "expected an OTLP request"),
         (b"a", "text/plain", {}, 415, "wanted JSON"),
-        (gzip.compress(b" " * 9 * 1024 * 1024), otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 413, "wanted at most"),
+        (gzip.compress(b" " * 9 * 1024 * 1024), otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 413, "expected at most"),
         (b"no gzip", otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 400, ""),
     ],
     ids=[
@@ -200,12 +200,12 @@ CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.it
     [
         (b"", {}, 202, "accepted"),
         (b"{}", {"ce-time": "2025-06-16T12:00:00Z"}, 202, "accepted"),
-        (b"{}", {"ce-time": "noon"}, 400, "wanted an RFC 3339 time"),
+        (b"{}", {"ce-time": "noon"}, 400, "expected an RFC 3339 time"),
         (b"{}", {"ce-specversion": "0.3"}, 400, "specversion: expected 1.0, got '0.3'"),
         (b"{}", {"ce-type": "lunch"}, 400, "kind"),
         (b"{}", {"ce-subject": "%FF%FE" * 200}, 400, "session_id"),
         (b"<xml/>", {}, 400, "not_json"),
-        (b"[]", {}, 400, "wanted a JSON object as the CloudEvent's data, got list"),
+        (b"[]", {}, 400, "expected a JSON object as the CloudEvent's data, got list"),
     ],
 )
 def test_a_binary_event_is_read_or_told_of(

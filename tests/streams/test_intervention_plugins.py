@@ -135,7 +135,9 @@ def test_one_that_oversteps_adds_nothing_and_is_told(handler: str) -> None:
             "{handlers: {budget: nosuch}}", r"handlers\.budget: expected .*got 'nosuch'", id="an intervention"
         ),
         pytest.param("{strategy: missing}", r"nowhere:Thing of more_.* ModuleNotFoundError", id="an import that fails"),
-        pytest.param("{strategy: nomethod}", "wanted an object with a method choose", id="a class without the method"),
+        pytest.param(
+            "{strategy: nomethod}", "expected an object with a method choose", id="a class without the method"
+        ),
     ],
 )
 def test_a_policy_that_names_what_cannot_be_used_is_refused_with_its_place(interventions: str, why: str) -> None:

@@ -77,7 +77,7 @@ def test_what_kafka_logged_is_in_the_error_when_it_dies_at_its_start(tmp_path: P
     require_kafka()
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "meta.properties").write_text("version=99\n")
-    with pytest.raises(LocalKafkaError, match=r"came its end with status 1\.(.|\n)*kafka\.log(.|\n)*version"):
+    with pytest.raises(LocalKafkaError, match=r"got its end with status 1\.(.|\n)*kafka\.log(.|\n)*version"):
         LocalKafka(tmp_path).start()
 
 
@@ -91,7 +91,7 @@ def test_using_one_that_is_not_started_is_an_error(tmp_path: Path) -> None:
 def test_fetch_says_which_commands_are_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(kafka_jars, "_jars_folder", lambda: tmp_path / "jars")
-    with pytest.raises(LocalKafkaError, match=r"wanted java \(17 or newer.*\) and mvn .* no such command on PATH"):
+    with pytest.raises(LocalKafkaError, match=r"expected java \(17 or newer.*\) and mvn .* no such command on PATH"):
         fetch()
 
 

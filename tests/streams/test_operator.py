@@ -194,7 +194,7 @@ def test_what_may_not_be_commanded_is_refused_and_never_sent(bootstrap: str, ope
         operator.kill(SESSION, "never", by="", reason="loops")
     with pytest.raises(NotAllowed, match="id: expected a text"):
         operator.kill(SESSION, "", by="ada", reason="loops")
-    with pytest.raises(NotAllowed, match=r"wanted the id \* with the scope fleet"):
+    with pytest.raises(NotAllowed, match=r"expected the id \* with the scope fleet"):
         operator.kill(ScopeKind.FLEET, "never", by="ada", reason="loops")
     with pytest.raises(NotAllowed, match="expected it to last up to 8:00:00, got 8:00:01"):
         operator.declare_batch("never", max_deletes=1, lasts=timedelta(hours=8, seconds=1), by="ada", reason="r")

@@ -179,7 +179,7 @@ def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_pat
         installed()
     said = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])
     assert said.exit_code == Exit.USAGE
-    assert "wanted one detector of the name 'table_locks'" in said.output.replace("\n", " ")
+    assert "expected one detector of the name 'table_locks'" in said.output.replace("\n", " ")
 
 
 def test_the_name_of_a_built_in_detector_is_refused(site: Path) -> None:

@@ -249,7 +249,7 @@ def test_overrides_that_can_never_meet_are_not_tried_together(one: str, other: s
 def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MAX_MEETINGS", 100)
     many = tuple(said(settings={"max_deletes": 2}) for _ in range(7))
-    with pytest.raises(ValueError, match="wanted at most 100 ways"):
+    with pytest.raises(ValueError, match="expected at most 100 ways"):
         Rules(Policy(overrides=many))
     Rules(Policy(overrides=many[:6]))
 

@@ -43,4 +43,4 @@ def test_verdicts_kills_and_releases_of_a_worker_that_seals_are_believed(
 def test_a_key_that_is_none_is_refused_before_the_worker_starts(tmp_path: Path) -> None:
     public = make_keys(tmp_path / "worker.pem")
     done = haltline("worker", "--sealing-key", str(public), "--bootstrap", "127.0.0.1:9")
-    assert (done.exit_code, "wanted an ed25519 private key" in done.stderr) == (2, True)
+    assert (done.exit_code, "expected an ed25519 private key" in done.stderr) == (2, True)

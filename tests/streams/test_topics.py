@@ -168,7 +168,7 @@ def test_longer_retention_and_larger_messages_are_no_difference(admin: AdminClie
 
 
 def test_a_topic_that_the_cluster_refuses_is_named_with_its_reason(admin: AdminClient, no_topics: Topics) -> None:
-    with pytest.raises(RuntimeError, match=rf"topic {no_topics.actions}: .* came INVALID_REPLICATION_FACTOR"):
+    with pytest.raises(RuntimeError, match=rf"topic {no_topics.actions}: .* got INVALID_REPLICATION_FACTOR"):
         create_topics(admin, no_topics, 1, 3, changelog=changelog_of(no_topics))
 
 
@@ -181,7 +181,7 @@ def test_an_embedded_broker_is_refused_at_once_with_the_reason(
     embedded: EmbeddedBroker, ask: Callable[[AdminClient], object]
 ) -> None:
     admin = AdminClient({"bootstrap.servers": embedded.bootstrap})
-    with pytest.raises(NoAdminApiError, match=r"wanted a cluster with a controller.*An embedded broker has none"):
+    with pytest.raises(NoAdminApiError, match=r"expected a cluster with a controller.*An embedded broker has none"):
         ask(admin)
 
 

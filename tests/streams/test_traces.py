@@ -171,8 +171,8 @@ def test_plain_events_are_taken_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        pytest.param("{", "wanted a JSON object, got b'{'", id="not JSON"),
-        pytest.param("[1]", "wanted a JSON object, got list", id="not an object"),
+        pytest.param("{", "expected a JSON object, got b'{'", id="not JSON"),
+        pytest.param("[1]", "expected a JSON object, got list", id="not an object"),
         pytest.param({"seq": 1}, "session_id: expected a text, got None", id="no session"),
         pytest.param(ROW | {"timestamp": "yesterday"}, "Invalid isoformat string: 'yesterday'", id="no time"),
         pytest.param(

@@ -129,7 +129,7 @@ def test_a_child_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
 def test_what_does_not_happen_in_time_is_named(tmp_path: Path) -> None:
     with Children(tmp_path) as children:
         python(children, "pass", must_run=False)
-        with pytest.raises(TimedOut, match=r"wanted the moon within 0\.1 s"):
+        with pytest.raises(TimedOut, match=r"expected the moon within 0\.1 s"):
             children.wait_until(lambda: False, "the moon", within_s=0.1)
 
 

@@ -150,13 +150,13 @@ def test_a_sweep_prints_a_row_for_each_value_and_draws_it(table: Path, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["--sweep", "max_deletes=2"], "wanted rules.NAME.settings.X", id="no place"),
+        pytest.param(["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X", id="no place"),
         pytest.param(["--sweep", f"{SWEEP}=0"], "same_target_prior", id="a value out of bounds"),
         pytest.param(["--sweep", "rules.nothing.settings.x=1"], "nothing", id="no such rule"),
         pytest.param(["--plot", "x.svg"], "--plot with --sweep", id="a plot of nothing"),
-        pytest.param(["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "wanted a file FILE.svg", id="another format"),
-        pytest.param(["--sweep", f"{SWEEP}=1", "--plot", "no/x.svg"], "wanted a file FILE.svg", id="no such folder"),
-        pytest.param(["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "wanted numbers", id="no place on an axis"),
+        pytest.param(["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "expected a file FILE.svg", id="another format"),
+        pytest.param(["--sweep", f"{SWEEP}=1", "--plot", "no/x.svg"], "expected a file FILE.svg", id="no such folder"),
+        pytest.param(["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "expected numbers", id="no place on an axis"),
     ],
 )
 def test_what_cannot_be_swept_is_said(table: Path, arguments: list[str], said: str) -> None:

@@ -85,7 +85,7 @@ class GitCheckpoints:
             except (_Failed, OSError) as error:
                 raise CannotRestore(f"not all was put back; what was there is kept as {before}: {error}") from error
             if came != wanted:
-                raise CannotRestore(f"the files are not as they were (tree {came}, wanted {wanted}); see {before}")
+                raise CannotRestore(f"the files are not as they were (tree {came}, expected {wanted}); see {before}")
             return Restored(checkpoint_id, len(back), len(gone), f"the files are tree {came[:12]}, as kept", before)
 
     def _commit(self, ref: str, message: str, also: Sequence[str] = ()) -> str:

@@ -103,7 +103,7 @@ def test_a_call_that_does_not_fit_the_tool_raises_as_without_the_guard() -> None
 
 def test_a_generator_function_is_refused_as_a_tool() -> None:
     guard = ScriptedGuard()
-    with pytest.raises(TypeError, match="wanted a function or a coroutine function"):
+    with pytest.raises(TypeError, match="expected a function or a coroutine function"):
 
         @guard.tool
         def rows(table: str) -> object:

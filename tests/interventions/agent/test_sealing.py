@@ -111,7 +111,7 @@ def test_without_a_key_the_broker_says_who_may_write(embedded: EmbeddedBroker, w
     ("file", "wrong"),
     [
         pytest.param("none.pem", "verify_key: expected files of public keys", id="no such file"),
-        pytest.param("worker.pem", "wanted an ed25519 public key", id="the private key"),
+        pytest.param("worker.pem", "expected an ed25519 public key", id="the private key"),
     ],
 )
 def test_a_key_that_cannot_be_used_is_told_at_once(tmp_path: Path, sealer: Sealer, file: str, wrong: str) -> None:

@@ -91,7 +91,7 @@ def test_values_of_every_type_can_be_printed(table: Path) -> None:
         pytest.param(
             "SELECT session_idd FROM audit", "expected a column such as session_id, got session_idd", id="a column"
         ),
-        pytest.param("SELECT nothing FROM audit", "wanted one of sink, topic, partition", id="the columns there are"),
+        pytest.param("SELECT nothing FROM audit", "expected one of sink, topic, partition", id="the columns there are"),
         pytest.param("SELECT * FROM audits", "expected the table audit, got audits", id="a table"),
         pytest.param("SELECT kind FRM audit", "came audit at line 1, column 17", id="a word, and where"),
         pytest.param("SELECT kind FROM", "came the end of the statement", id="an end"),
@@ -113,7 +113,7 @@ def test_sql_that_does_not_hold_is_answered_with_what_was_wanted_and_what_came(
 
 def test_both_forms_at_once_are_refused(table: Path) -> None:
     code, output, said = run(table, "query", "SELECT 1", "--json", "--csv")
-    assert (code, output, "wanted one of --json and --csv" in said) == (2, "", True)
+    assert (code, output, "expected one of --json and --csv" in said) == (2, "", True)
 
 
 def test_a_store_that_does_not_answer_is_said_in_one_line(table: Path) -> None:

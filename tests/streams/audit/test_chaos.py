@@ -277,7 +277,7 @@ def test_a_topic_that_is_shorter_than_the_table_says_is_refused(
         wait_for_rows(table, 11)
     DeltaAuditTable(table).open().append([], {f"audit-{log.topics.actions}-0": 1000})
     assert run_audit(log.settings(table)) == EXIT_FAILED
-    assert "wanted a partition that goes on behind offset 1000" in caplog.text
+    assert "expected a partition that goes on behind offset 1000" in caplog.text
 
 
 def test_topics_that_appear_later_are_read_from_their_start(kafka: LocalKafka, table: Path) -> None:

@@ -67,7 +67,7 @@ def test_a_table_without_any_checkpoint_is_not_proved_with_a_key(audit: Audit) -
     audit.table().delete(predicate=f"kind = '{CHECKPOINT}'")
     assert audit.verify(signed=False).ok
     (problem,) = audit.verify().problems
-    assert "wanted at least one checkpoint" in problem.what
+    assert "expected at least one checkpoint" in problem.what
 
 
 @pytest.mark.parametrize("column", ["chain_hash", "record_digest"])
@@ -126,7 +126,7 @@ def test_an_erased_row_says_nothing_more(audit: Audit) -> None:
 
 def test_who_erases_or_drops_from_a_signed_table_needs_its_key(audit: Audit, tmp_path: Path) -> None:
     make_keys(tmp_path / "another.pem")
-    for signer, came in ((None, "got none"), (load_signer(tmp_path / "another.pem"), "came key")):
+    for signer, came in ((None, "got none"), (load_signer(tmp_path / "another.pem"), "got key")):
         care = Caretaker(audit.uri, by="ada", reason="r", signer=signer)
         with pytest.raises(ValueError, match=rf"erase: .* is signed: expected its key .*, {came}"):
             care.erase(session_id="s1")

@@ -124,9 +124,9 @@ def test_answers_are_csv_too(table: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param(["ask", "weather"], "wanted one of trips", id="no such question"),
+        pytest.param(["ask", "weather"], "expected one of trips", id="no such question"),
         pytest.param(["ask", "story"], "wanted --session", id="whose story"),
-        pytest.param(["ask", "trips", "--from", "soon"], "wanted a time", id="no moment"),
+        pytest.param(["ask", "trips", "--from", "soon"], "expected a time", id="no moment"),
     ],
 )
 def test_what_cannot_be_asked_is_said(table: Path, arguments: list[str], said: str) -> None:

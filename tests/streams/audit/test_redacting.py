@@ -166,7 +166,7 @@ def test_only_the_chosen_kinds_are_taken_out_and_an_unknown_one_is_refused() -> 
     value, _, kinds = Redaction(["email"]).of(raw)
     assert (value, kinds) == (raw.replace(b"ada@example.org", b"[redacted:email]"), "email")
     assert Redaction([]).of(raw) == (raw, (), None)
-    with pytest.raises(ValueError, match="came names"):
+    with pytest.raises(ValueError, match="got names"):
         AuditSettings(bootstrap="x:1", redact=["names"])
     assert AuditSettings(bootstrap="x:1").redact == KINDS
 

@@ -238,7 +238,7 @@ def test_an_agent_s_content_is_erased_too_and_one_of_both_must_be_said(audit: Au
     care = Caretaker(audit.uri, by="ada", reason="r", signer=audit.signer)
     assert care.erase(agent_id=event().agent_id) == 80
     assert audit.verify().ok
-    with pytest.raises(ValueError, match="came neither or both"):
+    with pytest.raises(ValueError, match="got neither or both"):
         care.erase()
 
 

@@ -129,7 +129,7 @@ def test_a_replay_that_was_interrupted_goes_on_where_it_was(
     elsewhere.source = "kafka elsewhere:9092"
     elsewhere.save(tmp_path / "elsewhere.json")
     code, output = run(broker.bootstrap, "--onto", "lab", "--resume", tmp_path / "elsewhere.json", *BY)
-    assert (code, "came that of one of kafka elsewhere:9092" in output) == (2, True)
+    assert (code, "got that of one of kafka elsewhere:9092" in output) == (2, True)
     code, output = run(broker.bootstrap, "--onto", "lab", "--resume", state, "--tool", "delete_asset", *BY)
     assert (code, "expected the choice of this replay (tool delete_asset), got (all)" in output) == (2, True)
 
@@ -163,8 +163,8 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        pytest.param(("--onto", TOPICS.actions, *BY), "wanted another topic", id="its own source"),
-        pytest.param(("--onto", TOPICS.commands, *BY), "wanted another topic", id="what workers read"),
+        pytest.param(("--onto", TOPICS.actions, *BY), "expected another topic", id="its own source"),
+        pytest.param(("--onto", TOPICS.commands, *BY), "expected another topic", id="what workers read"),
         pytest.param(("--onto", "lab"), "--by and --reason", id="nobody"),
         pytest.param(("--onto", "lab", "--of", "nothing", *BY), "--of: expected one of actions", id="no such topic"),
         pytest.param(("--onto", "lab", "--where", "1 +", *BY), "--where", id="no condition"),
@@ -211,7 +211,7 @@ def test_a_condition_is_on_the_fields_of_the_topics_own_records() -> None:
     said = LogRecord(TOPICS.interventions, 0, 0, 0, None, b'{"level": "KILL", "values": {"deletes": 3}}')
     kills = chosen(TOPICS, TOPICS.interventions, where='level == "KILL" and values.deletes >= 3')
     assert [kills(said), kills(said._replace(value=b'{"level": "NUDGE", "values": {"deletes": 3}}'))] == [True, False]
-    with pytest.raises(ValueError, match="wanted a path that begins with"):
+    with pytest.raises(ValueError, match="expected a path that begins with"):
         chosen(TOPICS, TOPICS.actions, where='level == "KILL"')
 
 

@@ -242,7 +242,7 @@ def test_sessions_that_began_before_the_range_are_said(tmp_path: Path) -> None:
 )
 def test_a_replay_of_nothing_is_not_a_success(table: Path, choice: list[str]) -> None:
     code, output = run(table, *choice)
-    assert (code, "wanted records" in output, "got none" in output) == (1, True, True), output
+    assert (code, "expected records" in output, "got none" in output) == (1, True, True), output
 
 
 def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:
@@ -256,11 +256,11 @@ def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:
     ("arguments", "said"),
     [
         pytest.param(
-            ["audit", "--where", "level == 'KILL'"], "wanted a path that begins with", id="no field of events"
+            ["audit", "--where", "level == 'KILL'"], "expected a path that begins with", id="no field of events"
         ),
-        pytest.param(["audit", "--from", "-1m", "--to", "-2m"], "wanted a moment before --to", id="backwards"),
+        pytest.param(["audit", "--from", "-1m", "--to", "-2m"], "expected a moment before --to", id="backwards"),
         pytest.param(["nowhere"], "nowhere", id="no such source"),
-        pytest.param(["audit", "--from", "soon"], "wanted a time", id="no moment"),
+        pytest.param(["audit", "--from", "soon"], "expected a time", id="no moment"),
         pytest.param(["audit", "--from", "0:1"], "came offsets", id="offsets of a table"),
         pytest.param(["audit", "--sink", "other"], "came 'other'", id="another sink"),
     ],

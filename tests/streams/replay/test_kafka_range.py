@@ -115,7 +115,7 @@ def test_what_the_broker_has_deleted_since_the_range_was_frozen_is_missed_aloud(
         assert len(list(found.read([Span(span.topic, 0, 38, 100)]))) == 62
         for deleted in admin.delete_records([TopicPartition(kafka_topics.actions, 0, 100)]).values():
             deleted.result()
-        with pytest.raises(Gone, match="wanted offsets 38 to 99"):
+        with pytest.raises(Gone, match="expected offsets 38 to 99"):
             list(found.read([Span(span.topic, 0, 38, 100)]))
 
 

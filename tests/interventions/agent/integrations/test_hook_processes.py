@@ -231,7 +231,7 @@ def test_a_proposed_call_that_is_no_json_is_denied(folder: Path) -> None:
 def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:
     folder.chmod(0o777)
     done = ClaudeCode(folder, NOWHERE)("PreToolUse", tool_name="Read")
-    assert "wanted a folder that is this user's alone" in done.stderr
+    assert "expected a folder that is this user's alone" in done.stderr
 
 
 def test_a_hook_loads_nothing_but_the_standard_library() -> None:

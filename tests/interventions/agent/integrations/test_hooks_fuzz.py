@@ -100,7 +100,7 @@ def test_any_hook_is_answered_and_every_call_of_a_tool_is_asked_about(tmp_path: 
 @given(st.lists(st.sampled_from((*command.OPTIONS, "--bootstrap=x", "--no-such", "x", "")), max_size=4))
 def test_any_options_are_read_or_told_of(arguments: list[str]) -> None:
     try:
-        read, told = command.environment(arguments), "wanted nothing"
+        read, told = command.environment(arguments), "expected nothing"
     except ValueError as why:
         read, told = {}, str(why)
     assert "wanted" in told
