@@ -264,7 +264,7 @@ class Novelty:
         if not words:
             return 0
         known = self.words
-        new = words - known.keys()
+        new = words.difference(known)  # looks up each word: with `-` every known word would be looked at
         if new:
             for word in sorted(new):
                 if len(word) <= _WORD_CHARS:

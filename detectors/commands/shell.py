@@ -11,6 +11,7 @@ the wrappers' own gaps are listed there.
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from haltline.detectors.commands import pipes, wrappers
 from haltline.detectors.commands.carriers import CARRIERS, carried
@@ -22,7 +23,7 @@ from haltline.detectors.commands.loops import FOR, RESERVED, Loop, for_loops, li
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.work import MAX_STEPS, Work
 
 _MAX_DEPTH = 8
 _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
@@ -34,20 +35,38 @@ _MAX_ALIASES = 64
 _MAX_ITEMS = 128
 """Of a pipe, each of which is put into a command line."""
 
+_CACHED_TEXTS = 8
+"""What an event runs is asked for by several readers, one after the other."""
+
 _DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 
 
-def invocations(command: str, *, cwd: str | None = None, work: Work | None = None) -> list[Invocation]:
+def invocations(command: str, *, cwd: str | None = None, work: Work | None = None) -> tuple[Invocation, ...]:
     """The programs that a shell command line would run; `cwd` is where the session stands, if that is known.
 
     Never raises; what is not shell at all gives invocations of programs that do not exist.
     """
-    work = Work() if work is None else work
+    if work is not None and work.left != MAX_STEPS:
+        return _read(command, cwd, work)
+    found, left, cut = _read_first(command, cwd)
+    if work is not None:
+        work.left, work.cut = left, work.cut or cut
+    return found
+
+
+def _read(command: str, cwd: str | None, work: Work) -> tuple[Invocation, ...]:
     shell = _Shell(canonical(cwd) if cwd else None, work)
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
         work.cut = True
-    return shell.found
+    return tuple(shell.found)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], int, bool]:
+    """Reads a text with all the steps there are: what it runs, the steps left, and whether something is cut."""
+    work = Work()
+    return _read(command, cwd, work), work.left, work.cut
 
 
 class _Shell:
