@@ -102,7 +102,12 @@ def _how(act: Act) -> str:
     for path, losses in act.calls.written.items():
         if losses[-1][0] == "unread" and path.rpartition("/")[2] in text:
             return "unread"
-    found = _OPAQUE.search(text, 0, _READ_CHARS) if any(hint in text for hint in _HINTS) else None
+    for hint in _HINTS:
+        if hint in text:
+            break
+    else:
+        return ""
+    found = _OPAQUE.search(text, 0, _READ_CHARS)
     if found is None or found.lastgroup is None:
         return ""
     if found.lastgroup == "evaluated" and _USUAL.search(text, found.start(), found.end() + 80) is not None:

@@ -119,7 +119,9 @@ _BY_SCRIPT = re.compile("|".join((*map(re.escape, _IN_SCRIPTS), r"\brm|\bdel\b")
 _BY_CODE = re.compile(
     "|".join((*map(re.escape, _IN_CODE), r"\brm|\bdel\b|^\s*(?:\w+ *= *)?[!%]")), re.IGNORECASE | re.MULTILINE
 )
-"""The same of texts with letters beyond ASCII, of which some are as good as those in small letters."""
+"""The same of texts with one of `_ALIKE`."""
+_ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
+"""The letters beyond ASCII that a pattern takes for one of it where it ignores case."""
 
 
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
@@ -138,7 +140,7 @@ def _may_decode(text: str) -> bool:
 
 def may_destroy_by_code(text: str) -> bool:
     """False for a program that destroys nothing; True for one that has to be read."""
-    if not text.isascii():
+    if not _is_plain(text):
         return _BY_CODE.search(text) is not None
     low = text.lower()
     if _holds(low, _IN_CODE):
@@ -146,9 +148,13 @@ def may_destroy_by_code(text: str) -> bool:
     return ("!" in low or "%" in low) and _CELL_RUNS.search(f"\n{low}") is not None
 
 
+def _is_plain(text: str) -> bool:
+    return text.isascii() or not any(letter in text for letter in _ALIKE)
+
+
 def _by_script(text: str) -> bool:
     """Whether a small program inside of a command line has to be read."""
-    return _holds(text.lower(), _IN_SCRIPTS) if text.isascii() else _BY_SCRIPT.search(text) is not None
+    return _holds(text.lower(), _IN_SCRIPTS) if _is_plain(text) else _BY_SCRIPT.search(text) is not None
 
 
 def _holds(low: str, pieces: tuple[str, ...]) -> bool:

@@ -83,33 +83,6 @@ class _Shell:
         self.aliases: dict[str, str] = {}
         self.expander = Expander()
         self.last: Invocation | None = None
-        self.builtins: dict[str, Callable[[Invocation], None]] = {
-            "cd": self._cd,
-            "pushd": self._cd,
-            "read": self._read,
-            "mapfile": self._mapfile,
-            "readarray": self._mapfile,
-            "unset": self._unset,
-            "source": self._source,
-            ".": self._source,
-            "set": self._set,
-            "alias": self._alias,
-        }
-        self.runners: dict[str, Callable[[Invocation], None]] = {
-            "eval": lambda it: self.run(" ".join(it.argv[1:])),
-            "watch": lambda it: self._in_child(lambda: self.run(wrappers.watch_script(it.argv))),
-            "trap": lambda it: self._in_child(lambda: self.run(it.argv[1] if len(it.argv) > 2 else "")),
-            "ssh": self._ssh,
-            "su": self._su,
-            "runuser": self._su,
-            "vagrant": self._remote_option("-c", "--command"),
-            "gcloud": self._remote_option("--command"),
-            "fly": self._remote_option("-C", "--command"),
-            "flyctl": self._remote_option("-C", "--command"),
-            "xargs": self._xargs,
-            "parallel": self._parallel,
-            "find": self._find,
-        }
 
     # Texts and their commands
 
@@ -352,8 +325,8 @@ class _Shell:
                 self._invoke(replace(invocation, argv=inner))
             else:
                 self._note(replace(invocation, argv=(name,)))
-        elif name in self.builtins:
-            self.builtins[name](invocation)
+        elif name in _BUILTINS:
+            _BUILTINS[name](self, invocation)
         elif name in _DECLARATIONS:
             self._declare(invocation)
         elif name in wrappers.SHELLS:
@@ -362,8 +335,8 @@ class _Shell:
             self._note_script(invocation)
         else:
             self._note(invocation)
-            if name in self.runners:
-                self.runners[name](invocation)
+            if name in _RUNNERS:
+                _RUNNERS[name](self, invocation)
             carrier = CARRIERS.get(name)
             texts = carried(invocation) if len(argv) > 1 else []
             for text in texts if carrier is None else (*carrier(invocation), *texts):
@@ -421,14 +394,6 @@ class _Shell:
         script = wrappers.su_script(invocation.argv)
         if script is not None:
             self._in_child(lambda: self.run(script))
-
-    def _remote_option(self, *names: str) -> Callable[[Invocation], None]:
-        def run(invocation: Invocation) -> None:
-            script = parse(invocation.argv[1:], frozenset(names)).value(*names)
-            if script:
-                self._in_child(lambda: self.run(script), remote=True)
-
-        return run
 
     def _xargs(self, invocation: Invocation) -> None:
         argv, placeholder = wrappers.xargs_command(invocation.argv)
@@ -522,3 +487,41 @@ class _Shell:
 def _is_head_of_loop(words: list[Word]) -> bool:
     """`for`, `case` and the like: a redirection there is no command that empties a file."""
     return any(literal(word) in ("case", *FOR) for word in words)
+
+
+def _remote_option(*names: str) -> Callable[[_Shell, Invocation], None]:
+    def run(shell: _Shell, invocation: Invocation) -> None:
+        script = parse(invocation.argv[1:], frozenset(names)).value(*names)
+        if script:
+            shell._in_child(lambda: shell.run(script), remote=True)
+
+    return run
+
+
+_BUILTINS: dict[str, Callable[[_Shell, Invocation], None]] = {
+    "cd": _Shell._cd,
+    "pushd": _Shell._cd,
+    "read": _Shell._read,
+    "mapfile": _Shell._mapfile,
+    "readarray": _Shell._mapfile,
+    "unset": _Shell._unset,
+    "source": _Shell._source,
+    ".": _Shell._source,
+    "set": _Shell._set,
+    "alias": _Shell._alias,
+}
+_RUNNERS: dict[str, Callable[[_Shell, Invocation], None]] = {
+    "eval": lambda shell, it: shell.run(" ".join(it.argv[1:])),
+    "watch": lambda shell, it: shell._in_child(lambda: shell.run(wrappers.watch_script(it.argv))),
+    "trap": lambda shell, it: shell._in_child(lambda: shell.run(it.argv[1] if len(it.argv) > 2 else "")),
+    "ssh": _Shell._ssh,
+    "su": _Shell._su,
+    "runuser": _Shell._su,
+    "vagrant": _remote_option("-c", "--command"),
+    "gcloud": _remote_option("--command"),
+    "fly": _remote_option("-C", "--command"),
+    "flyctl": _remote_option("-C", "--command"),
+    "xargs": _Shell._xargs,
+    "parallel": _Shell._parallel,
+    "find": _Shell._find,
+}
