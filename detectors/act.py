@@ -82,6 +82,8 @@ class Act:
     """Those of them whose rules are not in shadow."""
     batch: Batch | None = None
     """The declared batch that covers this act, if any; set by the engine before detectors look."""
+    measured: bool = True
+    """Whether the session's progress is measured, where calls are remembered: some rule asks for `novelty`."""
     topic: str = ""
     """Where the event stands in the log; empty: nowhere."""
     partition: int = 0

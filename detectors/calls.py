@@ -165,18 +165,26 @@ class Calls:
                     self.belongings.lost(loss)
             if not act.refused:
                 self._note_deed(act)
-        if act.recalled and act.refused:
-            self.recall.note_refused()
-        elif act.recalled:
-            act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
-            self.recall.note(act, self.actions)
-        elif self.recall.trail or self.recall.once:
-            self.recall = Recall()  # what it misses from now on would make an old call look repeated
+        self._remember(act)
         if act.is_result:
             self.step.note_result(act)
             self._note_result(act)
         else:
             self._note_attempt(act)
+
+    def _remember(self, act: "Act") -> None:
+        """Takes in what a call was and came to, as far as some rule asks for it."""
+        if not act.recalled:
+            if self.recall.trail or self.recall.once:
+                self.recall = Recall()  # what it misses from now on would make an old call look repeated
+        elif act.refused:
+            self.recall.note_refused()
+        else:
+            if act.measured:
+                act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
+            elif self.novelty.steps:
+                self.novelty = Novelty()  # what it misses from now on would make all that follows look new
+            self.recall.note(act, self.actions)
 
     def _note_deed(self, act: "Act") -> None:
         """Notes what an attempt does that nobody has refused yet."""
@@ -216,7 +224,7 @@ class Calls:
             act.tool.reading if act.runs else "",
             act.fingerprint if act.recalled else "",
             act.step,
-            self.novelty.call_of(act) if act.recalled else None,
+            self.novelty.call_of(act) if act.recalled and act.measured else None,
             self._places(act),
             [list(pair) for pair in act.renames[:MAX_THINGS]],
         )

@@ -346,6 +346,8 @@ class Core:
         calls = state.calls
         phase, call = calls.phase(event)
         act = Act(event, self._classifier, phase, calls, call, watch.recalled)
+        if not watch.measured:
+            act.measured = False
         if at is not None:
             act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
         return act
