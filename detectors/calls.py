@@ -190,12 +190,7 @@ class Calls:
         """Notes what an attempt does that nobody has refused yet."""
         if self.belongings.own and act.does_more_than_look:
             self.deeds += 1
-        if act.files:
-            self._note_files(act)
-
-    def _note_files(self, act: "Act") -> None:
-        """Notes what the files take away, when they are run, that the session writes."""
-        for path, losses in act.files:
+        for path, losses in act.files:  # what it takes away when it is run
             self.written.pop(path, None)
             if losses:
                 self.written[path] = losses
