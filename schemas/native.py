@@ -1,9 +1,9 @@
-"""An ordinary event of the `actions` topic, read by msgspec in a third of the time of its model.
+"""An ordinary event of the `actions` topic, read by msgspec in half the time of its model.
 
-What msgspec refuses, and what it may not read as the model does (an unknown field, a number in quotes, a time that
-is no text, a checkpoint, what is nested deeply) is left to pydantic, so that every error text and every conversion is
-that of `ActionEvent`. So this may say no to a good record; it never says yes to one that the model refuses, and never
-gives another value: `tests/schemas/test_native.py` holds both together.
+What msgspec refuses, and what it may not read as the model does (an unknown field, a number in quotes, a checkpoint,
+deep nesting), is left to pydantic, so that every error text and every conversion is that of `ActionEvent`. So this may
+say no to a good record; it never says yes to one that the model refuses, and never gives another value:
+`tests/schemas/test_native.py` holds both together.
 
 Needs msgspec, which comes with the processor: an agent's installation reads no events.
 """
