@@ -1,6 +1,8 @@
 """Both decoders of an event say the same: what msgspec reads is what the model says, and it reads no other bytes."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,3 +145,16 @@ def test_both_have_the_same_fields_in_the_same_order(model: type[BaseModel], str
 )
 def test_what_is_out_of_the_ordinary_is_left_to_the_model(change: dict[str, Any]) -> None:
     assert native.read(orjson.dumps(EVENT | change)) is None
+
+
+def test_without_msgspec_as_an_agent_is_installed_the_model_reads_everything() -> None:
+    raw = json.dumps(EVENT).encode()
+    script = """
+import sys
+sys.modules["msgspec"] = None
+from haltline.schemas import wire
+assert wire.native is None
+sys.stdout.buffer.write(wire.decode_event(sys.stdin.buffer.read()).to_json())
+"""
+    done = subprocess.run([sys.executable, "-c", script], input=raw, capture_output=True, check=True)
+    assert done.stdout == decode_event(raw).to_json()
