@@ -28,7 +28,6 @@ from haltline.streams.checkpoint import Checkpointer
 from haltline.streams.failure import KnownFailure
 from haltline.streams.faust_app import make_app, source_topic
 from haltline.streams.faust_overrides import BatchConsumer, Fetched, Hooks, new_loop
-from haltline.streams.garbage import Collector, collecting
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.lives import Lives
@@ -74,9 +73,7 @@ def run_worker(settings: WorkerSettings, factory: PipelineFactory, metrics: Metr
 
 
 async def _run(settings: WorkerSettings, factory: PipelineFactory, metrics: Metrics) -> None:
-    worker = _Worker(settings, factory, metrics)  # Faust wants the loop to be there when the app is made
-    with collecting() as worker.garbage:
-        await worker.run()
+    await _Worker(settings, factory, metrics).run()  # Faust wants the loop to be there when the app is made
 
 
 def end_process(failure: BaseException) -> NoReturn:
@@ -130,7 +127,6 @@ class _Worker:
             alive=self.pulse.check,
             commit=self.commit,
         )
-        self.garbage = Collector()
         self.generation = 0
         self.sources: tuple[TP, ...] = ()
         """Assigned source partitions."""
@@ -259,7 +255,6 @@ class _Worker:
             self.outbox.poll()
             if self.ours and not self.holding:
                 self.checkpointer.tick()
-            self.garbage.tick()
             if self.app.crashed:
                 reason = self.app.crash_reason
                 raise RuntimeError(f"expected Faust to run, got a crash: {reason!r}") from reason
@@ -294,7 +289,6 @@ class _Worker:
             end_process(failure)
         self.ours = {}
         self.sources = ()
-        self.garbage.anew()
 
     async def on_assigned(self, assigned: set[TP], generation: int) -> None:
         """Keep what is still ours; Faust reads the rest."""

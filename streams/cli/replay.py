@@ -178,7 +178,7 @@ def replay(
         if dry_run:
             _count(found, session or (), choice, as_json=as_json)
             return
-        gc.set_threshold(10_000, 10, 5000)  # states live long, and hold no cycles
+        gc.set_threshold(10_000, 10, 5000)  # as the worker: states live long, and hold no cycles
         known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
         with progress("Replaying", sum(span.count for span in found.spans)) as step:
             result = replay_and_compare(
