@@ -14,9 +14,8 @@ from haltline.detectors.lazy import lazy
 from haltline.detectors.outage import is_infrastructure
 from haltline.detectors.recall import TALK, Again
 from haltline.schemas.control import Batch
-from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Evidence, Finding
-from haltline.schemas.record import JsonObject
 
 __all__ = ["Act", "Call", "Calls", "Phase", "Sight"]
 
@@ -83,6 +82,8 @@ class Act:
     """Those of them whose rules are not in shadow."""
     batch: Batch | None = None
     """The declared batch that covers this act, if any; set by the engine before detectors look."""
+    measured: bool = True
+    """Whether the session's progress is measured, where calls are remembered: some rule asks for `novelty`."""
     topic: str = ""
     """Where the event stands in the log; empty: nowhere."""
     partition: int = 0
@@ -102,13 +103,12 @@ class Act:
         offset: int = 0,
     ) -> None:
         self.event = event
-        said = vars(event)  # an attribute of a pydantic model takes ten times as long as one of this object
-        self.kind: Kind = said["kind"]
-        self.time_ms: int = said["time"]
+        self.kind = event.kind
+        self.time_ms = event.time
         """Event time, epoch milliseconds."""
-        self.args: JsonObject | None = said["args"]
-        self.usage: Usage | None = said["usage"]
-        self.hint: Effect | None = said["effect"]
+        self.args = event.args
+        self.usage = event.usage
+        self.hint = event.effect
         """The producer's own word for what the action does."""
         self.call = call
         """The attempt that this is the result of."""
@@ -125,10 +125,10 @@ class Act:
         self._classifier = classifier
         # What nearly every event is asked for is worked out at once: a feature that waits costs a call more.
         if call is None:
-            self._of_attempt(said["action"])
+            self._of_attempt(event.action)
         else:
-            self._of_result(said["action"] or call.action, call)
-        outcome = said["outcome"]
+            self._of_result(event.action or call.action, call)
+        outcome = event.outcome
         self.refused = outcome is _REFUSED
         """The call was never executed."""
         if outcome is _OK or self.refused:
@@ -137,7 +137,7 @@ class Act:
         elif outcome is _ERROR or outcome is _TIMEOUT:
             self.failed = True
         else:
-            self.failed = self.is_result and bool(said["error"])
+            self.failed = self.is_result and bool(event.error)
 
     def _of_attempt(self, action: str) -> None:
         """Reads an attempt, or a result of which no attempt is known."""

@@ -72,6 +72,8 @@ class Detector(Pattern[State]):
     """The kinds of event that it is called with."""
     recalls: ClassVar[bool] = False
     """It asks for `Act.again`, or for the fingerprint of a result: only then are calls remembered by theirs."""
+    measures: ClassVar[bool] = False
+    """It asks for `Act.novelty`, and says `recalls` too: only then is the progress of a session measured."""
     combines: ClassVar[bool] = False
     """It reads what others found, rules in shadow included: `Act.found`."""
     sees: ClassVar[Sight] = Sight.ANYTHING

@@ -110,8 +110,7 @@ class Calls:
 
         A call id may be used again: only what is not newer than the known call is taken for the same call.
         """
-        said = vars(event)
-        kind, call_id = said["kind"], said["call_id"]
+        kind, call_id = event.kind, event.call_id
         if kind is _PROPOSED:
             if call_id is None or (call_id not in self.open and call_id not in self.done):
                 return _ATTEMPT, None
@@ -166,29 +165,32 @@ class Calls:
                     self.belongings.lost(loss)
             if not act.refused:
                 self._note_deed(act)
-        if act.recalled and act.refused:
-            self.recall.note_refused()
-        elif act.recalled:
-            act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
-            self.recall.note(act, self.actions)
-        elif self.recall.trail or self.recall.once:
-            self.recall = Recall()  # what it misses from now on would make an old call look repeated
+        self._remember(act)
         if act.is_result:
             self.step.note_result(act)
             self._note_result(act)
         else:
             self._note_attempt(act)
 
+    def _remember(self, act: "Act") -> None:
+        """Takes in what a call was and came to, as far as some rule asks for it."""
+        if not act.recalled:
+            if self.recall.trail or self.recall.once:
+                self.recall = Recall()  # what it misses from now on would make an old call look repeated
+        elif act.refused:
+            self.recall.note_refused()
+        else:
+            if act.measured:
+                act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
+            elif self.novelty.steps:
+                self.novelty = Novelty()  # what it misses from now on would make all that follows look new
+            self.recall.note(act, self.actions)
+
     def _note_deed(self, act: "Act") -> None:
         """Notes what an attempt does that nobody has refused yet."""
         if self.belongings.own and act.does_more_than_look:
             self.deeds += 1
-        if act.files:
-            self._note_files(act)
-
-    def _note_files(self, act: "Act") -> None:
-        """Notes what the files take away, when they are run, that the session writes."""
-        for path, losses in act.files:
+        for path, losses in act.files:  # what it takes away when it is run
             self.written.pop(path, None)
             if losses:
                 self.written[path] = losses
@@ -197,8 +199,8 @@ class Calls:
 
     def _note_attempt(self, act: "Act") -> None:
         self.proposes = True
-        said = vars(act.event)
-        key = said["call_id"]
+        event = act.event
+        key = event.call_id
         if key is None:
             key = _anonymous(act.action, act.index)
         losses, creates = act.losses, act.creates
@@ -207,7 +209,7 @@ class Calls:
             key,
             act.time_ms,
             act.index,
-            said["event_id"],
+            event.event_id,
             act.offset,
             act.action,
             act.effect,
@@ -217,7 +219,7 @@ class Calls:
             act.tool.reading if act.runs else "",
             act.fingerprint if act.recalled else "",
             act.step,
-            self.novelty.call_of(act) if act.recalled else None,
+            self.novelty.call_of(act) if act.recalled and act.measured else None,
             self._places(act),
             [list(pair) for pair in act.renames[:MAX_THINGS]],
         )
@@ -225,11 +227,11 @@ class Calls:
             del self.open[next(iter(self.open))]
 
     def _note_result(self, act: "Act") -> None:  # noqa: PLR0912 - one case after another
-        call, said = act.call, vars(act.event)
-        call_id = said["call_id"]
+        call, event = act.call, act.event
+        call_id = event.call_id
         if call is not None:
             self.open.pop(call.key, None)
-        if call_id is not None and (call is not None or act.args is not None or said["targets"]):
+        if call_id is not None and (call is not None or act.args is not None or event.targets):
             self.done.pop(call_id, None)
             self.done[call_id] = act.time_ms
             if len(self.done) > MAX_DONE_CALLS:

@@ -525,7 +525,7 @@ def files_of(act: "Act") -> list[tuple[str, list[list[str]]]]:
         texts = {target[5:]: text}
     else:
         return []
-    cut = vars(act.event)["unread_from"] is not None
+    cut = act.event.unread_from is not None
     found: list[tuple[str, list[list[str]]]] = []
     for path, text in texts.items():
         losses = [[d.verb, d.target, d.badness.name] for d in file_destructions(path, text, cwd=cwd_of(act.event))]

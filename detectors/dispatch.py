@@ -1,24 +1,21 @@
 """Which detectors an event matters to, looked up in tables: most events matter to a few of them only."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from haltline.detectors.act import Act
 from haltline.detectors.base import Detector
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding
 
+Entry: TypeAlias = tuple[
+    str, int, Callable[[Act], bool] | None, Callable[[], Any], Callable[[Any, Act], Finding | None]
+]
+"""One detector as the engine calls it, looked up once and not at every event.
 
-class Entry(NamedTuple):
-    """One detector as the engine calls it: attributes that are looked up once, not at every event."""
-
-    id: str
-    wakes_at: int
-    """Without a state it is left out unless one of these holds."""
-    concerns: Callable[[Act], bool] | None
-    """None: the table has told already."""
-    start: Callable[[], Any]
-    observe: Callable[[Any, Act], Finding | None]
+Its id; the sights of which one must hold while it has no state; `concerns`, None where the table has told already;
+`start`; `observe`. A plain tuple, which Python takes apart in a third of the time of a named one.
+"""
 
 
 class Dispatch:
@@ -43,10 +40,5 @@ class Dispatch:
 
 def _entry(detector: Detector[Any]) -> Entry:
     told = type(detector).concerns is Detector.concerns
-    return Entry(
-        detector.id,
-        int(detector.wakes_at),
-        None if told else detector.concerns,
-        detector.start,
-        detector.observe,
-    )
+    concerns = None if told else detector.concerns
+    return (detector.id, int(detector.wakes_at), concerns, detector.start, detector.observe)

@@ -92,10 +92,9 @@ def fingerprint(event: ActionEvent, action: str, tool: Known) -> str:
 
     Two calls of a program that changes something are the same only if those are equal too.
     """
-    said = vars(event)
-    args, args_digest, hint = said["args"], said["args_digest"], said["effect"]
-    if said["loop_key"] is not None:
-        return digest(f"{action}\0loop\0{said['loop_key']}".encode())
+    args, args_digest, hint = event.args, event.args_digest, event.effect
+    if event.loop_key is not None:
+        return digest(f"{action}\0loop\0{event.loop_key}".encode())
     if tool.loop_key is not None:
         told = args or {}
         return digest(action.encode() + canonical_json({name: told[name] for name in tool.loop_key if name in told}))
@@ -110,7 +109,7 @@ def fingerprint(event: ActionEvent, action: str, tool: Known) -> str:
         if (
             sort
             and sort != "about"
-            and _is_left_out(sort, name, value, action, closely=closely, runs=runs, time_ms=said["time"])
+            and _is_left_out(sort, name, value, action, closely=closely, runs=runs, time_ms=event.time)
         ):
             continue
         plain = value if closely or type(value) is not str else _plain(value, runs=runs, about=sort == "about")

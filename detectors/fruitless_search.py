@@ -19,6 +19,7 @@ Misses: results that are long and say only at the end that there is nothing; sea
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import pydantic
@@ -81,6 +82,10 @@ _LEAST_CHARS = 8
 """An answer that is shorter is a receipt; so is one that says that all is well: a sweep over many things is work."""
 _CLIENTS = re.compile(r"\b(?:curl|wget|httpie|https?|ncat|netcat|nc|telnet|openssl|socat|smbclient|ldapsearch|dig)\b")
 """Programs that ask a service; of any other one the same answer may mean that the same was done for another thing."""
+_CLIENT_HINTS = (
+    "curl", "wget", "http", "nc", "netcat", "telnet", "openssl", "socat", "smbclient", "ldapsearch", "dig",
+)  # fmt: skip
+"""One of them is in every command line with one of these programs."""
 _RECEIPT = re.compile(
     r"^\W*(?:done|true|created|updated|uploaded?|sent|saved|deleted|removed|added|copied|written|applied)\b"
     r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
@@ -166,7 +171,7 @@ class FruitlessSearch(Detector[State]):
 
     def _submitted(self, state: State, act: Act) -> Finding | None:
         """Counts an answer that was handed in and refused."""
-        if _SUBMITS.search(act.action) is None or act.refused:
+        if act.refused or not _submits(act.action):
             return None
         answer = act.event.error or act.event.output_head
         if not _says_no(answer):
@@ -237,6 +242,11 @@ class FruitlessSearch(Detector[State]):
         return min(1.0, max(state.count / self.looks[0], halves / 2 / self.guesses[0]))
 
 
+@lru_cache(maxsize=1024)
+def _submits(action: str) -> bool:
+    return _SUBMITS.search(action) is not None
+
+
 def _is_empty(act: Act) -> bool:
     """Whether it came back with nothing, as far as it is told."""
     event = act.event
@@ -275,12 +285,19 @@ def _answer(act: Act) -> str:
     head = act.event.output_head
     if not act.runs or act.tool.reading is not _SHELL or act.failed or act.refused or act.waits or not head:
         return ""
-    if len(head) < _LEAST_CHARS or _RECEIPT.search(head) is not None:
+    if len(head) < _LEAST_CHARS or not _may_ask(act.head):
         return ""
     programs = " ".join(_PROGRAMS.findall(act.head)[:_MAX_PROGRAMS])
-    if _CLIENTS.search(programs) is None:
+    if _CLIENTS.search(programs) is None or _RECEIPT.search(head) is not None:
         return ""
     return f"{programs} {_without_own_words(act, head[:_NO_CHARS])}"
+
+
+def _may_ask(line: str) -> bool:
+    for hint in _CLIENT_HINTS:  # noqa: SIM110 - for every result: a loop takes half the time of any()
+        if hint in line:
+            return True
+    return False
 
 
 def _without_own_words(act: Act, text: str) -> str:

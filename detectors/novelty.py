@@ -148,10 +148,10 @@ class Novelty:
 
     def take(self, act: "Act") -> tuple[float, ...]:
         """Takes in the result of a call; `VALUES` once it is in."""
-        said, call, failed = vars(act.event), act.call, act.failed
+        event, call, failed = act.event, act.call, act.failed
         masked_call, exact_call, new_in_call = (call.novelty if call is not None else None) or self.call_of(act)
-        head, error = (said["output_head"] or "")[:_RESULT_CHARS], (said["error"] or "")[:_ERROR_CHARS]
-        size = said["output_bytes"]
+        head, error = (event.output_head or "")[:_RESULT_CHARS], (event.error or "")[:_ERROR_CHARS]
+        size = event.output_bytes
         if size is None:
             size = len(head)
         told = (f"{head} {error}" if error else head).lower()
@@ -164,7 +164,7 @@ class Novelty:
         edits = not failed and not (known_call if act.runs else same_call) and act.changes
         # One of a series: the same call with the next number, and an answer that is no refusal.
         goes_on = known_call and not same_call and not negative and size > 0
-        digest = crc32(_bytes(said["output_digest"] or f"{head}{size}"))
+        digest = crc32(_bytes(event.output_digest or f"{head}{size}"))
         result, beginning = self._keys(act, head, error, size, digest)
         was_seen = result in self.results and not (edits or goes_on)
         began_so = beginning in self.beginnings and not (edits or goes_on)
@@ -264,7 +264,7 @@ class Novelty:
         if not words:
             return 0
         known = self.words
-        new = words - known.keys()
+        new = words.difference(known)  # looks up each word: with `-` every known word would be looked at
         if new:
             for word in sorted(new):
                 if len(word) <= _WORD_CHARS:
@@ -319,4 +319,7 @@ def _holds(text: str, cues: tuple[str, ...]) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode()  # in half the time
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

@@ -31,6 +31,10 @@ _OPAQUE = re.compile(
     rf"|(?:eval|sh\s+-c|exec)\b[^;\n]{{0,2000}}(?:base64|xxd|openssl)\b|exec\(\s*(?:\w+\.)*(?:b64decode|decompress|fromhex|loads)\()"
     rf"|(?P<evaluated>\beval\s+[\"']?\$(?:\{{?\w|\())",
 )
+_HINTS = (
+    "curl", "wget", "fetch", "base64", "eval", "openssl", "exec(", "gpg", "gunzip", "zcat", "xxd", "uudecode",
+)  # fmt: skip
+"""One of them is in every text that `_OPAQUE` finds."""
 _USUAL = re.compile(
     r"ssh-agent|direnv|brew shellenv|pyenv|rbenv|nodenv|starship|conda|dircolors|opam|fnm|mise|zoxide|tset|resize"
 )
@@ -98,6 +102,11 @@ def _how(act: Act) -> str:
     for path, losses in act.calls.written.items():
         if losses[-1][0] == "unread" and path.rpartition("/")[2] in text:
             return "unread"
+    for hint in _HINTS:
+        if hint in text:
+            break
+    else:
+        return ""
     found = _OPAQUE.search(text, 0, _READ_CHARS)
     if found is None or found.lastgroup is None:
         return ""

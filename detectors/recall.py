@@ -371,11 +371,11 @@ def _result(act: "Act") -> str:
     """What came of the call: equal texts mean the same; `?` or nothing when it is not known."""
     if not act.is_result:
         return ""
-    said = vars(act.event)
+    event = act.event
     failed = "!" if act.failed else ""
-    if failed and said["error"] and not act.timed_out:
-        return failed + digest(said["error"].encode())
-    size, head, told = said["output_bytes"], said["output_head"], said["output_digest"]
+    if failed and event.error and not act.timed_out:
+        return failed + digest(event.error.encode())
+    size, head, told = event.output_bytes, event.output_head, event.output_digest
     if size == 0 or head == "":
         return f"{failed}empty"
     if told:

@@ -9,6 +9,7 @@ Misses: what is spent but not told, or told long after; many sessions that are e
     first sixteen of a window, which are counted together.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
@@ -123,19 +124,20 @@ class SpendVelocity(Detector[State]):
         """False: it is older than the window."""
         number = int(act.time_ms // (self.window_s * 1000 / _BUCKETS))
         buckets = state.buckets
-        newest = buckets[-1].number if buckets else number
+        newest = buckets[-1].number if buckets else number - 1
         if number <= newest - _BUCKETS:
             return False
-        bucket = buckets[-1] if buckets and newest == number else None
-        if bucket is None:
-            bucket = next((b for b in buckets if b.number == number), None)
-        if bucket is None:
+        if number > newest:  # of nearly every event: the buckets stand in their order
             bucket = Bucket(number)
             buckets.append(bucket)
-            buckets.sort(key=lambda b: b.number)
-            first = buckets[-1].number - _BUCKETS
-            while buckets[0].number <= first:
+            while buckets[0].number <= number - _BUCKETS:
                 del buckets[0]
+        else:
+            at = bisect_left(buckets, number, key=lambda b: b.number)
+            bucket = buckets[at]
+            if bucket.number != number:
+                bucket = Bucket(number)
+                buckets.insert(at, bucket)
         bucket.spent[_COST] += cost
         bucket.spent[_TOKENS] += tokens
         for name in _sources(act):

@@ -54,6 +54,7 @@ class Stagnation(Detector[State]):
     reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
     sees: ClassVar[Sight] = Sight.DONE
     recalls: ClassVar[bool] = True
+    measures: ClassVar[bool] = True
 
     hint_at: _Score = 1.5
     """Score from which a step counts for a hint."""

@@ -46,7 +46,7 @@ class UnreadExecution(Detector[State]):
         """Attempts to run, or destroy, what was not read to its end."""
         if not act.is_attempt or act.refused:
             return False
-        if vars(act.event)["unread_from"] is not None:
+        if act.event.unread_from is not None:
             return act.runs or act.effect is Effect.DESTRUCTIVE
         return act.runs and act.text != "" and not _is_whole(act)
 

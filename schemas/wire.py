@@ -19,6 +19,11 @@ from haltline.schemas.problems import problem_of
 from haltline.schemas.record import JsonObject, Record
 from haltline.schemas.signals import Signal
 
+try:
+    from haltline.schemas import native
+except ModuleNotFoundError:  # msgspec comes with the processor; an agent reads no events
+    native = None  # type: ignore[assignment]  # asked for wherever it is used
+
 VERSION = 1
 """The version of every record that is written."""
 
@@ -60,8 +65,14 @@ def decode_event(value: bytes | None, headers: Headers = ()) -> ActionEvent:
         InvalidRecord: it is none of these, or fields are missing or of the wrong type.
 
     """
-    native = _foreign(value, headers) if headers else None
-    return decode(ActionEvent, value if native is None else native)
+    converted = _foreign(value, headers) if headers else None
+    if converted is not None:
+        value = converted
+    if native is not None and value and len(value) <= MAX_EVENT_BYTES:
+        event = native.read(value)
+        if event is not None:
+            return event
+    return decode(ActionEvent, value)
 
 
 def decode(model: type[_R], value: bytes | None) -> _R:

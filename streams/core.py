@@ -76,11 +76,10 @@ class Core:
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: Place | None = None) -> Outcome:
         """Takes in the session's next event. Changes `state` in place."""
-        said = vars(event)  # an attribute of a pydantic model takes ten times as long as one of a plain object
-        time_ms: int = said["time"]
+        time_ms = event.time
         if state is None:
             state = SessionState(session_id=event.session_id)
-        if not self._alone and not (is_new(state, at) and is_first(state, said["event_id"], MAX_SEEN)):
+        if not self._alone and not (is_new(state, at) and is_first(state, event.event_id, MAX_SEEN)):
             return Outcome(state, applied=False)
         if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
             # Was idle for so long that what it did then says nothing now. A kill stands.
@@ -88,11 +87,12 @@ class Core:
         state.events += 1
         if time_ms > state.clock_ms:  # noqa: PLR1730 - for every event: max() takes five times as long
             state.clock_ms = time_ms
-        if said["agent_id"] != "unknown":
-            state.agent_id = said["agent_id"]
-        if said["parent_session_id"] is not None or said["root_session_id"] is not None:
+        agent_id = event.agent_id
+        if agent_id != "unknown":
+            state.agent_id = agent_id
+        if event.parent_session_id is not None or event.root_session_id is not None:
             state.root_session_id = stood_in(event)
-        state.ended = said["kind"] is _SESSION_ENDED
+        state.ended = event.kind is _SESSION_ENDED
 
         standing = state.standing
         watches = self._watches if standing.probation is None else self._strict
@@ -110,10 +110,10 @@ class Core:
         if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
             signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
         state.calls.note(act)
-        if said["task"] is not None or said["checkpoint"] is not None or state.checkpoints is not None:
+        if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
         judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
-        asked = standing.approvals or standing.probation or said["await_verdict"] or self._examines or declared
+        asked: object = standing.approvals or standing.probation or event.await_verdict or self._examines or declared
         if was_killed is None and standing.held is not None:
             asked = asked or act.kind is _MODEL_TURN
         if not (findings or failures or was_killed or asked or (state.ended and standing.incidents)):
@@ -346,6 +346,8 @@ class Core:
         calls = state.calls
         phase, call = calls.phase(event)
         act = Act(event, self._classifier, phase, calls, call, watch.recalled)
+        if not watch.measured:
+            act.measured = False
         if at is not None:
             act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
         return act

@@ -26,6 +26,8 @@ class Watch:
     rules: Mapping[str, Rule]
     recalled: bool
     """Some of them ask whether a call was made before."""
+    measured: bool
+    """Some of them ask for the session's progress, or may: what another package's detector asks for is not known."""
 
 
 class Watches:
@@ -68,6 +70,7 @@ class Watches:
             dispatch=Dispatch(detectors),
             rules=rules,
             recalled=any(d.recalls for d in detectors),
+            measured=any(d.measures or d.id in self._plugins.ids for d in detectors),
         )
 
 

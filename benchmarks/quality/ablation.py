@@ -235,11 +235,8 @@ class _Timed(Dispatch):
     def table(self, kind: EventKind, sights: int) -> tuple[Entry, ...]:
         around = self._timer.around
         return tuple(
-            entry._replace(
-                observe=around(entry.id, entry.observe),
-                concerns=entry.concerns and around(entry.id, entry.concerns),
-            )
-            for entry in super().table(kind, sights)
+            (rule, wakes_at, concerns and around(rule, concerns), start, around(rule, observe))
+            for rule, wakes_at, concerns, start, observe in super().table(kind, sights)
         )
 
 

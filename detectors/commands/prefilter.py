@@ -8,6 +8,7 @@ Misses: a word that is put together by `xargs -I` or `find -exec` (`r{}`).
 """
 
 import re
+from functools import lru_cache
 
 
 def _words(*listed: str) -> frozenset[bytes]:
@@ -74,13 +75,16 @@ _BEFORE_EMPTY_WRITE = (
 )  # fmt: skip
 _OPENING_QUOTE = re.compile(r"""(?:(?:\A|[\s=(,;|&<])[urbf]?|-\w)["']+\Z""")
 _MAX_REDIRECTIONS = 64
+_CACHED_TEXTS = 8
+"""Several look at the same text, one after the other."""
 
 
+@lru_cache(maxsize=_CACHED_TEXTS)
 def may_destroy(text: str) -> bool:
     """False for a command line that destroys nothing; True for one that has to be read."""
     if text.startswith("cat "):
         files, rest = written_files(text)
-        if files and any(file.rpartition("/")[2] in rest for file in files) and _BY_SCRIPT.search(text) is not None:
+        if files and any(file.rpartition("/")[2] in rest for file in files) and _by_script(text):
             return True  # what it writes, it runs
         text = rest
     if _has_word(text) or ("/dev" in text and _DEVICE.search(text) is not None):
@@ -101,23 +105,29 @@ def may_destroy(text: str) -> bool:
     return _has_word(joined) or "/dev" in joined
 
 
+_IN_PROGRAMS = (
+    "open(", "exec", "system", "remov", "delete", "subprocess", "eval", "write_", "unlink", "rmtree", "rmdir", "drop",
+    "truncat", "destroy", "purge", "wipe", "popen", "spawn", "rename", "move", "getattr", "__import__", "rimraf",
+    "overwrit", "flush", "writefile", "terminate", "cell_magic",
+)  # fmt: skip
+_IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
+_IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")
+"""Pieces of a program in small letters; where a text holds none of them, two words and what a notebook's cell runs."""
+_RM, _DEL = re.compile(r"rm(?<!\wrm)"), re.compile(r"del(?<!\wdel)\b")
+_CELL_RUNS = re.compile(r"\n[^\S\n]*(?:\w+ *= *)?[!%]")
+_BY_SCRIPT = re.compile("|".join((*map(re.escape, _IN_SCRIPTS), r"\brm|\bdel\b")), re.IGNORECASE)
 _BY_CODE = re.compile(
-    r"delete|remov|unlink|rmtree|rmdir|\brm|drop|truncat|destroy|purge|wipe|exec|eval|system|popen|subprocess|spawn|"
-    r"shred|erase|shell|open\(|write_|rename|move|getattr|__import__|Command|%%|rimraf|\bdel\b|overwrit|replace|flush|"
-    r"writeFile|terminate|cell_magic|\.git\.|qw|^\s*(?:\w+ *= *)?[!%]|`",
-    re.IGNORECASE | re.MULTILINE,
+    "|".join((*map(re.escape, _IN_CODE), r"\brm|\bdel\b|^\s*(?:\w+ *= *)?[!%]")), re.IGNORECASE | re.MULTILINE
 )
+"""The same of texts with one of `_ALIKE`."""
+_ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
+"""The letters beyond ASCII that a pattern takes for one of it where it ignores case."""
 
 
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
 _IN_PIECES = re.compile(r"\$\((?:printf|echo)\b|\|\s{0,80}tee\b|sed +-\w*i\w* +['\"]?[1,$/^.*]*d\b")
 """What is put together from pieces program, and what empties a file without a word that says so."""
-_BY_SCRIPT = re.compile(
-    r"delete|remov|unlink|rmtree|rmdir|\brm|drop|truncat|destroy|purge|wipe|exec|eval|system|popen|subprocess|spawn"
-    r"|write_|rename|move|getattr|__import__|open\(|rimraf|\bdel\b|overwrit|if_exists|flush|writeFile|terminate|cell_magic",
-    re.IGNORECASE,
-)
 
 
 def _may_decode(text: str) -> bool:
@@ -130,7 +140,29 @@ def _may_decode(text: str) -> bool:
 
 def may_destroy_by_code(text: str) -> bool:
     """False for a program that destroys nothing; True for one that has to be read."""
-    return _BY_CODE.search(text) is not None
+    if not _is_plain(text):
+        return _BY_CODE.search(text) is not None
+    low = text.lower()
+    if _holds(low, _IN_CODE):
+        return True
+    return ("!" in low or "%" in low) and _CELL_RUNS.search(f"\n{low}") is not None
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() or not any(letter in text for letter in _ALIKE)
+
+
+def _by_script(text: str) -> bool:
+    """Whether a small program inside of a command line has to be read."""
+    return _holds(text.lower(), _IN_SCRIPTS) if _is_plain(text) else _BY_SCRIPT.search(text) is not None
+
+
+def _holds(low: str, pieces: tuple[str, ...]) -> bool:
+    """Whether a text in small letters holds one of the pieces, or `rm` or `del`: a third of the time of a pattern."""
+    for piece in pieces:
+        if piece in low:
+            return True
+    return ("rm" in low and _RM.search(low) is not None) or ("del" in low and _DEL.search(low) is not None)
 
 
 def written_files(text: str) -> tuple[list[str], str]:
@@ -161,7 +193,7 @@ def _has_word(text: str) -> bool:
         or found >= _UPDATE
         or found >= _SCHEMA_LOAD
         or (b"replace" in found and _REPLACE.search(text) is not None)
-        or (not _INTERPRETERS.isdisjoint(found) and _BY_SCRIPT.search(text) is not None)
+        or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
     )
 
 

@@ -265,6 +265,8 @@ def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[
     if not may_destroy_by_code(text[:MAX_COMMAND_CHARS]):
         return ()
     found = dict.fromkeys(_of_file(file, text[:MAX_COMMAND_CHARS], cwd, 0, Work()))
+    if not found:
+        return ()
     # A script that begins by removing what it is about to make takes nobody's thing away.
     remade = {target for target in creations(text[:MAX_COMMAND_CHARS], cwd=cwd) if not target.startswith("path=/")}
     return tuple(one for one in found if one.target not in remade)[:_MAX_OF_FILE]

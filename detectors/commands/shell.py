@@ -11,6 +11,7 @@ the wrappers' own gaps are listed there.
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from haltline.detectors.commands import pipes, wrappers
 from haltline.detectors.commands.carriers import CARRIERS, carried
@@ -22,7 +23,7 @@ from haltline.detectors.commands.loops import FOR, RESERVED, Loop, for_loops, li
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.work import MAX_STEPS, Work
 
 _MAX_DEPTH = 8
 _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
@@ -34,20 +35,38 @@ _MAX_ALIASES = 64
 _MAX_ITEMS = 128
 """Of a pipe, each of which is put into a command line."""
 
+_CACHED_TEXTS = 8
+"""What an event runs is asked for by several readers, one after the other."""
+
 _DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 
 
-def invocations(command: str, *, cwd: str | None = None, work: Work | None = None) -> list[Invocation]:
+def invocations(command: str, *, cwd: str | None = None, work: Work | None = None) -> tuple[Invocation, ...]:
     """The programs that a shell command line would run; `cwd` is where the session stands, if that is known.
 
     Never raises; what is not shell at all gives invocations of programs that do not exist.
     """
-    work = Work() if work is None else work
+    if work is not None and work.left != MAX_STEPS:
+        return _read(command, cwd, work)
+    found, left, cut = _read_first(command, cwd)
+    if work is not None:
+        work.left, work.cut = left, work.cut or cut
+    return found
+
+
+def _read(command: str, cwd: str | None, work: Work) -> tuple[Invocation, ...]:
     shell = _Shell(canonical(cwd) if cwd else None, work)
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
         work.cut = True
-    return shell.found
+    return tuple(shell.found)
+
+
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], int, bool]:
+    """Reads a text with all the steps there are: what it runs, the steps left, and whether something is cut."""
+    work = Work()
+    return _read(command, cwd, work), work.left, work.cut
 
 
 class _Shell:
@@ -64,33 +83,6 @@ class _Shell:
         self.aliases: dict[str, str] = {}
         self.expander = Expander()
         self.last: Invocation | None = None
-        self.builtins: dict[str, Callable[[Invocation], None]] = {
-            "cd": self._cd,
-            "pushd": self._cd,
-            "read": self._read,
-            "mapfile": self._mapfile,
-            "readarray": self._mapfile,
-            "unset": self._unset,
-            "source": self._source,
-            ".": self._source,
-            "set": self._set,
-            "alias": self._alias,
-        }
-        self.runners: dict[str, Callable[[Invocation], None]] = {
-            "eval": lambda it: self.run(" ".join(it.argv[1:])),
-            "watch": lambda it: self._in_child(lambda: self.run(wrappers.watch_script(it.argv))),
-            "trap": lambda it: self._in_child(lambda: self.run(it.argv[1] if len(it.argv) > 2 else "")),
-            "ssh": self._ssh,
-            "su": self._su,
-            "runuser": self._su,
-            "vagrant": self._remote_option("-c", "--command"),
-            "gcloud": self._remote_option("--command"),
-            "fly": self._remote_option("-C", "--command"),
-            "flyctl": self._remote_option("-C", "--command"),
-            "xargs": self._xargs,
-            "parallel": self._parallel,
-            "find": self._find,
-        }
 
     # Texts and their commands
 
@@ -333,8 +325,8 @@ class _Shell:
                 self._invoke(replace(invocation, argv=inner))
             else:
                 self._note(replace(invocation, argv=(name,)))
-        elif name in self.builtins:
-            self.builtins[name](invocation)
+        elif name in _BUILTINS:
+            _BUILTINS[name](self, invocation)
         elif name in _DECLARATIONS:
             self._declare(invocation)
         elif name in wrappers.SHELLS:
@@ -343,8 +335,8 @@ class _Shell:
             self._note_script(invocation)
         else:
             self._note(invocation)
-            if name in self.runners:
-                self.runners[name](invocation)
+            if name in _RUNNERS:
+                _RUNNERS[name](self, invocation)
             carrier = CARRIERS.get(name)
             texts = carried(invocation) if len(argv) > 1 else []
             for text in texts if carrier is None else (*carrier(invocation), *texts):
@@ -402,14 +394,6 @@ class _Shell:
         script = wrappers.su_script(invocation.argv)
         if script is not None:
             self._in_child(lambda: self.run(script))
-
-    def _remote_option(self, *names: str) -> Callable[[Invocation], None]:
-        def run(invocation: Invocation) -> None:
-            script = parse(invocation.argv[1:], frozenset(names)).value(*names)
-            if script:
-                self._in_child(lambda: self.run(script), remote=True)
-
-        return run
 
     def _xargs(self, invocation: Invocation) -> None:
         argv, placeholder = wrappers.xargs_command(invocation.argv)
@@ -503,3 +487,41 @@ class _Shell:
 def _is_head_of_loop(words: list[Word]) -> bool:
     """`for`, `case` and the like: a redirection there is no command that empties a file."""
     return any(literal(word) in ("case", *FOR) for word in words)
+
+
+def _remote_option(*names: str) -> Callable[[_Shell, Invocation], None]:
+    def run(shell: _Shell, invocation: Invocation) -> None:
+        script = parse(invocation.argv[1:], frozenset(names)).value(*names)
+        if script:
+            shell._in_child(lambda: shell.run(script), remote=True)
+
+    return run
+
+
+_BUILTINS: dict[str, Callable[[_Shell, Invocation], None]] = {
+    "cd": _Shell._cd,
+    "pushd": _Shell._cd,
+    "read": _Shell._read,
+    "mapfile": _Shell._mapfile,
+    "readarray": _Shell._mapfile,
+    "unset": _Shell._unset,
+    "source": _Shell._source,
+    ".": _Shell._source,
+    "set": _Shell._set,
+    "alias": _Shell._alias,
+}
+_RUNNERS: dict[str, Callable[[_Shell, Invocation], None]] = {
+    "eval": lambda shell, it: shell.run(" ".join(it.argv[1:])),
+    "watch": lambda shell, it: shell._in_child(lambda: shell.run(wrappers.watch_script(it.argv))),
+    "trap": lambda shell, it: shell._in_child(lambda: shell.run(it.argv[1] if len(it.argv) > 2 else "")),
+    "ssh": _Shell._ssh,
+    "su": _Shell._su,
+    "runuser": _Shell._su,
+    "vagrant": _remote_option("-c", "--command"),
+    "gcloud": _remote_option("--command"),
+    "fly": _remote_option("-C", "--command"),
+    "flyctl": _remote_option("-C", "--command"),
+    "xargs": _Shell._xargs,
+    "parallel": _Shell._parallel,
+    "find": _Shell._find,
+}

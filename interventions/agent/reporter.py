@@ -15,6 +15,7 @@ from haltline.interventions.agent.link import Link
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.record import trusting
 from haltline.schemas.topics import Topics
 
 _DEFAULTS: Final = {
@@ -23,10 +24,7 @@ _DEFAULTS: Final = {
     if not field.is_required()
 }
 
-_FIELDS: Final = set(ActionEvent.model_fields)
-"""Nothing asks which fields of an event were said: what was not is as it would be."""
-
-_new, _set = object.__new__, object.__setattr__
+_of: Final = trusting(ActionEvent)
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -185,12 +183,3 @@ def made(said: dict[str, Any]) -> ActionEvent:
     if "targets" not in said:
         values["targets"] = []  # one of its own
     return _of(values)
-
-
-def _of(values: dict[str, Any]) -> ActionEvent:
-    event = _new(ActionEvent)
-    _set(event, "__dict__", values)
-    _set(event, "__pydantic_fields_set__", _FIELDS)
-    _set(event, "__pydantic_extra__", {})
-    _set(event, "__pydantic_private__", None)
-    return event

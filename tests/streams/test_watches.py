@@ -1,12 +1,15 @@
 """Which detectors look at a session: in a worker all of them, in the agent's own process those that are heeded."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import orjson
 import pytest
 
+from haltline.detectors import PATTERNS
 from haltline.interventions.defaults import default_mode
 from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.core import Core, SessionState
 from haltline.streams.policy_file import parse_policy
@@ -65,3 +68,28 @@ def test_both_say_the_same_to_the_agent() -> None:
             assert len(heard) in (0, 2)
             said += len(heard) // 2
     assert said > 0
+
+
+@pytest.mark.parametrize(("rule", "measured"), [("stagnation", True), ("error_repetition", False)])
+def test_progress_is_measured_only_where_a_rule_asks_for_it(rule: str, *, measured: bool) -> None:
+    without = Policy(rules={name: Rule(enabled=False) for name in PATTERNS if name != rule})
+    steps = [bash(number, f"ls {number}", output_head="a b") for number in range(3)]
+    assert (steps_measured(None, without, steps).calls.novelty.steps == 3) is measured
+
+
+def test_what_was_measured_is_forgotten_when_no_rule_asks_any_more() -> None:
+    """Steps that were not seen must not look new when a rule asks again."""
+    idle = Policy(rules={name: Rule(enabled=False) for name in PATTERNS if name != "error_repetition"})
+    state = steps_measured(None, Policy(), [bash(0, "ls", output_head="a b")])
+    assert state.calls.novelty.steps == 1
+    state = steps_measured(state, idle, [bash(1, "ls", output_head="a b")])
+    assert state.calls.novelty.steps == 0
+    assert steps_measured(state, Policy(), [bash(2, "ls", output_head="a b")]).calls.novelty.steps == 1
+
+
+def steps_measured(state: SessionState | None, policy: Policy, events: Iterable[ActionEvent]) -> SessionState:
+    core = Core(policy)
+    for event in events:
+        state = core.on_event(state, event).state
+    assert state is not None
+    return state
