@@ -197,7 +197,7 @@ class _Worker:
                 await self.app.stop()
         except TimeoutError:
             raise KnownFailure(f"stop: expected Faust to stop within {_STOP_WITHIN_S:.0f} s, got nothing") from None
-        await asyncio.to_thread(self.reader.close)
+        self.reader.close()
         self.pulse.stop()
         self.lag.close()
         if self.server is not None:
@@ -205,23 +205,21 @@ class _Worker:
 
     def take(self, fetched: Fetched) -> None:
         """Process one micro-batch; a checkpoint acknowledges it."""
-        place, records, following = fetched.place, fetched.records, fetched.following
+        place, records = fetched.place, fetched.records
         expected, record_ms = self.positions_now[place]
-        came = records[0].offset if records else following
-        if came < expected:
-            end_process(MadeAnew.of_offsets(*place, expected, came))
-        try:
-            if records:
-                acknowledge = partial(self.acknowledged.__setitem__, TP(*place), records[-1].offset + 1)
-                self.checkpointer.process(records, acknowledge)
-        except Exception as failure:
-            end_process(failure)
+        if fetched.first < expected:
+            end_process(MadeAnew.of_offsets(*place, expected, fetched.first))
         if records:
+            try:
+                acknowledge = partial(self.acknowledged.__setitem__, TP(*place), fetched.following)
+                self.checkpointer.process(records, acknowledge)
+            except Exception as failure:
+                end_process(failure)
             record_ms = records[-1].timestamp
             self.gauges.events[place[0],].inc(len(records))
             if place[0] == self.settings.sources[0]:
                 self.commands += len(records)
-        self.positions_now[place] = (following, record_ms)
+        self.positions_now[place] = (fetched.following, record_ms)
 
     async def commit(self) -> None:
         """Commit what is acknowledged."""
@@ -342,7 +340,8 @@ class _Worker:
             offsets = {tp: self.begins_at(tp, *committed.get(tp, (None, ""))) for tp in sources}
             first = await asyncio.to_thread(self.topics.begins, [tp for tp, at in offsets.items() if at is None])
         except Exception as failure:
-            end_process(failure)
+            if self.sources is sources:
+                end_process(failure)
         if self.sources is not sources:
             return
         found = {(tp.topic, tp.partition): first[tp] if at is None else at for tp, at in offsets.items()}

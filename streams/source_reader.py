@@ -13,6 +13,7 @@ that may wait: a thread without room stops to poll, and librdkafka stops to fetc
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -60,10 +61,20 @@ class Fetched(NamedTuple):
 
     assignment: int
     place: Partition
-    records: list[RawRecord]
-    """In offset order; empty when only the end of the partition was reached."""
-    following: int
-    """The offset that is fetched next: behind the last record, and behind the marks of a transaction at the end."""
+    records: Sequence[RawRecord]
+    """In offset order; none when the end of the partition was reached behind what is no record."""
+    end: int | None = None
+    """Where there are none: that end."""
+
+    @property
+    def first(self) -> int:
+        """The offset that it begins at."""
+        return self.records[0].offset if self.end is None else self.end
+
+    @property
+    def following(self) -> int:
+        """The offset that is fetched next."""
+        return self.records[-1].offset + 1 if self.end is None else self.end
 
 
 class RecordConsumer(Protocol):
@@ -161,8 +172,9 @@ class SourceReader:
         self.stop()
         for thread in self._threads.values():
             thread.closing = True
+        deadline = time.monotonic() + _CLOSE_WITHIN_S
         for thread in self._threads.values():
-            thread.join(_CLOSE_WITHIN_S)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _handed_over(self, fetched: Fetched) -> None:  # in the thread of a topic
         self._waiting[fetched.place[0]].append(fetched)
@@ -210,6 +222,8 @@ class _TopicThread(threading.Thread):
         self._max_poll_records = max_poll_records
         self._assignment = self._taken_up = _Assignment(0, {})
         self._changed = threading.Event()
+        self._following: dict[int, int] = {}
+        """By partition of the assignment: the offset that is fetched next, as far as it was handed over."""
         self._complaint = ""
 
     def assign(self, assignment: _Assignment) -> None:
@@ -236,6 +250,7 @@ class _TopicThread(threading.Thread):
             # librdkafka hands out nothing afterwards that was fetched for the assignment before.
             consumer.assign([TopicPartition(self._topic, *at) for at in assignment.offsets.items()])
             self._taken_up = assignment
+            self._following = dict(assignment.offsets)
         if not assignment.offsets:
             consumer.poll(0)  # for what the client complains of
             self._changed.wait(_LOOK_EVERY_S)
@@ -252,27 +267,30 @@ class _TopicThread(threading.Thread):
             self._hand_over(fetched)
 
     def _by_partition(self, assignment: _Assignment, messages: Iterable[Any]) -> Iterable[Fetched]:
-        records: dict[int, list[RawRecord]] = {}
-        following: dict[int, int] = {}
-        topic = self._topic
+        topic, following = self._topic, self._following
+        found: list[Fetched] = []
+        open_batches: dict[int, list[RawRecord]] = {}
         for message in messages:
             error = message.error()
             partition, offset = message.partition(), message.offset()
             if error is None:
                 record = Record(
                     topic, partition, offset, message.timestamp()[1],
-                    message.key(), message.value(), message.headers() or (),
+                    message.key(), message.value(), _headers(message),
                 )  # fmt: skip
-                records.setdefault(partition, []).append(record)
+                batch = open_batches.get(partition)
+                if batch is None or offset < following[partition]:  # a log that begins again is not in one with it
+                    batch = open_batches[partition] = []
+                    found.append(Fetched(assignment.number, (topic, partition), batch))
+                batch.append(record)
                 following[partition] = offset + 1
-            elif error.code() == KafkaError._PARTITION_EOF:
-                following[partition] = offset
-            else:
+            elif error.code() != KafkaError._PARTITION_EOF:
                 self._judge(error)
-        return [
-            Fetched(assignment.number, (topic, partition), records.get(partition, []), offset)
-            for partition, offset in following.items()
-        ]
+            elif offset != following[partition]:
+                open_batches.pop(partition, None)
+                found.append(Fetched(assignment.number, (topic, partition), [], offset))
+                following[partition] = offset
+        return found
 
     def _judge(self, error: KafkaError) -> None:
         """Raises KafkaException for what does not pass; librdkafka goes on by itself after the rest."""
@@ -287,3 +305,16 @@ class _TopicThread(threading.Thread):
         elif said != self._complaint:
             self._complaint = said
             log.warning("topic %s: expected records, got %s", self._topic, said)
+
+
+def _headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
+    """Headers of a record; none where the name of one is not UTF-8.
+
+    Whoever may write a record must not be able to end its readers with it.
+    """
+    try:
+        return message.headers() or ()
+    except SystemError:  # confluent-kafka's way to say it
+        log.warning("%s partition %d: headers at offset %d are not UTF-8, and left out",
+                    message.topic(), message.partition(), message.offset())  # fmt: skip
+        return ()

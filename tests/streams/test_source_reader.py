@@ -49,6 +49,13 @@ class Message:
         return None
 
 
+class BadName(Message):
+    """A header's name is not UTF-8."""
+
+    def headers(self) -> None:
+        raise SystemError("returned a result with an exception set")
+
+
 class Librdkafka:
     """The consumer of one topic: what a test puts there is fetched. As the original, it keeps nothing over `assign`."""
 
@@ -193,9 +200,22 @@ def test_the_end_of_a_partition_is_behind_the_marks_of_a_transaction() -> None:
             here.begin({(EVENTS, 0): 5})
             here.fetch(EVENTS, record(EVENTS, 0, 5))
             await here.takes(1)
-            here.fetch(EVENTS, end(EVENTS, 0, 7))
+            here.fetch(EVENTS, end(EVENTS, 0, 6), end(EVENTS, 0, 7))
             await here.takes(2)
-            assert [(fetched.records == [], fetched.following) for fetched in here.taken] == [(False, 6), (True, 7)]
+            assert [(len(fetched.records), fetched.following) for fetched in here.taken] == [(1, 6), (0, 7)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("again", [record, end], ids=["a record", "an end"])
+def test_a_log_that_begins_again_is_in_no_batch_with_the_one_before(again: Callable[[str, int, int], Message]) -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 5})
+            here.fetch(EVENTS, record(EVENTS, 0, 5), record(EVENTS, 0, 6), again(EVENTS, 0, 0))
+            await here.takes(2)
+            assert [fetched.first for fetched in here.taken] == [5, 0]
+            assert here.taken[0].following == 7
 
     asyncio.run(run())
 
@@ -260,6 +280,19 @@ def test_what_waits_of_an_earlier_topic_goes_first() -> None:
                 here.handed_over(topic)
             await here.takes(4)
             assert here.offsets() == [(topic, 0, [offset]) for topic in (COMMANDS, EVENTS) for offset in (0, 1)]
+
+    asyncio.run(run())
+
+
+def test_a_record_whose_headers_cannot_be_read_is_there_without_them() -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 0})
+            here.fetch(EVENTS, BadName(EVENTS, 0, 0), record(EVENTS, 0, 1))
+            while sum(len(fetched.records) for fetched in here.taken) < 2:
+                await asyncio.sleep(0.001)
+            assert [tuple(one.headers) for fetched in here.taken for one in fetched.records] == [(), ()]
+            assert here.failures == []
 
     asyncio.run(run())
 
