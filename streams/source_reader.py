@@ -142,6 +142,8 @@ class SourceReader:
         self._loop = asyncio.get_running_loop()
         self._assignment = 0
         self._waiting: dict[str, deque[Fetched]] = {topic: deque() for topic in topics}
+        self._takes_more = False
+        """Whether a turn of the loop is asked for."""
         self._threads = {
             topic: _TopicThread(
                 topic,
@@ -179,12 +181,16 @@ class SourceReader:
     def _handed_over(self, fetched: Fetched) -> None:  # in the thread of a topic
         self._waiting[fetched.place[0]].append(fetched)
         try:
-            self._loop.call_soon_threadsafe(self._take_next)
+            self._loop.call_soon_threadsafe(self._came)
         except RuntimeError:  # the loop is closed: the process ends
             log.debug("%s partition %d: fetched for nobody", *fetched.place)
 
+    def _came(self) -> None:
+        if not self._takes_more and any(self._waiting.values()):  # its batch may have been taken with another
+            self._take_next()
+
     def _take_next(self) -> None:
-        """Called once for each batch: so there is one."""
+        """Take one batch. The next one waits for a turn of the loop, so that a checkpoint gets on under load."""
         topic, waiting = next((topic, waiting) for topic, waiting in self._waiting.items() if waiting)
         fetched = waiting.popleft()
         try:
@@ -192,6 +198,9 @@ class SourceReader:
                 self._take(fetched)
         finally:
             self._threads[topic].room.release()
+            self._takes_more = any(self._waiting.values())
+            if self._takes_more:
+                self._loop.call_soon(self._take_next)
 
 
 class _Assignment(NamedTuple):
