@@ -1,8 +1,6 @@
 """Faust's app as the worker wants it: every setting in one place."""
 
-from typing import Any, Final, cast
-
-import faust
+from typing import Final, cast
 
 from haltline.streams.faust_overrides import (
     BatchConsumer,
@@ -25,7 +23,7 @@ def make_app(settings: WorkerSettings, hooks: Hooks) -> tuple[WorkerApp, SliceSt
         settings.group,
         buffered_changelog_batches=settings.buffered_batches,
         broker=";".join(f"aiokafka://{address}" for address in settings.bootstrap.split(",")),
-        ConsumerScheduler=BatchScheduler.folding((*settings.sources, settings.changelog)),
+        ConsumerScheduler=BatchScheduler,
         Table=StateTable,
         store="memory://",
         web_enabled=False,
@@ -46,15 +44,8 @@ def make_app(settings: WorkerSettings, hooks: Hooks) -> tuple[WorkerApp, SliceSt
         table_standby_replicas=settings.standby_replicas,
     )
     app.transport.Consumer = BatchConsumer.made(  # type: ignore[misc]  # read from the object
-        hooks,
-        fetch_wait_ms=settings.fetch_wait_ms,
-        max_poll_records=settings.max_poll_records,
-        first_topics=settings.sources[:-1],
+        hooks, fetch_wait_ms=settings.fetch_wait_ms
     )
+    app.topics.add(app.topic(*settings.sources))  # the group shares them out; who reads them is the source reader
     table = app.Table(settings.table, key_type=bytes, value_type=bytes, recovery_buffer_size=_RECOVERY_BATCHES)
     return app, cast(SliceStore, table.data)
-
-
-def source_topic(app: faust.App, settings: WorkerSettings) -> Any:
-    """All sources as one channel, so that one agent takes their batches in the order of the fetch."""
-    return app.topic(*settings.sources, key_serializer="raw", value_serializer="raw", value_type=bytes)

@@ -1,10 +1,10 @@
 """What is ours inside Faust: six classes, tied to the minor version that pyproject.toml names.
 
-- `BatchScheduler`: the fetched records of a partition become one record. Faust spends four
+- `BatchScheduler`: the fetched changelog records of a partition become one record. Faust spends four
   tasks, a lock and its sensors on each record that it sees; so it sees few.
-- `BatchConsumer`: commits the highest acknowledged offset and which log it counts in, checkpoints before a partition
-  is given up, waits less for a fetch, and tells of a log that begins again.
-- `KeepingFlow`: goes on after a rebalance without throwing away what was fetched meanwhile.
+- `BatchConsumer`: leaves the sources to the source reader, commits which log an offset counts in, and checkpoints
+  before a partition is given up.
+- `KeepingFlow`: goes on after recovery without throwing away what was read for standbys.
 - `StateTable` and `SliceStore`: the table's bytes by partition, read in batches.
 - `WorkerApp`: no folders on disk, and no changelog records of an earlier assignment.
 """
@@ -18,16 +18,17 @@ import aiokafka  # type: ignore[import-untyped]  # it ships no types
 import faust
 from faust.stores.memory import Store
 from faust.tables.manager import TableManager
-from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
+from faust.transport.consumer import ensure_TP
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, ensure_aiokafka_TPset
 from faust.transport.utils import DefaultSchedulingStrategy
 from faust.types import TP, EventT
-from faust.types.transports import TransportT
 from mode.threads import ServiceThread, WorkerThread
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 from haltline.streams.changelog import RawRecord, Slice
 
-_NOTHING_TO_FETCH_S = 0.02
+_FETCH_WITHIN_S = 0.2
+"""How long a fetch may wait: the first one of a recovery waits for the one before."""
 
 NO_GENERATION: Final = -1
 """aiokafka's generation when the group no longer knows this member."""
@@ -42,15 +43,6 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-class Fetched(list[RawRecord]):
-    """What one fetch handed out of a partition, and the last offset that was handed out before it."""
-
-    def __init__(self, records: Iterable[RawRecord], follows: int | None) -> None:
-        super().__init__(records)
-        self.follows = follows
-        """None for the first of an assignment."""
-
-
 class Batch(NamedTuple):
     """Records of one partition in the shape of one record, as far as Faust reads it."""
 
@@ -61,45 +53,32 @@ class Batch(NamedTuple):
     timestamp_type: int
     headers: tuple[()]
     key: None
-    value: Fetched
+    value: Sequence[RawRecord]
     checksum: None
     serialized_key_size: int
     serialized_value_size: int
 
     @classmethod
-    def of(cls, records: Fetched) -> "Batch":
+    def of(cls, records: Sequence[RawRecord]) -> "Batch":
         """Fold records of one partition; the last one's offset stands for all."""
         last = records[-1]
         return cls(last.topic, last.partition, last.offset, last.timestamp, 0, (), None, records, None, -1, -1)
 
 
 class BatchScheduler(DefaultSchedulingStrategy):
-    """Folds what was fetched: one record per partition, topics in the order of `order`."""
-
-    order: Mapping[str, int] = {}
-    """By topic of those that are folded: its place in the line."""
-
-    @classmethod
-    def folding(cls, topics: Sequence[str]) -> "type[BatchScheduler]":
-        """The scheduler that folds these topics; records of others go through one by one."""
-        return type(cls.__name__, (cls,), {"order": {topic: place for place, topic in enumerate(topics)}})
+    """Folds what was fetched: one record per partition."""
 
     def iterate(self, records: Mapping[TP, Any]) -> Iterator[tuple[TP, Any]]:
         """Yield what Faust is to see of one fetch."""
-        ours = [tp for tp, fetched in records.items() if tp.topic in self.order and fetched]
-        for tp in sorted(ours, key=lambda tp: self.order[tp.topic]):
-            yield tp, Batch.of(records[tp])
-        rest = {tp: fetched for tp, fetched in records.items() if tp.topic not in self.order}
-        if rest:
-            yield from super().iterate(rest)
+        for tp, fetched in records.items():
+            yield tp, Batch.of(fetched)
 
 
 class KeepingFlow(FlowControlEvent):
-    """Flow control that empties the streams' queues only when it is told to, at revocation.
+    """Flow control that empties Faust's queues only when it is told to, at revocation.
 
-    The original empties them at every resume. After a rebalance Faust resumes twice, before and
-    after it seeks to the committed offsets; what is fetched in between is delivered once, and the
-    second resume would throw it away.
+    The original empties them at every resume. Faust resumes again when recovery is over, and would throw away what was
+    read for standbys by then.
     """
 
     def resume(self) -> None:
@@ -169,15 +148,12 @@ class Hooks:
     """Before partitions are taken; True when the group has dropped this member already."""
     on_assigned: Callable[[set[TP], int], Awaitable[None]]
     """New assignment, before recovery, with the group's generation."""
-    begins_at: Callable[[TP, int | None, str], int | None]
-    """Where reading of a source begins, by its committed offset and what was committed beside it; None: at its first
-    record. Called in the consumer's thread, before any record of the assignment is handed out."""
+    on_ready: Callable[[], Awaitable[None]]
+    """After recovery: the assignment is still the same one, and its sources are to be read."""
     partitions: int
     """How many each topic has; others, which were added since, are assigned and never read."""
     in_commit: Callable[[str], str]
     """What is committed beside an offset of this topic."""
-    on_gone_back: Callable[[TP, int, int], None]
-    """A fetch brought an offset that is below the one that had to come. Called in the consumer's thread."""
 
 
 class _CurrentQueue(ThrowableQueue[EventT[Any]]):
@@ -226,42 +202,14 @@ class _Thread(AIOKafkaConsumerThread):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.fetched: dict[TP, tuple[int, int]] = {}
-        """By partition: offsets of the first and of the last record handed to the main thread since assignment."""
-        self._follows: dict[TP, int] = {}
-        """By source: no offset may come that is below this one."""
-        self.sought = False
-        """Whether the sources stand where this assignment begins, so that their records may be handed out."""
-        self._passed_over = False
+        self.last_fetched: dict[TP, int] = {}
+        """By partition of the changelog: offset of the last record handed to the main thread since assignment."""
 
-    async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Move the sources to their committed offsets; from then on their records are handed out.
-
-        Faust fetches before it seeks, and throws away, or hands out, what it found. A batch that
-        was processed ahead of the ones before it would have these passed over: their offsets are
-        below the one that the states include. So nothing is handed out before, and what a fetch
-        that had begun earlier took away meanwhile is sought again.
-        """
-        return cast("Mapping[TP, int]", await self.call_thread(self._seek))
-
-    async def _seek(self) -> Mapping[TP, int]:
-        consumer = self._ensure_consumer()
-        while True:
-            self.sought = self._passed_over = False
-            committed = await consumer.seek_to_committed()
-            sources = [tp for tp in committed if not self.consumer._is_changelog_tp(tp)]
-            beside = await consumer._coordinator.fetch_committed_offsets(sources)
-            for tp in sources:
-                said = beside[tp].metadata if tp in beside else ""
-                begins_at = self.consumer.hooks.begins_at(tp, committed[tp], said)
-                if not begins_at:  # aiokafka leaves those where they are of which nothing is committed yet
-                    await consumer.seek_to_beginning(tp)
-                elif begins_at != committed[tp]:
-                    consumer.seek(tp, begins_at)
-                committed[tp] = self._follows[tp] = begins_at or 0
-            if not self._passed_over:
-                self.sought = True
-                return cast("Mapping[TP, int]", committed)
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Leave the sources to the source reader."""
+        sources = {tp for tp in assigned if not self.consumer._is_changelog_tp(tp)}
+        self._ensure_consumer().pause(*ensure_aiokafka_TPset(sources))
+        await super().on_partitions_assigned(assigned, generation_id)
 
     async def _fetch_records(
         self,
@@ -270,41 +218,14 @@ class _Thread(AIOKafkaConsumerThread):
         timeout: float | None = None,
         max_records: int | None = None,
     ) -> dict[TP, list[Any]]:
-        """Take what waits in the topics that come first, then what is left."""
-        active = self._handed_out(active_partitions)
-        if not active:
-            await asyncio.sleep(_NOTHING_TO_FETCH_S)
-            return {}
-        records: dict[TP, list[Any]] = {}
-        limit = room = max_records or self.consumer.max_poll_records
-        groups = [{tp for tp in active if tp.topic == topic} for topic in self.consumer.first_topics]
-        for tps in filter(None, groups):
-            if room:
-                records |= await super()._fetch_records(consumer, tps, timeout=0, max_records=room)
-                room = limit - sum(map(len, records.values()))
-        rest = set(active - records.keys())  # none is asked twice, or its second answer replaces the first
-        if room and rest:
-            wait_s = 0 if records else timeout
-            records |= await super()._fetch_records(consumer, rest, timeout=wait_s, max_records=room)
-        allowed = self._handed_out(records.keys())  # it may have changed while we waited
-        self._passed_over |= len(allowed) < len(records)
-        return {tp: self._noted(tp, fetched) for tp, fetched in records.items() if fetched and tp in allowed}
+        wait_s = min(timeout or 0, _FETCH_WITHIN_S)
+        found = await super()._fetch_records(consumer, active_partitions, timeout=wait_s, max_records=max_records)
+        records = {tp: fetched for tp, fetched in found.items() if fetched and self._is_read(tp)}
+        self.last_fetched.update({tp: fetched[-1].offset for tp, fetched in records.items()})
+        return records
 
-    def _noted(self, tp: TP, records: list[RawRecord]) -> Fetched:
-        follows = self._follows.get(tp)
-        if follows is not None:
-            if records[0].offset < follows:  # Faust would pass over them without a word
-                self.consumer.hooks.on_gone_back(tp, follows, records[0].offset)
-            self._follows[tp] = records[-1].offset + 1
-        first, last = self.fetched.get(tp, (records[0].offset, None))
-        self.fetched[tp] = (first, records[-1].offset)
-        return Fetched(records, follows=last)
-
-    def _handed_out(self, tps: Collection[TP]) -> frozenset[TP]:
-        """Those whose records may be handed out now."""
-        partitions = self.consumer.hooks.partitions
-        known = frozenset(tp for tp in [*tps] if tp.partition < partitions)  # the main thread changes what it gave us
-        return known if self.sought else frozenset(tp for tp in known if self.consumer._is_changelog_tp(tp))
+    def _is_read(self, tp: TP) -> bool:
+        return self.consumer._is_changelog_tp(tp) and tp.partition < self.consumer.hooks.partitions
 
     def next_fetch(self, tp: TP) -> int | None:
         """The offset that is fetched next; None while it is not known. Safe to ask from any thread."""
@@ -312,6 +233,11 @@ class _Thread(AIOKafkaConsumerThread):
         if assignment is None or tp not in assignment.tps:
             return None
         return cast("int | None", assignment.state_value(tp)._position)
+
+    async def committed(self, tps: Collection[TP]) -> Mapping[TP, Any]:
+        """What the group has committed, with what is beside it; none of those of which nothing is committed."""
+        fetch = self._ensure_consumer()._coordinator.fetch_committed_offsets
+        return cast("Mapping[TP, Any]", await self.call_thread(fetch, ensure_aiokafka_TPset(tps)))
 
     def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:
         consumer = super()._create_worker_consumer(transport)
@@ -331,50 +257,19 @@ class _Thread(AIOKafkaConsumerThread):
 
 
 class BatchConsumer(Consumer):
-    """Faust's consumer, told that a record may stand for many."""
+    """Faust's consumer: a member of the group, and the reader of its changelog. The sources are read elsewhere."""
 
     hooks: Hooks
     fetch_wait_ms: int
-    max_poll_records: int
-    first_topics: tuple[str, ...]
-    """Topics whose records go before those of others, in this order."""
     _thread: _Thread
 
     @classmethod
-    def made(
-        cls, hooks: Hooks, *, fetch_wait_ms: int, max_poll_records: int, first_topics: tuple[str, ...]
-    ) -> "type[BatchConsumer]":
+    def made(cls, hooks: Hooks, *, fetch_wait_ms: int) -> "type[BatchConsumer]":
         """The consumer class of one app: Faust makes the object itself."""
-        own = {
-            "hooks": hooks,
-            "fetch_wait_ms": fetch_wait_ms,
-            "max_poll_records": max_poll_records,
-            "first_topics": first_topics,
-        }
-        return type(cls.__name__, (cls,), own)
-
-    def __init__(self, transport: TransportT, *args: Any, **kwargs: Any) -> None:
-        super().__init__(transport, *args, **kwargs)
-        self._highest: dict[TP, int] = {}
+        return type(cls.__name__, (cls,), {"hooks": hooks, "fetch_wait_ms": fetch_wait_ms})
 
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon, thread_loop=new_loop())
-
-    def _new_offset(self, tp: TP) -> int | None:
-        """The highest acknowledged offset + 1: batches of a partition are acknowledged in order.
-
-        The original looks for a run without gaps, and every folded batch is a gap to it.
-        """
-        acked = self._acked[tp]
-        if acked:
-            self._highest[tp] = max(acked)
-            acked.clear()
-            self._acked_index[tp].clear()
-        highest = self._highest.get(tp)
-        return None if highest is None else highest + 1
-
-    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Gaps are what batches look like; the original would list each offset in them."""
 
     def on_buffer_full(self, tp: TP) -> None:
         """Let the fetcher wait for room in the queue, which wakes it.
@@ -383,40 +278,40 @@ class BatchConsumer(Consumer):
         none is left; with queues of a few batches that is the normal case.
         """
 
+    async def perform_seek(self) -> None:
+        """Have the sources read. What Faust fetches stays where recovery sought it: nothing of it is committed."""
+        if self.flow_active:  # Faust's fetcher calls this too, when it finds the flow stopped
+            await self.hooks.on_ready()
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Say nothing of partitions that Faust does not fetch; the watches of lag and recovery look at progress."""
+
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Checkpoint first: the original forgets what was acknowledged before it tells anyone."""
-        self._thread.sought = False
+        """Checkpoint before anyone is told."""
         await self.hooks.on_giving_up(revoked, not self._thread.still_member())
-        for tp in revoked:
-            self._highest.pop(tp, None)
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Tell the runtime before recovery begins."""
-        self._thread.fetched.clear()
-        self._thread._follows.clear()
+        self._thread.last_fetched.clear()
         await self.hooks.on_assigned(assigned, generation_id)
         await super().on_partitions_assigned(assigned, generation_id)
 
-    def resume_partitions(self, tps: Iterable[TP]) -> None:
-        """Faust resumes the sources just before it seeks."""
-        tps = set(tps)
-        if not all(map(self._is_changelog_tp, tps)):
-            self._thread.sought = False
-        super().resume_partitions(tps)
+    def read_up_to(self, tp: TP, applied: int) -> int | None:
+        """The offset that is fetched next of a changelog partition, once all that was fetched is applied.
 
-    def next_unprocessed(self, tp: TP, after: int | None) -> int | None:
-        """The offset of the first record of a partition that is not processed; None while not known.
-
-        `after` is the last processed one's. When all that was fetched is processed it is the
-        next offset to fetch: that passes over what never becomes a record, as a transaction's end.
+        That passes over what never becomes a record, as a transaction's end.
         """
-        position = self._thread.next_fetch(tp)  # before `fetched`: it must not be the newer of the two
-        fetched = self._thread.fetched.get(tp)
-        if fetched is None or (after is not None and after >= fetched[1]):
-            return position
-        return fetched[0] if after is None else after + 1
+        position = self._thread.next_fetch(tp)  # before `last_fetched`: it must not be the newer of the two
+        return position if applied >= self._thread.last_fetched.get(tp, applied) else None
 
-    def committed(self, tp: TP) -> int | None:
-        """The offset that was last committed, or found at assignment."""
-        return self._committed_offset.get(tp)
+    async def committed(self, tps: Collection[TP]) -> dict[TP, tuple[int, str]]:
+        """What the group has committed of these: offset, and what is beside it."""
+        found = await self._thread.committed(tps)
+        return {ensure_TP(tp): (said.offset, said.metadata) for tp, said in found.items()}
+
+    async def commit_offsets(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit those that are still assigned. Whether the group took them."""
+        assignment = self.assignment()
+        kept = {tp: offset for tp, offset in offsets.items() if tp in assignment}
+        return bool(kept) and await self._commit(kept)

@@ -26,8 +26,7 @@ class Pipeline(Protocol):
         """Apply one micro-batch of one topic partition, in offset order.
 
         Outputs go through the outbox at once. Must not block or await. Records that a state
-        includes already come again after a restart; they must change nothing. The sequence is
-        emptied afterwards.
+        includes already come again after a restart; they must change nothing.
         """
         ...
 

@@ -1,6 +1,5 @@
 """Ends a recovery that stands still: Faust logs what it cannot read of a changelog, and waits for ever."""
 
-from collections.abc import Callable
 from typing import Final
 
 from faust.tables.recovery import Recovery
@@ -37,7 +36,7 @@ class RecoveryWatch:
             self._seen, self._since_s = progress, now_s
             return
         for tp, last in recovery.active_highwaters.items():
-            _pass_over_end(recovery, consumer.next_unprocessed, tp, last)
+            _pass_over_end(recovery, consumer, tp, last)
         if now_s - self._since_s > self._limit_s:
             left = {tp.partition: records for tp, records in recovery.active_remaining().items() if records}
             raise RecoveryStuck(
@@ -46,15 +45,15 @@ class RecoveryWatch:
             )
 
 
-def _pass_over_end(
-    recovery: Recovery, next_unprocessed: Callable[[TP, int | None], int | None], tp: TP, last: int
-) -> None:
+def _pass_over_end(recovery: Recovery, consumer: BatchConsumer, tp: TP, last: int) -> None:
     """Take an end that holds no records as read.
 
     Where the last offsets of a partition are marks of a transaction, no record with such an offset
     ever comes, and Faust waits for one. Our own records are not transactional; somebody's repair may be.
     """
     read = recovery.active_offsets[tp]
-    position = next_unprocessed(tp, read)
-    if read is not None and read < last and position is not None and position > last:
+    if read is None or read >= last:
+        return
+    position = consumer.read_up_to(tp, read)
+    if position is not None and position > last:
         recovery.active_offsets[tp] = last

@@ -1,8 +1,9 @@
-"""The worker process: Faust's group membership, fetching, recovery and commits around one pipeline.
+"""The worker process: Faust's group membership, recovery and commits, and librdkafka's fetching, around one pipeline.
 
 What happens in which order is in `haltline.streams.checkpoint`, what keeps a replaced worker
 from doing harm in `haltline.streams.changelog`, and what of Faust is replaced, and why, in
-`haltline.streams.faust_overrides`.
+`haltline.streams.faust_overrides`. Source records come from `haltline.streams.source_reader`, from the
+end of a recovery until the partitions are given up.
 
 A failure ends the process, with the reason on stderr and a code that is not zero; its next start
 goes on from the last checkpoint. Nothing is retried inside a process whose state is in doubt.
@@ -16,18 +17,18 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NoReturn, cast
+from functools import partial
+from typing import Final, NoReturn, cast
 
-from faust.streams import Stream
 from faust.tables.manager import TableManager
 from faust.tables.recovery import Recovery
-from faust.types import TP, StreamT
+from faust.types import TP
 
 from haltline.streams.changelog import ForeignWrite, Slice
 from haltline.streams.checkpoint import Checkpointer
 from haltline.streams.failure import KnownFailure
-from haltline.streams.faust_app import make_app, source_topic
-from haltline.streams.faust_overrides import BatchConsumer, Fetched, Hooks, new_loop
+from haltline.streams.faust_app import make_app
+from haltline.streams.faust_overrides import BatchConsumer, Hooks, new_loop
 from haltline.streams.health import HealthServer, Partition
 from haltline.streams.lag import LagWatch
 from haltline.streams.lives import Lives
@@ -38,6 +39,7 @@ from haltline.streams.pulse import Pulse
 from haltline.streams.recovery_watch import RecoveryWatch
 from haltline.streams.runtime_metrics import RuntimeMetrics
 from haltline.streams.settings import WorkerSettings
+from haltline.streams.source_reader import Fetched, SourceReader, open_consumer
 from haltline.streams.topic_watch import MadeAnew, TopicWatch
 
 __all__ = ["EXIT_FAILED", "Load", "Outbox", "Pipeline", "PipelineFactory", "RawRecord", "WorkerSettings", "run_worker"]
@@ -109,15 +111,21 @@ class _Worker:
         hooks = Hooks(
             on_giving_up=self.on_giving_up,
             on_assigned=self.on_assigned,
-            begins_at=self.begins_at,
+            on_ready=self.on_ready,
             partitions=self.topics.partitions,
             in_commit=self.topics.logs.in_commit,
-            on_gone_back=_gone_back,
         )
         self.app, self.store = make_app(settings, hooks)
         self.store.logs = self.topics.logs.mark
         self.store.on_recovered = self.on_recovered
-        self.app.agent(source_topic(self.app, settings), name="batches")(self.consume)
+        self.reader = SourceReader(
+            settings.sources,
+            self.take,
+            open_with=partial(open_consumer, settings),
+            on_failure=end_process,
+            max_poll_records=settings.max_poll_records,
+            buffered_batches=settings.buffered_batches,
+        )
         self.pulse = Pulse(settings.stood_still_s or settings.session_timeout_s, _stood_still)
         self.checkpointer = Checkpointer(
             factory,
@@ -130,14 +138,20 @@ class _Worker:
         self.generation = 0
         self.sources: tuple[TP, ...] = ()
         """Assigned source partitions."""
-        self.done: dict[TP, tuple[int, int]] = {}
-        """By source partition: offset and time (ms) of the last record processed since assignment."""
+        self.positions_now: dict[Partition, tuple[int, int | None]] = {}
+        """By source partition, once it is read: the first offset not processed, the time (ms) of the last record."""
+        self.acknowledged: dict[TP, int] = {}
+        """By source partition: the offset that may be committed."""
+        self.committed_offsets: dict[Partition, int] = {}
+        """By source partition: what was last committed, or where reading began."""
+        self.beginning: asyncio.Task[None] | None = None
+        """Begins to read the sources, after a recovery."""
         self.commands = 0
         """Records of the first source, which is never kept waiting, since the last pause."""
         self.ours: dict[int, Slice] = {}
         """What this process may write: assigned, recovered and claimed."""
         self.holding = False
-        """Partitions are being given up: a batch is passed over now, and comes again."""
+        """Partitions are being given up: nothing new is begun."""
         self.lag = LagWatch(
             connection,
             self,
@@ -175,6 +189,7 @@ class _Worker:
     async def stop(self) -> None:
         """Checkpoint, leave the group, end the threads."""
         self.holding = True
+        self.read_nothing()
         if self.ours:
             await self.checkpointer.checkpoint()
         try:
@@ -182,44 +197,35 @@ class _Worker:
                 await self.app.stop()
         except TimeoutError:
             raise KnownFailure(f"stop: expected Faust to stop within {_STOP_WITHIN_S:.0f} s, got nothing") from None
+        self.reader.close()
         self.pulse.stop()
         self.lag.close()
         if self.server is not None:
             self.server.close()
 
-    async def consume(self, stream: StreamT[Any]) -> None:
-        """The agent: one event is one micro-batch, acknowledged by a checkpoint."""
-        async for event in cast("Stream[Any]", stream).noack().events():
-            if self.holding:
-                continue
-            records: Fetched = event.message.value
+    def take(self, fetched: Fetched) -> None:
+        """Process one micro-batch; a checkpoint acknowledges it."""
+        place, records = fetched.place, fetched.records
+        expected, record_ms = self.positions_now[place]
+        if fetched.first < expected:
+            end_process(MadeAnew.of_offsets(*place, expected, fetched.first))
+        if records:
             try:
-                self.check_order(event.message.tp, records)
-                self.checkpointer.process(records, event.ack)
+                acknowledge = partial(self.acknowledged.__setitem__, TP(*place), fetched.following)
+                self.checkpointer.process(records, acknowledge)
             except Exception as failure:
-                end_process(failure)  # Faust would start the agent again, without what it held
-            last = records[-1]
-            self.done[event.message.tp] = (last.offset, last.timestamp)
-            self.gauges.events[last.topic,].inc(len(records))
-            if last.topic == self.settings.sources[0]:
+                end_process(failure)
+            record_ms = records[-1].timestamp
+            self.gauges.events[place[0],].inc(len(records))
+            if place[0] == self.settings.sources[0]:
                 self.commands += len(records)
-            records.clear()  # the event is held until its checkpoint, and a slow broker may hold that up
-
-    def check_order(self, tp: TP, records: Fetched) -> None:
-        """No batch may be missing before this one: a state that is ahead passes over what comes later.
-
-        Raises KnownFailure. The next start reads from the committed offset, and misses nothing.
-        """
-        processed = self.done[tp][0] if tp in self.done else None
-        if processed != records.follows:
-            raise KnownFailure(
-                f"{tp.topic} partition {tp.partition}: expected the batch after offset {processed}, "
-                f"got the one after {records.follows}, from {records[0].offset}: what is between got lost in Faust"
-            )
+        self.positions_now[place] = (fetched.following, record_ms)
 
     async def commit(self) -> None:
         """Commit what is acknowledged."""
-        await self.app.consumer.commit()
+        ahead = {tp: offset for tp, offset in self.acknowledged.items() if offset > self.committed_offsets.get(tp, -1)}
+        if ahead and await self.consumer().commit_offsets(ahead):
+            self.committed_offsets |= {(tp.topic, tp.partition): offset for tp, offset in ahead.items()}
 
     async def checkpoints(self) -> None:
         """Checkpoint at the interval while there is something to own; less often where that would take too much.
@@ -242,10 +248,10 @@ class _Worker:
         """
         until = time.monotonic() + wait_s
         while True:
-            done = dict(self.done)
+            done = dict(self.positions_now)
             await asyncio.sleep(self.settings.checkpoint_interval_s)
             commands, self.commands = self.commands, 0
-            if commands or time.monotonic() >= until or self.done == done:
+            if commands or time.monotonic() >= until or self.positions_now == done:
                 return
 
     async def housekeeping(self) -> None:
@@ -271,13 +277,14 @@ class _Worker:
             if self.recovered() or not self.sources:
                 watch.rest()
             else:
-                watch.look(recovery, cast("BatchConsumer", self.app.consumer), self.generation, time.monotonic())
+                watch.look(recovery, self.consumer(), self.generation, time.monotonic())
 
     # What Faust calls when partitions come and go.
 
     async def on_giving_up(self, revoked: set[TP], lost: bool) -> None:
         """Checkpoint before the partitions go, unless the group has dropped this worker already."""
         self.holding = True
+        self.read_nothing()
         partitions = {tp.partition for tp in revoked}
         try:
             if lost and revoked:
@@ -288,7 +295,6 @@ class _Worker:
         except Exception as failure:
             end_process(failure)
         self.ours = {}
-        self.sources = ()
 
     async def on_assigned(self, assigned: set[TP], generation: int) -> None:
         """Keep what is still ours; Faust reads the rest."""
@@ -303,7 +309,8 @@ class _Worker:
         self.generation = generation
         self.store.keep(tp.partition for tp in assigned if tp.topic == self.settings.changelog)
         self.ours = {}
-        self.done = {}
+        self.acknowledged = {}
+        self.committed_offsets = {}
         self.sources = sources
         self.holding = False
 
@@ -320,14 +327,46 @@ class _Worker:
             if part.skipped:
                 log.error("changelog partition %d: %d records have no key, and are nothing", tp.partition, part.skipped)
 
+    async def on_ready(self) -> None:
+        """Read the sources. In a task of its own, for Faust gives up after a while."""
+        self.beginning = asyncio.create_task(self.begin(self.sources))
+
+    async def begin(self, sources: tuple[TP, ...]) -> None:
+        """Read these from where they were committed, unless partitions have gone meanwhile."""
+        try:
+            committed = await self.consumer().committed(sources)
+            if self.sources is not sources:
+                return
+            offsets = {tp: self.begins_at(tp, *committed.get(tp, (None, ""))) for tp in sources}
+            first = await asyncio.to_thread(self.topics.begins, [tp for tp, at in offsets.items() if at is None])
+        except Exception as failure:
+            if self.sources is sources:
+                end_process(failure)
+        if self.sources is not sources:
+            return
+        found = {(tp.topic, tp.partition): first[tp] if at is None else at for tp, at in offsets.items()}
+        self.committed_offsets = {(tp.topic, tp.partition): at for tp, at in offsets.items() if at is not None}
+        self.positions_now = {place: (offset, None) for place, offset in found.items()}
+        self.reader.begin(found)
+
+    def read_nothing(self) -> None:
+        """What was fetched and is not processed comes again."""
+        self.sources = ()
+        self.positions_now = {}
+        self.reader.stop()
+
     def begins_at(self, tp: TP, committed: int | None, beside: str) -> int | None:
-        """Where reading of a source begins; None: at its first record. Called in the consumer's thread."""
+        """Where reading of a source begins; None: at its first record."""
         part = self.store.slices.get(tp.partition)
-        marks = set() if part is None else set(part.other_logs.copy().values())
+        marks = set() if part is None else set(part.other_logs.values())
         found = self.lives.begins_at((tp.topic, tp.partition), committed, beside, marks)
         if part is not None and found != committed:  # each state is to be asked for what it includes
             part.other_logs = dict.fromkeys(part.values, part.logs) | part.other_logs
         return found
+
+    def consumer(self) -> BatchConsumer:
+        """Faust's member of the group."""
+        return cast("BatchConsumer", self.app.consumer)
 
     def recovery(self) -> Recovery:
         """Faust's recovery service."""
@@ -351,22 +390,15 @@ class _Worker:
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
         """By assigned source partition: the first offset not processed, the time of the last processed record."""
-        consumer = cast("BatchConsumer", self.app.consumer)
-        found: dict[Partition, tuple[int, int | None]] = {}
-        for tp in self.sources:
-            offset, record_ms = self.done.get(tp, (None, None))
-            next_offset = consumer.next_unprocessed(tp, offset)
-            if next_offset is not None:
-                found[tp.topic, tp.partition] = (next_offset, record_ms)
-        return found
+        return self.positions_now.copy()
 
     def committed(self, partition: Partition) -> int | None:
         """The offset that was last committed."""
-        return cast("BatchConsumer", self.app.consumer).committed(TP(*partition))
+        return self.committed_offsets.get(partition)
 
     def recovered(self) -> bool:
-        """Whether the states of the assigned partitions are there."""
-        return bool(self.ours)
+        """Whether the states of the assigned partitions are there, and their records are read."""
+        return bool(self.positions_now)
 
     def changelog_partitions(self) -> Iterable[int]:
         """Those that only this process may write."""
@@ -385,10 +417,6 @@ class _Worker:
                     part.ends_at(end)
                 except ForeignWrite as failure:
                     end_process(failure)
-
-
-def _gone_back(tp: TP, follows: int, came: int) -> NoReturn:
-    end_process(MadeAnew.of_offsets(tp.topic, tp.partition, follows, came))
 
 
 def _stood_still(seconds: float) -> NoReturn:

@@ -29,7 +29,7 @@ class WorkerSettings:
     max_poll_records: int = 1000
     """The most records of one micro-batch: bounds memory, and how long the event loop is held."""
     buffered_batches: int = 4
-    """Micro-batches that may wait in memory; fetching pauses above."""
+    """Micro-batches of each source that may wait in memory; fetching pauses above."""
     fetch_max_bytes: int = 1024 * 1024
     """Per partition and fetch. A larger record is fetched nevertheless, alone."""
     fetch_wait_ms: int = 500

@@ -87,10 +87,16 @@ class TopicWatch:
 
     def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The offset that each partition's next record will get. Raises KafkaException; asks again for a while."""
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+
+    def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset of the first record that each partition keeps; as `ends`."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+
+    def _offsets(self, partitions: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
         if not partitions:
             return {}
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # its stubs miss it
-        asked = {TopicPartition(*partition): latest for partition in partitions}
+        asked = {TopicPartition(*partition): which for partition in partitions}
 
         def ask() -> dict[Partition, int]:
             answers = self._admin.list_offsets(asked, request_timeout=_REQUEST_WITHIN_S)

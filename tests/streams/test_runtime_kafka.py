@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Self
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
     AdminClient,
     AlterConfigOpType,
@@ -333,6 +333,47 @@ def test_a_transaction_in_the_changelog_does_not_hold_up_recovery(site: Site, co
         repair.abort_transaction(30)
 
     site.produce(8000)
+    with site.worker() as worker:
+        site.wait_until_done()
+        worker.stop()
+    site.check_exact()
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["a transaction that was committed", "one that was aborted"])
+def test_the_end_of_a_transaction_on_a_source_is_no_lag(site: Site, commit: bool) -> None:
+    port = unused_port()
+    with site.worker(metrics_port=port, watermark_interval_s=0.1) as worker:
+        wait_until(lambda: get(port, "/readyz")[0] == 200, "the worker is ready")
+        producer = Producer({"bootstrap.servers": site.bootstrap, "transactional.id": site.group})
+        begin(producer)
+        for partition in range(PARTITIONS):
+            producer.produce(site.events, key=f"by-hand-{partition}", value=b'{"n":1}', partition=partition)
+        assert producer.flush(30) == 0  # what is not sent yet, an abort throws away
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+        for partition in range(PARTITIONS):
+            labels = f'{{partition="{partition}",topic="{site.events}"}}'
+            for name, value in (("high_watermark", 2.0), ("lag_records", 0.0)):
+                line = f"haltline_consumer_{name}{labels} {value}"
+                wait_until(partial(shows, port, line), line)
+        worker.stop()
+
+
+def test_records_that_the_broker_has_deleted_are_passed_over(site: Site) -> None:
+    site.produce(1000)
+    with site.worker() as worker:
+        site.wait_until_done()
+        worker.stop()
+    kept = site.sent.copy()
+    site.produce(1000)
+    ends = site.log.ends(site.events)
+    deleted = site.admin.delete_records([TopicPartition(site.events, *end) for end in ends.items()])
+    for future in deleted.values():
+        future.result()
+    site.sent = kept
+    site.produce(1000)
     with site.worker() as worker:
         site.wait_until_done()
         worker.stop()
