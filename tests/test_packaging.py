@@ -77,7 +77,7 @@ def test_the_wheel_holds_every_file_of_every_package(tree: Path, wheel: Path) ->
     }
     with zipfile.ZipFile(wheel) as archive:
         came = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert sorted(expected - came) == [], "missing; see [tool.setuptools.package-data] in pyproject.toml"
+    assert sorted(wanted - came) == [], "missing; see [tool.setuptools.package-data] in pyproject.toml"
     assert sorted(came - wanted) == ["haltline/__init__.py", "haltline/py.typed", "haltline/testing.py"]
 
 
