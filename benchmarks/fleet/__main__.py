@@ -2,7 +2,8 @@
 
 `python -m benchmarks.fleet [--sessions 50] [--seconds 120] [--seed 1] [--kafka | --bootstrap HOST:PORT] [--json FILE]`
 
-Without an address it starts a broker (embedded, or a real Kafka with --kafka) and a worker with the default policy.
+Without an address it starts a broker (embedded, or a real Kafka with --kafka), a worker with the default policy, and a
+notifier whose webhook is on this machine.
 With one, it takes part in a system that runs: workers, and a notifier where there is one. Exit 1 when a session did not
 go as its kind should.
 """
@@ -24,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fleet.acting import Acted, Agent
+from benchmarks.fleet.notified import notifier
 from benchmarks.fleet.outcome import Led, differences, led_to, percentile
 from benchmarks.fleet.people import People
 from benchmarks.fleet.plan import Kind, Planned, plan
@@ -50,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with interruptible(), _system(options) as bootstrap:
         acted, people = _take_part(planned, bootstrap, options)
         _catch_up(bootstrap, options.prefix)
-        led = led_to(bootstrap, Topics(options.prefix))
-    rows = [_row(one, led.get(one.planned.session_id, Led())) for one in acted]
+        led = (led_to if options.bootstrap else _notified)(bootstrap, Topics(options.prefix))
+    rows = [_row(one, led.get(one.planned.session_id, Led()), notifies=not options.bootstrap) for one in acted]
     wrong = sum(bool(row["differences"]) for row in rows)
     _print(rows, people.problems, options)
     if options.json is not None:
@@ -91,7 +93,8 @@ def _system(options: argparse.Namespace) -> Iterator[str]:
         children = stack.enter_context(Children(folder / "logs"))
         worker = start_worker(children, bootstrap, "--prefix", options.prefix, embedded=not options.kafka)
         wait_until_ready(children, worker)
-        yield bootstrap
+        with notifier(children, bootstrap, options.prefix, folder / "notify", embedded=not options.kafka):
+            yield bootstrap
 
 
 def _take_part(planned: Sequence[Planned], bootstrap: str, options: argparse.Namespace) -> tuple[list[Acted], People]:
@@ -131,7 +134,18 @@ def _catch_up(bootstrap: str, prefix: str) -> None:
         time.sleep(0.2)
 
 
-def _row(acted: Acted, led: Led) -> dict[str, Any]:
+def _notified(bootstrap: str, topics: Topics) -> dict[str, Led]:
+    """What each session led to, once every incident that asks for a person was sent; or when the time is over."""
+    deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
+    while True:
+        led = led_to(bootstrap, topics)
+        if time.monotonic() > deadline or all(one.notifications for one in led.values() if one.asks):
+            return led
+        time.sleep(0.2)
+
+
+def _row(acted: Acted, led: Led, *, notifies: bool) -> dict[str, Any]:
+    unsent = ["expected a notification, got none"] if notifies and led.asks and not led.notifications else []
     took = acted.seconds_to_stop
     return {
         "session": acted.planned.session_id,
@@ -148,7 +162,7 @@ def _row(acted: Acted, led: Led) -> dict[str, Any]:
         "notifications": len(led.notifications),
         "seconds_to_stop": None if took is None else round(took, 3),
         "first_refusal": acted.refused[0] if acted.refused else None,
-        "differences": differences(acted, led),
+        "differences": [*differences(acted, led), *unsent],
     }
 
 

@@ -28,6 +28,8 @@ class Led:
     stops: int = 0
     """Decisions of PAUSE or above that were carried out."""
     incidents: set[str] = field(default_factory=set)
+    asks: bool = False
+    """An incident reached PAUSE: somebody is told of it."""
     approvals: set[str] = field(default_factory=set)
     notifications: set[str] = field(default_factory=set)
 
@@ -49,7 +51,9 @@ def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
         elif decision.level > Level.ALLOW:
             led.hints += 1
     for value in _values(bootstrap, topics.incidents):
-        found[str(value.get("session_id"))].incidents.add(str(value["incident_id"]))
+        led = found[str(value.get("session_id"))]
+        led.incidents.add(str(value["incident_id"]))
+        led.asks = led.asks or Level(value["level"]) >= Level.PAUSE
     for value in _values(bootstrap, f"{topics.prefix}notifications"):
         if value.get("outcome") == "sent":
             found[str(value.get("session_id"))].notifications.add(str(value["notification_id"]))

@@ -21,6 +21,7 @@ def test_each_kind_is_led_where_it_should_be(tmp_path: Path, capsys: pytest.Capt
     rows = json.loads(figures.read_text())["sessions"]
     assert {row["kind"] for row in rows} == set(Kind)
     assert [row["approvals"] for row in rows if row["kind"] == "waiting"] == [1]
+    assert {row["kind"] for row in rows if row["notifications"]} == {"looping", "deleting", "spending", "waiting"}
 
 
 @pytest.mark.parametrize("sessions", [6, 7, 20, 50, 200])
@@ -49,7 +50,7 @@ def a(kind: Kind, **said: object) -> Acted:
         pytest.param(a(Kind.HEALTHY), Led(), "", id="a healthy one that nobody stops"),
         pytest.param(a(Kind.HEALTHY), Led(stops=1), "expected no stop, got 1", id="a healthy one that is stopped"),
         pytest.param(a(Kind.HEALTHY, executed=0), Led(), "expected some calls", id="a healthy one that does nothing"),
-        pytest.param(a(Kind.LOOPING), Led(findings=1), "got no refusal", id="a loop that goes on"),
+        pytest.param(a(Kind.LOOPING), Led(findings=1), "expected a refusal, got none", id="a loop that goes on"),
         pytest.param(
             a(Kind.LOOPING, wrong_since=1.0, stopped_at=40.0),
             Led(findings=1),
@@ -61,7 +62,7 @@ def a(kind: Kind, **said: object) -> Acted:
         pytest.param(
             a(Kind.WAITING, refused=["x"]),
             Led(approvals={"a"}),
-            "the refusals [], got ['x']",
+            "refusal codes [], got ['x']",
             id="refused, though approved",
         ),
         pytest.param(a(Kind.KILLED), Led(), "expected a kill, got none", id="one that lives on"),

@@ -1,0 +1,49 @@
+"""A notifier of the system's own, and a webhook on this machine that receives what it sends."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+from haltline.streams.broker import FETCH_WAIT_MS
+from haltline.streams.children import Children
+from haltline.streams.local_system import wait_until_ready
+
+_DOCUMENT: Final = """
+channels:
+  on-call: {kind: webhook, url_file: url, secret_file: secret}
+routes:
+  - {name: stops, match: {level: PAUSE}, channels: [on-call]}
+"""
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(HTTPStatus.NO_CONTENT)
+        self.end_headers()
+
+    def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - the name of the base class
+        del format
+
+
+@contextmanager
+def notifier(children: Children, bootstrap: str, prefix: str, folder: Path, *, embedded: bool) -> Iterator[None]:
+    """Runs `haltline notify` for incidents from PAUSE on, until the block ends."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        folder.mkdir()
+        (folder / "url").write_text(f"http://127.0.0.1:{server.server_port}/")
+        (folder / "secret").write_text(f"whsec_{secrets.token_hex(16)}")
+        (folder / "notify.yaml").write_text(_DOCUMENT)
+        options = ["--config", str(folder / "notify.yaml"), "--bootstrap", bootstrap, "--prefix", prefix]
+        options += ["--metrics-port", "0", *(["--fetch-wait-ms", str(FETCH_WAIT_MS)] if embedded else [])]
+        wait_until_ready(children, children.start_module("notify", "haltline.streams", ["notify", *options]))
+        try:
+            yield
+        finally:
+            server.shutdown()
