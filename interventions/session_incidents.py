@@ -16,6 +16,8 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.policy import Policy
 
 KILLED, ENDED, RESET = "session_killed", "session_ended", "session_reset"
+SCOPE_KILLED = "scope_killed"
+"""Its agent, its mission, the fleet or a session above it was killed, and its own side says that it has stopped."""
 RESOLVED = "incident_resolved"
 """Why a request is closed whose incident a person resolved."""
 
@@ -99,6 +101,20 @@ def on_act(standing: Standing, who: Who, command: Command, policy: Policy) -> Sa
             next_request=lambda of: _next_of(standing, of, command.time),
         )
     return Said(decisions, incidents=tuple(told), told=f"incident_{told[0].change}")
+
+
+def on_scope_killed(
+    standing: Standing, who: Who, policy: Policy, time_ms: int
+) -> tuple[tuple[Decision, ...], list[IncidentRecord]]:
+    """Closes all that is open of a session whose side has stopped for a kill above it.
+
+    What came after that moment is of a later process, which goes on: then it is the end of an earlier one, and closes
+    nothing.
+    """
+    goes_on = any(ticket.since_ms > time_ms for ticket in standing.approvals.values()) or any(
+        incident.last_ms > time_ms for incident in standing.incidents.values()
+    )
+    return ((), []) if goes_on else close(standing, who, policy, time_ms, SCOPE_KILLED)
 
 
 def on_stopped(standing: Standing, who: Who, time_ms: int) -> list[IncidentRecord]:

@@ -21,7 +21,7 @@ from haltline.interventions.incidents import ACTS
 from haltline.interventions.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.said import Said, Who
 from haltline.interventions.standing import DeclaredBatch, Held
-from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
+from haltline.schemas.control import Command, CommandKind, ControlState, Feedback, Stage
 from haltline.schemas.decisions import Decision, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection, Finding
@@ -256,6 +256,12 @@ class Core:
             return Outcome(state, applied=False)
         stopped = self._controller.acknowledge(state.standing, feedback)
         killed = state.standing.killed
+        if killed is None and feedback.stage is Stage.STOPPED:
+            closed, incidents = session_incidents.on_scope_killed(
+                state.standing, _who(state), self.policy, feedback.time
+            )
+            state.due_ms = self._desk.due_ms(state.standing)
+            return Outcome(state, also=closed, incidents=incidents)
         if not stopped or killed is None:
             return Outcome(state)
         state.due_ms = self._desk.due_ms(state.standing)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from haltline.interventions.line import MAX_TICKETS
-from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Severity
@@ -368,6 +368,24 @@ def test_what_ends_the_session_closes_its_request_and_says_why(kind: CommandKind
     assert {one.approval.closed for one in closed if one.approval is not None} == {why}
     assert why.replace("_", " ") in closed[0].reason
     assert [record.resolution for record in outcome.incidents] == [why]
+
+
+@pytest.mark.parametrize(
+    ("second", "closes"),
+    [
+        pytest.param(20, True, id="what was open when it stopped"),
+        pytest.param(5, False, id="nothing of a process that goes on after it"),
+    ],
+)
+def test_a_kill_of_its_agent_closes_what_is_open_once_its_side_has_stopped(second: float, closes: bool) -> None:
+    session, _ = lined_up()
+    stopped = Feedback(
+        feedback_id="f1", decision_id="kill-of-cleaner", session_id="s1", stage=Stage.STOPPED, time=at(second)
+    )
+    outcome = session.core.on_feedback(session.state, stopped)
+    closed = ["scope_killed"] if closes else []
+    assert [told(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3 * len(closed)
+    assert [record.resolution for record in outcome.incidents] == closed
 
 
 def test_a_call_that_is_made_after_the_end_of_its_session_asks_anew() -> None:
