@@ -348,7 +348,7 @@ def test_a_file_of_any_shape_is_read_or_told_of(
     except NotReadable as why:
         events, told = [], str(why)
     assert told.startswith(str(file))
-    assert "wanted" in told
+    assert "expected" in told
     for event in events:
         assert wire.decode_event(event.to_json()) == event
 

@@ -261,8 +261,8 @@ def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:
         pytest.param(["audit", "--from", "-1m", "--to", "-2m"], "expected a moment before --to", id="backwards"),
         pytest.param(["nowhere"], "nowhere", id="no such source"),
         pytest.param(["audit", "--from", "soon"], "expected a time", id="no moment"),
-        pytest.param(["audit", "--from", "0:1"], "came offsets", id="offsets of a table"),
-        pytest.param(["audit", "--sink", "other"], "came 'other'", id="another sink"),
+        pytest.param(["audit", "--from", "0:1"], "got offsets", id="offsets of a table"),
+        pytest.param(["audit", "--sink", "other"], "got 'other'", id="another sink"),
     ],
 )
 def test_what_cannot_be_read_is_said(table: Path, arguments: list[str], said: str) -> None:

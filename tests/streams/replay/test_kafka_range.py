@@ -92,7 +92,7 @@ def test_offsets_of_actions_cut_the_other_topics_at_their_times(bootstrap: str, 
 
 @pytest.mark.parametrize("offsets", [{0: 100_000}, {9: 0}], ids=["beyond the end", "no such partition"])
 def test_an_offset_that_is_not_there_is_refused(bootstrap: str, offsets: dict[int, int]) -> None:
-    with pytest.raises(BadMoment, match="wanted"):
+    with pytest.raises(BadMoment, match="expected"):
         KafkaRange(bootstrap, TOPICS, Moment(offsets=offsets))
 
 
