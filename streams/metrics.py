@@ -1,4 +1,4 @@
-"""Every metric of the processor's processes, in one table; the README's table is made from it.
+"""Every metric of the processor's processes, in one table; the table of docs/operate.md is made from it.
 
 No metric has a session's or an agent's name as a label: their number has no bound.
 """
@@ -218,8 +218,8 @@ class Children(dict[tuple[str, ...], Counter]):
         return child
 
 
-def readme_table() -> str:
-    """The table as Markdown, for the README."""
+def markdown_table() -> str:
+    """The table as Markdown, for docs/operate.md."""
     rows = [
         ("metric", "kind", "labels", "what it says"),
         ("---", "---", "---", "---"),

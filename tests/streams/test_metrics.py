@@ -13,7 +13,7 @@ from haltline.schemas.intervening import Interventions
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.core import Core
 from haltline.streams.meter import SessionMeter
-from haltline.streams.metrics import METRICS, PREFIX, Kind, MetricDef, Metrics, readme_table
+from haltline.streams.metrics import METRICS, PREFIX, Kind, MetricDef, Metrics, markdown_table
 from tests.builders import bash
 from tests.docs.pages import DOCS, between
 
@@ -116,11 +116,11 @@ def test_asking_for_what_is_not_in_the_table_is_an_error() -> None:
 
 
 def test_the_page_s_table_is_the_one_in_the_code() -> None:
-    assert between(PAGE, "metrics").strip() == readme_table().strip()
+    assert between(PAGE, "metrics").strip() == markdown_table().strip()
 
 
 def test_the_table_for_the_page_has_a_row_for_each_metric() -> None:
-    lines = readme_table().splitlines()
+    lines = markdown_table().splitlines()
 
     assert lines[0] == "| metric | kind | labels | what it says |"
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| `{PREFIX}{d.name}`" for d in METRICS]

@@ -306,7 +306,7 @@ function findingOf(rule, { times, finding, mode }) {
   return h(
     "details",
     { class: "finding" },
-    h("summary", {}, mono(rule), " ", badge(finding.severity), ` ${plural(times, "time")}`, mode !== "enforce" ? `, ${mode}` : "", finding.confidence < 1 ? `, confidence ${finding.confidence}` : "", h("p", {}, finding.reason)),
+    h("summary", {}, mono(rule), " ", badge(finding.severity), ` ${plural(times, "time")}`, mode !== "enforce" ? `, ${mode}` : "", finding.confidence < 1 ? `, confidence ${Math.round(finding.confidence * 100)} %` : "", h("p", {}, finding.reason)),
     thresholds(finding),
   );
 }
