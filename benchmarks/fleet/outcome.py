@@ -98,10 +98,10 @@ def _stopped(acted: Acted, led: Led) -> list[str]:
 
 
 def _answered(acted: Acted, led: Led) -> list[str]:
-    wanted = [] if acted.planned.approved else ["approval_rejected"]
+    expected_codes = [] if acted.planned.approved else ["approval_rejected"]
     return [
         "" if len(led.approvals) == 1 else f"expected one approval request, got {len(led.approvals)}",
-        "" if acted.refused == wanted else f"expected refusal codes {wanted}, got {acted.refused}",
+        "" if acted.refused == expected_codes else f"expected refusal codes {expected_codes}, got {acted.refused}",
         "expected no kill, got one" if acted.killed else "",
     ]
 

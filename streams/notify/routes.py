@@ -1,4 +1,4 @@
-"""Whom a change of an incident is told to, through which channel, and when. Pure: the same after every restart."""
+"""Route changes of incidents to channels, with the time at which each is due. Pure: the same after every restart."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

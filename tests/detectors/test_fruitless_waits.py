@@ -21,7 +21,7 @@ def slow(number: int, command: str = "nc h 99", error: str | None = None, **fiel
 
 
 def told(number: int, head: str, command: str = "make check", **fields: Any) -> ActionEvent:
-    """One that also told something."""
+    """A wait whose answer is new."""
     return slow(number, command, output_head=head, **fields)
 
 

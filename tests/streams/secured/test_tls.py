@@ -198,8 +198,8 @@ def test_what_is_not_right_is_said_at_once_by_every_command(
     env = wrong(cluster, changes)
     for command in ASKING:
         done = CliRunner().invoke(app, [*command], env=env)
-        wanted = f"haltline: broker {cluster.bootstrap}: expected an answer within 5 s, got "
-        assert (done.exit_code, done.stderr.startswith(wanted)) == (3, True), f"{command}: {done.output}"
+        expected = f"haltline: broker {cluster.bootstrap}: expected an answer within 5 s, got "
+        assert (done.exit_code, done.stderr.startswith(expected)) == (3, True), f"{command}: {done.output}"
         assert why in done.stderr
         assert_no_password_in([done.output])
 

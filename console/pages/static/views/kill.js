@@ -62,7 +62,7 @@ function form(query, after, kept) {
     button.textContent = seen ? `${word} ${many}` : word;
     button.className = danger ? "danger" : "primary";
     button.disabled = !seen;
-    fill(whom, seen ? reached(seen, chosen()) : h("p", { class: "dim" }, `Preview first: it says whom the ${noun} would reach, and changes nothing.`));
+    fill(whom, seen ? reached(seen, chosen()) : h("p", { class: "dim" }, `Preview first: it lists the sessions that the ${noun} would affect, and changes nothing.`));
   };
   const stale = () => {
     seen = null;
@@ -113,7 +113,7 @@ function form(query, after, kept) {
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
     });
     if (!sure) return;
-    if (word && sure.word !== word) return fill(said, h("p", { class: "problem", role: "alert" }, `Wanted the word ${word}, got another: nothing was done.`));
+    if (word && sure.word !== word) return fill(said, h("p", { class: "problem", role: "alert" }, `Type "${word}" to confirm. Nothing was done.`));
     button.disabled = true;
     fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to carry it out"));
     try {
@@ -155,7 +155,7 @@ function reached(seen, { noun, whom }) {
       { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last_ms) },
       { head: "Because", cell: ({ of }) => (of.by_tree ? "a session above it" : "") },
     ],
-    { caption: `Whom the ${noun} would reach` },
+    { caption: `Sessions that the ${noun} would affect` },
   );
   list.update(seen.sessions.slice(0, SHOWN).map((of) => ({ key: of.session_id, of })));
   const [agents, more] = [seen.agents.slice(0, NAMED).join(", "), seen.agents.length - NAMED];
