@@ -40,7 +40,7 @@ test: setup jars ## Run the tests, on a real Kafka too when Java and Maven are t
 
 # At a desk without Java or Maven this says so, and the tests that need them are skipped.
 jars: setup
-	@$(BIN)/python -m haltline.streams.local_kafka --fetch || [ "$$CI" != true ]
+	@$(BIN)/python -m haltline.streams.local.kafka --fetch || [ "$$CI" != true ]
 
 check: setup ## Format, lint, types and the direction of imports
 	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
@@ -53,10 +53,10 @@ audit: setup ## Look for known vulnerabilities of what is installed, where an ad
 	@$(BIN)/python .ci/audit
 
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
-	$(BIN)/python -m haltline.streams.local_kafka
+	$(BIN)/python -m haltline.streams.local.kafka
 
-bench: setup ## Measure throughput and latency beside the peers (Java and Maven)
-	$(BIN)/python -m benchmarks
+bench: setup ## Measure everything beside the peers, a quarter of an hour (Java and Maven; BENCH=--short, BENCH=--long)
+	$(BIN)/python -m benchmarks $(BENCH)
 
 quality: setup ## Runaways stopped and false alarms in recorded sessions, beside peers' rules
 	$(BIN)/python -m benchmarks.quality

@@ -1,138 +1,164 @@
-"""`python -m benchmarks`: this worker beside its peers, on one real Kafka, in one run.
+"""`python -m benchmarks`: haltline beside its peers on one real Kafka, in one run of about a quarter of an hour.
+
+    python -m benchmarks [options]              measure, print, and write build/bench.json
+    python -m benchmarks table FILE             the tables of results; --write puts them into README and documentation
+    python -m benchmarks compare OLD NEW        what is better or worse beyond noise
+    python -m benchmarks capacity FILE          what a fleet of agents needs, from measured figures
 
 Absolute numbers are the machine's; compare the ratios of one run, and run it alone.
 """
 
 import argparse
-import os
+import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, Final, TypeVar
 
 import orjson
 from rich.console import Console
 
-from benchmarks import latency, profiling, recovery, sink, throughput
-from benchmarks.cluster import Cluster
-from benchmarks.load import Load, generate
-from benchmarks.report import Results, show
-from benchmarks.rules import CORE
-from haltline.schemas.topics import Topics
-from haltline.streams.children import Children, interruptible
-from haltline.streams.kafka_jars import LocalKafkaError, fetch, missing_tools
-from haltline.streams.local_kafka import LocalKafka
+from benchmarks import capacity_tables
+from benchmarks.capacity import Demand, Limits, Prices, TooFewFigures, constants, plan
+from benchmarks.compare import Verdict, compare, only_in_one, remarks
+from benchmarks.quality.sessions import TRACES
+from benchmarks.report import NotResults, load
+from benchmarks.run import EXTRA_PARTS, PARTS, run
+from benchmarks.table import Table
+from benchmarks.tables import COMMITTED, PAGES, show, written
+from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
+from haltline.streams.local.subprocesses import interruptible
 
-_PARTS = ("throughput", "latency", "recovery", "sink", "profile")
-_OURS_AT_MOST_S = 900.0
-_WIDTH = 120  # also where there is no terminal
+_WIDTH: Final = 160
+T = TypeVar("T", Demand, Prices, Limits)
+_LONG: Final[dict[str, Any]] = {
+    "events": 1_000_000, "sessions": [1000, 100_000], "rounds": 3, "peer_seconds": 60.0, "latency_seconds": 30.0,
+    "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000, "growth_events": 1_000_000, "growth_seconds": 1800.0,
+}  # fmt: skip
+_SHORT: Final[dict[str, Any]] = {
+    "events": 30_000, "rounds": 1, "peer_seconds": 6.0, "rates": [200], "latency_seconds": 4.0, "pieces": 5,
+    "core_rounds": 1, "core_events": 5_000, "sink_events": 60_000, "workers": [1, 2], "growth": [1000, 10_000],
+    "growth_events": 20_000,
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0 when everything was measured."""
-    asked = _options().parse_args(arguments)
+    """Returns the exit code: 0; 1 when something is worse or cannot be measured; 2 for files that are no results."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    commands = {"table": _table, "compare": _compare, "capacity": _capacity}
+    try:
+        if words and words[0] in commands:
+            return commands[words[0]](words[1:])
+        return _measure(words)
+    except (NotResults, TooFewFigures) as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 2
+
+
+def _measure(words: Sequence[str]) -> int:
+    asked = options(words)
     console = Console(stderr=True)
     if missing := missing_tools():
         console.print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH")
         return 1
-    with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
-        results = Results(load_average=[os.getloadavg()[0]], settings={"events": asked.events, "seed": asked.seed})
-        logs = Path(asked.logs or scratch, "logs")
-        console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
-        try:
-            with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
-                _Run(asked, Cluster(kafka), children, results, console, Path(scratch)).all_parts()
-        finally:  # what was measured before a failure is worth having
-            results.load_average.append(os.getloadavg()[0])
-            show(results, Console(width=_WIDTH))
-            if asked.json is not None:
-                asked.json.write_bytes(orjson.dumps(results.as_json(), option=orjson.OPT_INDENT_2))
-                console.print(f"Written: {asked.json}")
+    with interruptible():
+        run(asked, console)
     return 0
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What every part needs."""
+def _table(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks table", description="The tables of results.")
+    parser.add_argument("file", type=Path, help="of `python -m benchmarks --json`")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the file as the repository's results, and write its tables to pages"
+    )
+    asked = parser.parse_args(words)
+    document = load(asked.file)
+    if not asked.write:
+        show(document, _console())
+        return 0
+    if asked.file.resolve() != COMMITTED:
+        COMMITTED.parent.mkdir(exist_ok=True)
+        shutil.copyfile(asked.file, COMMITTED)
+    for page in PAGES:
+        page.write_text(written(page.read_text(encoding="utf-8"), document), encoding="utf-8")
+        print(f"Written: {page}")
+    if note := document["load"]["note"]:
+        print(note)
+    return 0
 
-    asked: argparse.Namespace
-    cluster: Cluster
-    children: Children
-    results: Results
-    console: Console
-    scratch: Path
 
-    def all_parts(self) -> None:
-        asked, console = self.asked, self.console
-        topics_of = {sessions: Topics(f"bench{sessions}.") for sessions in asked.sessions}
-        if {"throughput", "profile"} & set(asked.only):
-            for sessions, topics in topics_of.items():
-                self.fill(topics, sessions)
-        if "throughput" in asked.only:
-            for sessions, topics in topics_of.items():
-                self.throughput(topics, sessions)
-        if "latency" in asked.only:
-            for rate in asked.rates:
-                console.print(f"Decision latency at {rate} events/s, echo and worker in turns ...")
-                self.results.latency += latency.measure(self.cluster, self.children, rate, asked.latency_seconds)
-        if "recovery" in asked.only:
-            for sessions in asked.recovery:
-                console.print(f"Recovery of {sessions:,} sessions ...")
-                self.results.recovery.append(recovery.measure(self.cluster, self.children, sessions))
-        if "sink" in asked.only:
-            self.sink()
-        if "profile" in asked.only:
-            sessions, topics = next(iter(topics_of.items()))
-            asked.profile.parent.mkdir(parents=True, exist_ok=True)
-            for name, rules in (("first", CORE), ("every", ())):
-                report = asked.profile.with_stem(f"{asked.profile.stem}-{name}")
-                console.print(f"Profile of a worker with {name} rules and {sessions:,} sessions ...")
-                said = profiling.measure(self.cluster, self.children, topics, report, rules)
-                console.print(said, markup=False, highlight=False)
-                console.print(f"All of it: {report}")
+def _compare(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks compare",
+        description="Each figure as a multiple of a peer or of the calibration of its own run. Exit 1: one is worse.",
+    )
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    asked = parser.parse_args(words)
+    old, new = load(asked.old), load(asked.new)
+    changes = compare(old, new)
+    if asked.json:
+        print(orjson.dumps(changes, option=orjson.OPT_INDENT_2).decode())
+    else:
+        rows = [
+            [
+                change.name,
+                f"{change.old:,.4g}",
+                f"{change.new:,.4g}",
+                f"{change.ratio:.2f}",
+                f"{change.noise:.0%}",
+                change.verdict.value,
+                change.base or "itself",
+            ]
+            for change in changes
+        ]
+        missing = [
+            f"Only in the {which} results: {', '.join(names)}."
+            for which, names in zip(("old", "new"), only_in_one(old, new), strict=True)
+            if names
+        ]
+        columns = ["figure", "old", "new", "new / old, relative", "noise", "", "relative to"]
+        Table("New results beside old ones", columns, rows, [*remarks(old, new), *missing]).show(_console())
+    return 1 if any(change.verdict is Verdict.WORSE for change in changes) else 0
 
-    def fill(self, topics: Topics, sessions: int) -> None:
-        events = self.asked.events
-        self.console.print(f"Producing {events:,} events of {sessions:,} sessions ...")
-        self.cluster.make_topics(topics, f"{topics.prefix}changelog")
-        size = self.cluster.fill(topics.actions, generate(self.load(events, sessions)))
-        self.console.print(f"  {size / events:.0f} bytes each")
 
-    def sink(self) -> None:
-        topics = Topics("benchsink.")
-        self.console.print(f"Producing {self.asked.sink_events:,} events of {sink.EVENT_BYTES} bytes for the sinks ...")
-        sink.fill(self.cluster, topics, self.asked.sink_events, self.asked.seed)
-        for result in sink.measure(self.cluster, self.children, topics, self.scratch):
-            self.results.sink.append(result)
-            self.console.print(f"  {result.engine}: {result.rows_per_s or 0:,.0f} rows/s")
+def _capacity(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks capacity",
+        description="What a fleet needs, from measured constants; and predictions beside measurements.",
+        epilog="example: python -m benchmarks capacity benchmarks/results/measured.json --agents 20000",
+    )
+    parser.add_argument("file", type=Path)
+    demand, prices, limits = Demand(), Prices(), Limits()
+    for group, of in (("demand", demand), ("prices", prices), ("limits", limits)):
+        section = parser.add_argument_group(group)
+        for one in fields(of):
+            value = getattr(of, one.name)
+            section.add_argument(f"--{one.name.replace('_', '-')}", type=type(value), default=value, help="%(default)s")
+    asked = vars(parser.parse_args(words))
+    document = load(asked["file"])
+    demand, prices, limits = _asked(demand, asked), _asked(prices, asked), _asked(limits, asked)
+    found = plan(constants(document), demand, prices, limits)
+    for table in (
+        capacity_tables.constants_table(document),
+        capacity_tables.checks_table(document),
+        capacity_tables.assumptions_table(demand, prices, limits),
+        capacity_tables.plan_table(found),
+    ):
+        table.show(_console())
+    return 0
 
-    def throughput(self, topics: Topics, sessions: int) -> None:
-        asked, console = self.asked, self.console
-        for engine in (throughput.OURS, *throughput.PEERS):
-            console.print(f"{engine.name} over {sessions:,} sessions ...")
-            ours = engine is throughput.OURS
-            result = throughput.measure(
-                engine,
-                self.cluster,
-                self.children,
-                topics,
-                sessions=sessions,
-                at_most_s=_OURS_AT_MOST_S if ours else asked.peer_seconds,
-            )
-            if ours and not result.complete:
-                raise RuntimeError(f"{engine.name}: expected {asked.events} events done, got {result.events}")
-            self.results.throughput.append(result)
-            if result.events_per_s is not None:
-                took = "" if result.complete else f"; all would take {asked.events / result.events_per_s:,.0f} s"
-                console.print(f"  {result.events_per_s:,.0f} events/s{took}")
-        alone = self.load(asked.core_events, min(sessions, asked.core_events))
-        self.results.throughput.append(throughput.core_alone(alone))
 
-    def load(self, events: int, sessions: int) -> Load:
-        twelve_hours_ago_ms = time.time_ns() // 1_000_000 - 12 * 3_600_000
-        return Load(events=events, sessions=sessions, start_ms=twelve_hours_ago_ms, seed=self.asked.seed)
+def _asked(of: T, asked: dict[str, Any]) -> T:
+    """The same with what was asked for."""
+    return replace(of, **{one.name: asked[one.name] for one in fields(of)})
+
+
+def _console() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=_WIDTH)
 
 
 def _numbers(text: str) -> list[int]:
@@ -140,34 +166,52 @@ def _numbers(text: str) -> list[int]:
 
 
 def _parts(text: str) -> list[str]:
-    if unknown := set(text.split(",")) - set(_PARTS):
-        raise argparse.ArgumentTypeError(f"expected some of {', '.join(_PARTS)}, got {', '.join(sorted(unknown))}")
+    known = (*PARTS, *EXTRA_PARTS)
+    if unknown := set(text.split(",")) - set(known):
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(known)}, got {', '.join(sorted(unknown))}")
     return text.split(",")
 
 
-def _options() -> argparse.ArgumentParser:
+def options(words: Sequence[str]) -> argparse.Namespace:
+    """What to measure, and for how long."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks --events 200000 --sessions 1000 --only throughput,profile",
+        epilog="example: python -m benchmarks --only throughput,profile --events 200000",
     )
-    parser.add_argument("--events", type=int, default=1_000_000, help="events of each throughput run (%(default)s)")
-    parser.add_argument("--sessions", type=_numbers, default=[1000, 100_000], help="throughput runs (1000,100000)")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--long", action="store_true", help="more events and rounds: some two hours")
+    length.add_argument(
+        "--short", action="store_true", help="every part as briefly as it runs: two minutes, no figures"
+    )
+    parser.add_argument("--only", type=_parts, default=list(PARTS), help=f"some of {','.join((*PARTS, *EXTRA_PARTS))}")
+    parser.add_argument("--rounds", type=int, default=2, help="of throughput and latency (%(default)s)")
+    parser.add_argument("--events", type=int, default=500_000, help="events of each throughput run (%(default)s)")
+    parser.add_argument("--sessions", type=_numbers, default=[1000], help="throughput runs (1000)")
+    parser.add_argument("--peer-seconds", type=float, default=15.0, help="the most for one peer (%(default)s)")
     parser.add_argument("--rates", type=_numbers, default=[200, 1000], help="events/s of latency runs (200,1000)")
-    parser.add_argument("--recovery", type=_numbers, default=[10_000, 100_000], help="sessions (10000,100000)")
-    parser.add_argument("--only", type=_parts, default=list(_PARTS), help=f"some of {','.join(_PARTS)}")
-    parser.add_argument("--peer-seconds", type=float, default=60.0, help="the most for one peer (%(default)s)")
-    parser.add_argument("--latency-seconds", type=float, default=30.0, help="for each engine and rate (%(default)s)")
-    parser.add_argument("--core-events", type=int, default=200_000, help="events for the core alone (%(default)s)")
-    parser.add_argument("--sink-events", type=int, default=1_000_000, help="for each sink (%(default)s)")
+    parser.add_argument("--latency-seconds", type=float, default=12.0, help="for each engine and rate (%(default)s)")
+    parser.add_argument("--pieces", type=int, default=60, help="of guarded calls (%(default)s)")
+    parser.add_argument("--traces", type=Path, default=TRACES, metavar="DIR", help="recorded sessions, for the core")
+    parser.add_argument("--core-rounds", type=int, default=2, help="over the recorded sessions (%(default)s)")
+    parser.add_argument("--core-events", type=int, default=100_000, help="generated, for the core alone (%(default)s)")
+    parser.add_argument("--sink-events", type=int, default=200_000, help="for each sink (%(default)s)")
+    parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help="a core each (1,2,4)")
+    parser.add_argument(
+        "--growth", type=_numbers, default=[1000, 10_000, 100_000, 1_000_000], help="sessions (1000,10000,...,1000000)"
+    )
+    parser.add_argument("--growth-events", type=int, default=120_000, help="after their first (%(default)s)")
+    parser.add_argument("--growth-seconds", type=float, default=240.0, help="the most for a part (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="(%(default)s)")
     parser.add_argument(
         "--profile", type=Path, default=Path("build/profile.txt"), metavar="FILE", help="where it goes (%(default)s)"
     )
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")
-    return parser
+    brief, _ = parser.parse_known_args(words)
+    parser.set_defaults(**(_LONG if brief.long else _SHORT if brief.short else {}))
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

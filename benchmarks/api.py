@@ -30,11 +30,11 @@ from rich.table import Table
 from benchmarks import processes
 from benchmarks.cluster import Cluster
 from benchmarks.load import Load, Sent, generate
-from haltline.console.auth import digest_of, new_key
+from haltline.console.access.keys import digest_of, new_key
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Child, Children, interruptible
-from haltline.streams.kafka_jars import LocalKafkaError, fetch, missing_tools
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import LocalKafkaError, fetch, missing_tools
+from haltline.streams.local.subprocesses import Child, Children, interruptible
 
 _PREFIX = "api."
 _CLIENTS = 64

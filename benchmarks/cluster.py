@@ -15,9 +15,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 
 from benchmarks.load import Sent
 from haltline.schemas.topics import Topics
-from haltline.streams import asking
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.topics import create_topics
+from haltline.streams.kafka import broker_retry
+from haltline.streams.kafka.topics import create_topics
+from haltline.streams.local.kafka import LocalKafka
 
 PARTITIONS: Final = 4
 
@@ -30,7 +30,7 @@ _ASK_WITHIN_S = 10.0
 _DELIVER_WITHIN_S = 120.0
 _COME_BACK_WITHIN_S = 60.0
 
-answered = partial(asking.answered, within_s=_COME_BACK_WITHIN_S, also=asking.AWAY)
+answered = partial(broker_retry.answered, within_s=_COME_BACK_WITHIN_S, also=broker_retry.AWAY)
 """Also while the broker is started again."""
 
 
@@ -42,9 +42,9 @@ class Cluster:
         self.bootstrap = kafka.bootstrap
         self._admin = AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=QUIET)
 
-    def make_topics(self, topics: Topics, changelog: str) -> None:
-        """Every topic of haltline under a prefix, and a worker's changelog."""
-        create_topics(self._admin, topics, PARTITIONS, 1, changelog=changelog)
+    def make_topics(self, topics: Topics, *changelogs: str) -> None:
+        """Every topic of haltline under a prefix, and the workers' changelogs."""
+        create_topics(self._admin, topics, PARTITIONS, 1, changelogs=changelogs)
 
     def make_topic(self, name: str, *, compacted: bool = False) -> None:
         """One more topic, for a peer; returns when clients can use it."""

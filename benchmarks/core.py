@@ -11,116 +11,45 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from statistics import median
-from typing import Any
 
+import msgspec
 import orjson
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
+from benchmarks.core_report import (
+    BOTH,
+    CALIBRATION,
+    CORE,
+    DECODE,
+    ENFORCING,
+    FIRST,
+    NOTHING,
+    Cost,
+    DetectorCost,
+    Measured,
+    States,
+    show,
+)
+from benchmarks.detector_timer import DetectorTimer
 from benchmarks.quality.sessions import default_files, read
-from benchmarks.report import machine
+from benchmarks.rules import CORE as FIRST_RULES
 from haltline.detectors import ALL
+from haltline.interventions.state.defaults import default_mode
+from haltline.schemas.decisions import Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.wire import decode_event
-from haltline.streams import state_codec
-from haltline.streams.core import Core, Position, SessionState
-from haltline.streams.traces import UnreadableTrace
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.replay.traces import UnreadableTrace
+from haltline.streams.sessions import state_codec
 
 _PARTITIONS = 8
-_AIM_PER_S = 100_000
 _PIECE = 1000
 """Events in a row in one way, before the same ones in the next way."""
-CALIBRATION, DECODE, NOTHING, CORE, BOTH = (
-    "orjson reads the bytes",
-    "decode only",
-    "core without a detector",
-    "core with every detector",
-    "decode, then core",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Of one way of going over the events: of each piece the best round, since others only add to it."""
-
-    name: str
-    wall_ns: float
-    """For each event."""
-    cpu_ns: float
-
-    @property
-    def per_s(self) -> float:
-        return 1e9 / self.wall_ns
-
-    @property
-    def per_cpu_s(self) -> float:
-        return 1e9 / self.cpu_ns
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetectorCost:
-    """Nanoseconds of processor time for each event of the mix."""
-
-    detector: str
-    removed_ns: float
-    """What is saved without it."""
-    alone_ns: float
-    """What it adds to a core without any: with what it shares with others."""
-    state_bytes_median: int
-    state_bytes_max: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class States:
-    """Of the sessions at their ends, as they are written to the changelog."""
-
-    sessions: int
-    bytes_median: int
-    bytes_max: int
-    largest: str
-    """The session with the largest."""
-    encode_us: float
-    """For each state."""
-    decode_us: float
-    parts_median: dict[str, int]
-    """Bytes of each part of the state, in the median."""
-
-
-@dataclass(kw_only=True)
-class Measured:
-    """One run."""
-
-    events: int
-    event_bytes: float
-    sessions: int
-    rounds: int
-    costs: dict[str, Cost] = field(default_factory=dict)
-    states: States | None = None
-    profile_events: int = 0
-    engine_ns: float = 0
-    """For each event of the profile, without any detector."""
-    whole_ns: float = 0
-    detectors: list[DetectorCost] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        base = self.costs[CALIBRATION].cpu_ns
-        return {
-            "settings": {k: getattr(self, k) for k in ("events", "event_bytes", "sessions", "rounds")},
-            "costs": [
-                asdict(cost)
-                | {"per_s": cost.per_s, "per_cpu_s": cost.per_cpu_s, "times_calibration": cost.cpu_ns / base}
-                for cost in self.costs.values()
-            ],
-            "profile": {k: getattr(self, k) for k in ("profile_events", "engine_ns", "whole_ns")},
-            "detectors": [asdict(cost) for cost in self.detectors],
-            "states": asdict(self.states) if self.states else None,
-            "machine": machine(),
-        }
 
 
 class _Way:
@@ -182,37 +111,48 @@ def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, conso
 
 
 def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: int, seed: int, console: Console) -> None:
-    """Adds what each detector costs, on one of `share` sessions: alone, and by what is saved without it."""
+    """Adds what the core takes with some rules, and each detector among all of them, on 1 of `share` sessions."""
     events = list(_mixed(files, 1, random.Random(seed), share))
+    kept: dict[str, SessionState] = {}
     names = [detector.id for detector in ALL]
-    kept: dict[str, dict[str, SessionState]] = {}
+    timer = DetectorTimer()
 
-    def way(name: str, detectors: Sequence[str]) -> _Way:
-        core = _core(detectors)
-
+    def way(name: str, core: Core, states: dict[str, SessionState]) -> _Way:
         def start() -> Callable[[range], object]:
-            states = kept[name] = {}
+            states.clear()
             return lambda piece: _run(core, states, map(events.__getitem__, piece), piece.start)
 
         return _Way(name, start)
 
+    def timed() -> Callable[[range], object]:
+        states: dict[str, SessionState] = {}
+
+        def work(piece: range) -> None:
+            timer.begin()
+            _run(timer.core, states, map(events.__getitem__, piece), piece.start)
+            timer.end(piece)
+
+        return work
+
+    enforcing = [name for name in names if default_mode(name) is not Mode.SHADOW]
     ways = [
-        way(NOTHING, ()),
-        way(CORE, names),
-        *(way(f"alone {name}", (name,)) for name in names),
-        *(way(f"without {name}", [other for other in names if other != name]) for name in names),
+        way(NOTHING, _core(()), {}),
+        way(FIRST, _core(FIRST_RULES), {}),
+        way(ENFORCING, _core(enforcing), {}),
+        way(CORE, _core(names), kept),
     ]
-    _go(ways, len(events), rounds, "Detectors", console)
-    cpu_ns = {way.name: way.cost.cpu_ns for way in ways}
+    _go([*ways, _Way("each detector", timed)], len(events), rounds, "Detectors", console)
     measured.profile_events = len(events)
-    measured.engine_ns, measured.whole_ns = cpu_ns[NOTHING], cpu_ns[CORE]
+    measured.by_rules = {way.name: way.cost for way in ways}
+    costs = timer.costs(len(events))
     for name in names:
-        sizes = [_size(state, name) for state in kept[CORE].values()]
+        ns, observed = costs.get(name, (0.0, 0.0))
+        sizes = [_size(state, name) for state in kept.values()]
         measured.detectors.append(
             DetectorCost(
                 detector=name,
-                removed_ns=cpu_ns[CORE] - cpu_ns[f"without {name}"],
-                alone_ns=cpu_ns[f"alone {name}"] - cpu_ns[NOTHING],
+                ns=ns,
+                observed=observed,
                 state_bytes_median=round(median(sizes)),
                 state_bytes_max=max(sizes),
             )
@@ -293,61 +233,8 @@ def _size(state: SessionState, detector: str) -> int:
 
 
 def _bytes(value: object) -> int:
-    return len(orjson.dumps(value))
-
-
-def show(measured: Measured, console: Console) -> None:
-    base = measured.costs[CALIBRATION]
-    console.print(
-        f"{measured.events:,} events of {measured.event_bytes:.0f} bytes, {measured.sessions:,} sessions, "
-        f"best of {measured.rounds} rounds"
-    )
-    table = _table("The core alone", ["", "events/s", "events per CPU second", "CPU us/event", "calibration, times"])
-    for cost in measured.costs.values():
-        times = f"{cost.cpu_ns / base.cpu_ns:.1f}"
-        table.add_row(cost.name, f"{cost.per_s:,.0f}", f"{cost.per_cpu_s:,.0f}", f"{cost.cpu_ns / 1000:.2f}", times)
-    console.print(table)
-    if measured.detectors:
-        console.print(_profile(measured))
-    if measured.states is not None:
-        s = measured.states
-        console.print(
-            f"State of a session: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most ({s.largest}); "
-            f"{s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
-            highlight=False,
-        )
-        parts = sorted(s.parts_median.items(), key=lambda part: -part[1])[:5]
-        console.print(
-            f"  of it, in the median: {', '.join(f'{name} {size:,}' for name, size in parts)}", highlight=False
-        )
-    reached = measured.costs[CORE].per_cpu_s / _AIM_PER_S
-    console.print(f"Aim: {_AIM_PER_S:,} events/s on one quiet core; here {reached:.0%} of it, by processor time")
-
-
-def _profile(measured: Measured) -> Table:
-    whole = measured.whole_ns
-    table = _table(
-        f"By detector, over {measured.profile_events:,} of the events: {whole:,.0f} ns each with all of them, "
-        f"{measured.engine_ns:,.0f} with none",
-        ["detector", "saved without it, ns", "of all", "alone, ns", "state bytes, median", "max"],
-    )
-    for row in sorted(measured.detectors, key=lambda row: -row.removed_ns):
-        table.add_row(
-            row.detector,
-            f"{row.removed_ns:,.0f}",
-            f"{row.removed_ns / whole:.1%}",
-            f"{row.alone_ns:,.0f}",
-            f"{row.state_bytes_median:,}",
-            f"{row.state_bytes_max:,}",
-        )
-    return table
-
-
-def _table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
-    return table
+    """Of a part of a state before it is compressed."""
+    return len(msgspec.msgpack.encode(value))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import processes
-from haltline.console.auth import digest_of, new_key
+from haltline.console.access.keys import digest_of, new_key
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.children import Child, Children, interruptible
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.subprocesses import Child, Children, interruptible
 
 CONSOLE, INTAKE, ASKING = "console", "intake", "the one that asks, by itself"
 MAX_SECONDS = 3600.0

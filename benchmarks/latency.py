@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +13,11 @@ import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from benchmarks import processes
-from benchmarks.cluster import PARTITIONS, QUIET, Cluster
+from benchmarks.cluster import PARTITIONS, QUIET, Cluster, answered
 from benchmarks.load import Load, generate
 from benchmarks.rules import CORE, document
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Child, Children
+from haltline.streams.local.subprocesses import Child, Children
 
 ECHO: Final = "echo"
 WORKER: Final = "haltline worker"
@@ -38,6 +39,8 @@ class Latency:
     max_ms: float
     missing: int
     """Verdicts that never came."""
+    p50_ms_by_round: list[float]
+    p99_ms_by_round: list[float]
 
 
 def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, rounds: int = 2) -> list[Latency]:
@@ -62,14 +65,14 @@ def measure(cluster: Cluster, children: Children, rate: int, seconds: float, *, 
     }
     for probe in probes.values():
         probe.wait_until_it_answers([worker, echo])
-    taken_ms: dict[str, list[float]] = {name: [] for name in probes}
+    taken_ms: dict[str, list[list[float]]] = {name: [] for name in probes}
     missing = dict.fromkeys(probes, 0)
     for round_number in range(rounds):
         for name, probe in probes.items():
             for child in (worker, echo):
                 child.require_running()
             taken, lost = probe.run(rate, _WARM_UP_S + seconds / rounds, seed=round_number + 1)
-            taken_ms[name] += taken
+            taken_ms[name].append(taken)
             missing[name] += lost
     for probe in probes.values():
         probe.close()
@@ -101,7 +104,7 @@ class _Probe:
         )
         ends = [TopicPartition(target, number) for number in range(PARTITIONS)]
         for end in ends:
-            bounds = self._consumer.get_watermark_offsets(end, timeout=10)
+            bounds = answered(partial(self._consumer.get_watermark_offsets, end, timeout=10))
             if bounds is None:
                 raise RuntimeError(f"{target}: expected its end, got none")
             end.offset = bounds[1]
@@ -181,10 +184,12 @@ class _Probe:
                 self._took_ms.setdefault(event_id, (now - at) * 1000)
 
 
-def _summary(name: str, rate: int, taken_ms: list[float], missing: int) -> Latency:
-    if not taken_ms:
+def _summary(name: str, rate: int, by_round: Sequence[Sequence[float]], missing: int) -> Latency:
+    """`by_round`: what the answers of each round took, in ms."""
+    rounds = [sorted(taken) for taken in by_round if taken]
+    if not rounds:
         raise RuntimeError(f"{name} at {rate} events/s: expected answers, got none of {missing}")
-    ordered = sorted(taken_ms)
+    ordered = sorted(ms for taken in rounds for ms in taken)
     return Latency(
         engine=name,
         rate=rate,
@@ -193,6 +198,8 @@ def _summary(name: str, rate: int, taken_ms: list[float], missing: int) -> Laten
         p99_ms=percentile(ordered, 99),
         max_ms=ordered[-1],
         missing=missing,
+        p50_ms_by_round=[percentile(taken, 50) for taken in rounds],
+        p99_ms_by_round=[percentile(taken, 99) for taken in rounds],
     )
 
 

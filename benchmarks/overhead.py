@@ -30,13 +30,13 @@ from rich.table import Table
 
 from benchmarks import processes
 from benchmarks.cluster import Cluster
-from benchmarks.report import machine
+from benchmarks.machine import machine
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.children import Children, interruptible
-from haltline.streams.kafka_jars import LocalKafkaError, fetch
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
+from haltline.streams.local.subprocesses import Children, interruptible
 
 BARE, PEER, ASYNC, LOCAL = "bare call", "agentsentinel-sdk", "haltline, async", "haltline, local"
 _CALLS_PER_TURN = 3

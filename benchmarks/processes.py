@@ -5,16 +5,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from haltline.streams.children import Child, Children
+from haltline.streams.local.subprocesses import Child, Children
 
 _STOP_WITHIN_S = 45.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
-WORKER = "haltline.streams"
+WORKER = "haltline.cli"
 
 
 def worker_arguments(bootstrap: str, prefix: str, group: str) -> list[str]:
-    """What `python -m haltline.streams` is told to be a worker."""
+    """What `python -m haltline.cli` is told to be a worker."""
     return ["worker", "--bootstrap", bootstrap, "--prefix", prefix, "--group", group, "--metrics-port", "0"]
 
 

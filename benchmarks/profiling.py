@@ -11,7 +11,7 @@ from benchmarks import processes
 from benchmarks.cluster import Cluster, Group
 from benchmarks.rules import document
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Children
+from haltline.streams.local.subprocesses import Children
 
 _DRAIN_WITHIN_S = 600.0
 _LINES = 45
@@ -114,7 +114,7 @@ def _part(file: str, _function: str) -> str:
     parts = Path(file).parts
     if "site-packages" in parts:
         return parts[parts.index("site-packages") + 1]
-    for ours in ("detectors", "interventions", "schemas", "streams"):
+    for ours in ("cli", "detectors", "interventions", "schemas", "streams"):
         if ours in parts:
             return f"haltline.{ours}.{Path(file).stem}"
     return "Python's own library"

@@ -13,18 +13,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import orjson
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.quality.sessions import JUDGED, default_files, files_in, read
-from haltline.detectors.act import Act, Calls
-from haltline.detectors.classify import Classifier
-from haltline.detectors.novelty import Novelty
-from haltline.detectors.stagnation import Stagnation
+from haltline.detectors.features.novelty import Novelty
+from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
-from haltline.streams.traces import UnreadableTrace
+from haltline.streams.replay.traces import UnreadableTrace
 
 AIM_US = 10.0
 """Of processor time for an event: the measure, its model and its detector together."""
@@ -34,28 +35,28 @@ _DETECTOR = Stagnation()
 class _Nothing(Novelty):
     """A measure that measures nothing."""
 
-    def call_of(self, act: Act) -> list[int]:  # noqa: ARG002 - as the measure is asked
+    def call_of(self, act: Observed) -> list[int]:  # noqa: ARG002 - as the measure is asked
         return []
 
 
-def _without(act: Act, _state: object) -> None:
+def _without(act: Observation, _state: object) -> None:
     act.novelty = None  # nobody takes the result in
 
 
-def _measured(act: Act, _state: object) -> None:
+def _measured(act: Observation, _state: object) -> None:
     act.novelty  # noqa: B018 - takes the result in
 
 
-def _scored(act: Act, _state: object) -> None:
+def _scored(act: Observation, _state: object) -> None:
     if act.novelty is not None:
         _DETECTOR.model.score(act.novelty)
 
 
-def _detected(act: Act, state: object) -> None:
+def _detected(act: Observation, state: object) -> None:
     _DETECTOR.observe(state, act)  # type: ignore[arg-type]  # the state that it made
 
 
-_WAYS: dict[str, Callable[[Act, object], None]] = {
+_WAYS: dict[str, Callable[[Observation, object], None]] = {
     "without it": _without,
     "the measure": _measured,
     "and the model": _scored,
@@ -99,7 +100,7 @@ def measure(sessions: Sequence[Sequence[ActionEvent]], *, rounds: int) -> Measur
                 took = time.process_time_ns() - began
                 best[name, number] = min(best.get((name, number), took), took)
             if turn == 0:
-                steps, largest = steps + novelty.steps, max(largest, len(orjson.dumps(novelty)))
+                steps, largest = steps + novelty.steps, max(largest, len(msgspec.msgpack.encode(novelty)))
     gc.unfreeze()
     total = sum(map(len, sessions))
     us = {name: sum(best[name, number] for number in range(len(sessions))) / total / 1000 for name in _WAYS}
@@ -108,10 +109,10 @@ def measure(sessions: Sequence[Sequence[ActionEvent]], *, rounds: int) -> Measur
 
 def _go(events: Sequence[ActionEvent], classifier: Classifier, name: str) -> Novelty:
     look, state = _WAYS[name], _DETECTOR.start()
-    calls = Calls(novelty=_Nothing() if name == ALONE else Novelty())
+    calls = CallTracker(novelty=_Nothing() if name == ALONE else Novelty())
     for event in events:
         phase, call = calls.phase(event)
-        act = Act(event, classifier, phase, calls, call)
+        act = Observation(event, classifier, phase, calls, call)
         look(act, state)
         calls.note(act)
     return calls.novelty

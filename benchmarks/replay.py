@@ -25,9 +25,9 @@ from benchmarks import processes
 from benchmarks.cluster import Cluster, Group
 from benchmarks.load import Load, generate
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Child, Children, interruptible
-from haltline.streams.kafka_jars import LocalKafkaError, fetch, missing_tools
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import LocalKafkaError, fetch, missing_tools
+from haltline.streams.local.subprocesses import Child, Children, interruptible
 
 TOPICS = Topics("replayed.")
 _GROUP = "replayed"

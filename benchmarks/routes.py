@@ -24,17 +24,17 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import insert
 
-from haltline.console import model
+from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
-from haltline.console.auth import Keys, Role, Who
-from haltline.console.incidents import put_incidents
+from haltline.console.read_model import tables
+from haltline.console.read_model.incidents import put_incidents
+from haltline.console.read_model.store import open_store, put
+from haltline.console.read_model.tallies import put_interventions
 from haltline.console.settings import ConsoleSettings
-from haltline.console.store import open_store, put
-from haltline.console.tallies import put_interventions
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 
 KEY = "hl_measured"
 _CHUNK = 10_000
@@ -149,9 +149,9 @@ def fill(url: str, rows: int, now_ms: int) -> None:
         made = [_rows(number, now_ms - (rows - number) * _STEP_MS) for number in chunk]
         records, interventions, sessions = (list(itertools.chain.from_iterable(of)) for of in zip(*made, strict=True))
         with engine.begin() as connection:
-            connection.execute(insert(model.records), records)
+            connection.execute(insert(tables.records), records)
             put_interventions(connection, interventions)
-            put(connection, model.sessions, sessions)
+            put(connection, tables.sessions, sessions)
             put_incidents(connection, [_incident(record) for record in records if record["incident_id"] is not None])
     engine.dispose()
 

@@ -12,7 +12,7 @@ from benchmarks.cluster import Cluster, Group
 from benchmarks.load import Load, Sent, generate
 from haltline.schemas.keys import make_keys
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Child, Children
+from haltline.streams.local.subprocesses import Child, Children
 
 EVENT_BYTES: Final = 500
 OURS: Final = "haltline audit"

@@ -62,7 +62,7 @@ def measure(commits: int, rows: int, every: int, compact_every: int) -> Iterator
         began = time.perf_counter()
         for done in commit_often(Path(scratch), commits, rows):
             if done % compact_every == 0:
-                command = [sys.executable, "-m", "haltline.streams", "audit", "compact", "--table", f"{scratch}/audit"]
+                command = [sys.executable, "-m", "haltline.cli", "audit", "compact", "--table", f"{scratch}/audit"]
                 subprocess.run(command, check=True, capture_output=True)
             if done % every == 0:
                 now = time.perf_counter()

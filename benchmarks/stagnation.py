@@ -23,18 +23,18 @@ from benchmarks.quality.judging import Judged, judge
 from benchmarks.quality.sessions import JUDGED, TRACES, Kind, Known, default_files, files_in, read, read_judgements
 from benchmarks.quality.summary import summarize
 from benchmarks.runaways import FAMILIES
+from haltline.cli.common import console as console_for_people
+from haltline.cli.policy_option import read_policy
 from haltline.detectors import ALL
-from haltline.detectors.additive_model import Model
+from haltline.detectors.features.additive_model import Model
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.record import Values
-from haltline.streams.backtest import Recorded
-from haltline.streams.cli.common import console as console_for_people
-from haltline.streams.cli.run import read_policy
 from haltline.streams.learning.examples import Example, arrays
 from haltline.streams.learning.fit import fit
 from haltline.streams.learning.spans import Span
 from haltline.streams.learning.steps import steps_of
-from haltline.streams.traces import UnreadableTrace
+from haltline.streams.replay.backtest import Recorded
+from haltline.streams.replay.traces import UnreadableTrace
 
 RULE = "stagnation"
 GENERATED = range(1000, 1006)
@@ -229,7 +229,7 @@ def _options() -> argparse.ArgumentParser:
         prog="python -m benchmarks.stagnation",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: python -m benchmarks.stagnation --jobs 2 --write detectors/stagnation.model.json",
+        epilog="example: python -m benchmarks.stagnation --jobs 2 --write detectors/features/stagnation.model.json",
     )
     parser.add_argument("traces", nargs="*", type=Path, metavar="FILE", help=f"recorded traces ({TRACES.name}/)")
     parser.add_argument(

@@ -1,9 +1,10 @@
 """Events per second of each engine over the same preloaded topic, seen from outside by what it commits."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from benchmarks import processes
 from benchmarks.cluster import PARTITIONS, Cluster, Group
@@ -11,8 +12,8 @@ from benchmarks.load import Load, generate
 from benchmarks.rules import CORE, document, only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
-from haltline.streams.children import Child, Children
-from haltline.streams.core import Core, Position, SessionState
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.local.subprocesses import Child, Children
 
 _ASK_EVERY_S = 0.02
 _FIRST_COMMIT_WITHIN_S = 120.0
@@ -37,7 +38,8 @@ class Engine:
             arguments += ["--policy", str(document(self.rules, Path("build")))]
         else:
             arguments = ["--bootstrap", cluster.bootstrap, "--prefix", topics.prefix, "--group", group]
-            arguments += ["--variant", self.variant, "--rules", ",".join(self.rules)]
+            if self.module != STREAMS:
+                arguments += ["--variant", self.variant, "--rules", ",".join(self.rules)]
             if self.module == BARE:
                 arguments += ["--changelog", changelog_of(self, group)]
         return processes.start(children, group, self.module, arguments)
@@ -45,6 +47,15 @@ class Engine:
 
 FAUST = "benchmarks.engines.stock_faust"
 BARE = "benchmarks.engines.bare_loop"
+STREAMS = "benchmarks.engines.kafka_streams"
+
+FAUST_DETECT: Final = "stock Faust, detect"
+FAUST_COUNT: Final = "stock Faust, count"
+BARE_DETECT: Final = "bare loop, detect"
+BARE_COUNT: Final = "bare loop, count"
+STREAMS_COUNT: Final = "Kafka Streams, count"
+EVERY_RULE: Final = "haltline worker, every rule"
+CORE_ALONE: Final = "core alone"
 
 OURS = Engine(
     name="haltline worker",
@@ -53,15 +64,12 @@ OURS = Engine(
     rules=CORE,
 )
 PEERS = (
-    Engine(
-        name="stock Faust, detect", what="the same rules, state to a table", module=FAUST, variant="detect", rules=CORE
-    ),
-    Engine(name="stock Faust, count", what="JSON, a count per session in a table", module=FAUST, variant="count"),
-    Engine(
-        name="bare loop, detect", what="confluent-kafka and the same rules", module=BARE, variant="detect", rules=CORE
-    ),
-    Engine(name="bare loop, count", what="confluent-kafka, orjson, a dictionary", module=BARE, variant="count"),
-    Engine(name="haltline worker, every rule", what="every default rule, durable state", module=processes.WORKER),
+    Engine(name=FAUST_DETECT, what="the same rules, state to a table", module=FAUST, variant="detect", rules=CORE),
+    Engine(name=FAUST_COUNT, what="JSON, a count per session in a table", module=FAUST, variant="count"),
+    Engine(name=BARE_DETECT, what="confluent-kafka and the same rules", module=BARE, variant="detect", rules=CORE),
+    Engine(name=BARE_COUNT, what="confluent-kafka, orjson, a dictionary", module=BARE, variant="count"),
+    Engine(name=STREAMS_COUNT, what="Java, JSON, a count per session in RocksDB", module=STREAMS, variant="count"),
+    Engine(name=EVERY_RULE, what="every default rule, durable state", module=processes.WORKER),
 )
 
 
@@ -75,11 +83,16 @@ def changelog_of(engine: Engine, group: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput:
-    """What one engine did. Rates are between its first and its last commit that was seen."""
+    """What one engine did. Its rate is between its first commit that was seen and the last but one.
+
+    The last one waits for its second to pass, so that it would make a fast engine slower than it is.
+    """
 
     engine: str
     what: str
     sessions: int
+    round: int
+    """Each engine has its turn in each, the first is 1."""
     events: int
     """Committed in all; fewer than there were when the time was up."""
     events_per_s: float | None
@@ -91,10 +104,6 @@ class Throughput:
     complete: bool
     cpu_s_by_thread: dict[str, float] = field(default_factory=dict)
 
-    def seconds_for(self, events: int) -> float | None:
-        """How long it would take for so many."""
-        return None if self.events_per_s is None else events / self.events_per_s
-
 
 def measure(
     engine: Engine,
@@ -103,11 +112,14 @@ def measure(
     topics: Topics,
     *,
     sessions: int,
+    round_number: int,
     at_most_s: float,
 ) -> Throughput:
     """Run one engine until it has committed everything, or for so long after its first commit."""
     ours = "worker" if engine.rules else "every"
-    group = f"{topics.prefix}{engine.variant or ours}-{engine.module.rpartition('.')[2]}".replace(".", "-")
+    group = f"{topics.prefix}{engine.variant or ours}-{engine.module.rpartition('.')[2]}-{round_number}".replace(
+        ".", "-"
+    )
     changelog = changelog_of(engine, group)
     if engine.variant is None:
         cluster.make_topics(topics, changelog)
@@ -116,13 +128,15 @@ def measure(
     watched = Group(cluster.bootstrap, group, [topics.actions])
     end = watched.end()
     child = engine.start(children, cluster, topics, group)
-    first, last = _watch(watched, child, end, at_most_s)
+    commits = _watch(watched, child, end, at_most_s)
+    first, last = commits[0], commits[-1]
     result = Throughput(
         engine=engine.name,
         what=engine.what,
         sessions=sessions,
+        round=round_number,
         events=last.events,
-        events_per_s=_rate(last.events - first.events, last.at_s - first.at_s),
+        events_per_s=events_per_s(commits),
         cpu_us_per_event=_cpu_us(first, last),
         peak_rss_bytes=processes.peak_rss_bytes(child.pid),
         changelog_bytes=cluster.log_bytes(changelog),
@@ -135,53 +149,60 @@ def measure(
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
+    """A commit, as it was seen from outside."""
+
     at_s: float
     events: int
+    """Committed so far."""
     cpu_s: float | None
 
 
-def _watch(watched: Group, child: Child, end: int, at_most_s: float) -> tuple[_Seen, _Seen]:
-    """The first commit that was seen, and the last one before the end or the deadline."""
-    observed = _commits(watched, child)
+def events_per_s(commits: Sequence[Seen]) -> float | None:
+    """Between the first and the last but one; with fewer than three, the last. None: there is one only."""
+    if len(commits) < 2:
+        return None
+    first, last = commits[0], commits[-2 if len(commits) > 2 else -1]
+    return (last.events - first.events) / (last.at_s - first.at_s)
+
+
+def _watch(watched: Group, child: Child, end: int, at_most_s: float) -> list[Seen]:
+    """The commits from the first one that was seen to the end or the deadline."""
     deadline = time.monotonic() + _FIRST_COMMIT_WITHIN_S
-    first = last = next(observed)
-    while last.events < end:
-        last = next(observed)
-        if first.events == 0:
-            first = last
-            if first.events:
+    commits: list[Seen] = []
+    for seen in _commits(watched, child):
+        if seen.events > 0 and (not commits or seen.events != commits[-1].events):
+            if not commits:
                 deadline = time.monotonic() + at_most_s
+            commits.append(seen)
+        if commits and commits[-1].events >= end:
+            return commits
         if time.monotonic() > deadline:
-            if first.events == 0:
-                raise RuntimeError(f"{child.name}: expected a first commit in {_FIRST_COMMIT_WITHIN_S:.0f} s, got none")
             break
-    return first, last
+    if not commits:
+        raise RuntimeError(f"{child.name}: expected a first commit in {_FIRST_COMMIT_WITHIN_S:.0f} s, got none")
+    return commits
 
 
-def _commits(watched: Group, child: Child) -> Iterator[_Seen]:
+def _commits(watched: Group, child: Child) -> Iterator[Seen]:
     """Each change of what is committed, and now and then the same again."""
-    seen = _Seen(time.perf_counter(), watched.committed(), processes.cpu_s(child.pid))
+    seen = Seen(time.perf_counter(), watched.committed(), processes.cpu_s(child.pid))
     while True:
         yield seen
         time.sleep(_ASK_EVERY_S)
         child.require_running()
         events = watched.committed()
         if events != seen.events:
-            seen = _Seen(time.perf_counter(), events, processes.cpu_s(child.pid))
+            seen = Seen(time.perf_counter(), events, processes.cpu_s(child.pid))
 
 
-def _rate(events: int, seconds: float) -> float | None:
-    return events / seconds if events > 0 and seconds > 0 else None
-
-
-def _cpu_us(first: _Seen, last: _Seen) -> float | None:
+def _cpu_us(first: Seen, last: Seen) -> float | None:
     if first.cpu_s is None or last.cpu_s is None or last.events <= first.events:
         return None
     return (last.cpu_s - first.cpu_s) * 1e6 / (last.events - first.events)
 
 
-def core_alone(load: Load) -> Throughput:
+def core_alone(load: Load, round_number: int) -> Throughput:
     """Decoding and deciding in this process, without a broker and without keeping the state."""
     core = Core(only(CORE))
     states: dict[str, SessionState] = {}
@@ -193,9 +214,10 @@ def core_alone(load: Load) -> Throughput:
         states[event.session_id] = core.on_event(states.get(event.session_id), event, at).state
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - began_cpu
     return Throughput(
-        engine="core alone",
+        engine=CORE_ALONE,
         what="the same rules, no broker, no durable state",
         sessions=load.sessions,
+        round=round_number,
         events=len(values),
         events_per_s=len(values) / seconds,
         cpu_us_per_event=cpu_seconds * 1e6 / len(values),

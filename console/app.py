@@ -11,37 +11,38 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import DataError, OperationalError
 
-from haltline.console import strict, telemetry
-from haltline.console.auth import Who
+from haltline.console import telemetry
+from haltline.console.access.keys import Who
+from haltline.console.access.oidc import install_oidc
 from haltline.console.context import Context, Here, admitted
-from haltline.console.door import Door
-from haltline.console.examples import Yes, describe, like
-from haltline.console.feeder import Feeder
+from haltline.console.http import strict_json
+from haltline.console.http.examples import Yes, describe, like
+from haltline.console.http.middleware import AnswerHeaders
 from haltline.console.live import Live
-from haltline.console.middleware import AnswerHeaders
-from haltline.console.oidc import install_oidc
 from haltline.console.pages import install
+from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.store import open_store
+from haltline.console.request_limits import RequestLimits
 from haltline.console.routes import (
+    acgp,
     actions,
     approvals,
-    asking,
     control,
     findings,
     incidents,
     ingest,
     interventions,
+    jobs,
     policies,
-    recorded,
+    sdk_approvals,
+    sdk_replay,
     sessions,
     spending,
-    steward,
-    work,
 )
 from haltline.console.settings import ConsoleSettings
-from haltline.console.store import open_store
-from haltline.streams.commands import NotAllowed
-from haltline.streams.ids import NotFound
-from haltline.streams.log_reader import NoSuchTopic, Unreachable
+from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
+from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.ids import NotFound
 
 log: Final = logging.getLogger("haltline.console")
 
@@ -124,11 +125,11 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         redoc_url=None,
     )
     app.state.live = Live(settings.topics.prefix)
-    app.add_middleware(Door, who=_who, requests=settings.requests_at_once, streams=settings.streams_at_once)
+    app.add_middleware(RequestLimits, who=_who, requests=settings.requests_at_once, streams=settings.streams_at_once)
     metrics = telemetry.install(app, settings)
     for routes in (
         interventions,
-        asking,
+        sdk_approvals,
         approvals,
         control,
         sessions,
@@ -136,17 +137,17 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         spending,
         actions,
         policies,
-        recorded,
-        steward,
+        sdk_replay,
+        acgp,
         findings,
         incidents,
-        work,
+        jobs,
     ):
         app.include_router(routes.router, responses=_REFUSED)
     install(app, _REFUSED)
     if settings.provider is not None:
         install_oidc(app, settings.provider)
-    app.add_exception_handler(RequestValidationError, strict.told)
+    app.add_exception_handler(RequestValidationError, strict_json.told)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 

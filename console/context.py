@@ -9,13 +9,13 @@ from typing import Annotated, Final
 from fastapi import Depends, Header, HTTPException, Request
 from sqlalchemy import Engine
 
-from haltline.console.auth import May, Who
-from haltline.console.feeder import Feeder
+from haltline.console.access.browser_sessions import session_of
+from haltline.console.access.keys import May, Who
+from haltline.console.access.rate_limits import RateLimits
 from haltline.console.jobs import Jobs
-from haltline.console.limits import Buckets
+from haltline.console.read_model.feeder import Feeder
 from haltline.console.sender import Sender, SendingInbox
 from haltline.console.settings import ConsoleSettings
-from haltline.console.signed_in import session_of
 from haltline.schemas.control import Command
 
 log: Final = logging.getLogger("haltline.console")
@@ -34,7 +34,7 @@ class Context:
     feeder: Feeder
     inbox: SendingInbox
     sender: Sender
-    buckets: Buckets
+    buckets: RateLimits
     jobs: Jobs
 
     @classmethod
@@ -50,7 +50,7 @@ class Context:
         )
         inbox.sender = sender
         return cls(
-            settings, engine, feeder, inbox, sender, Buckets(settings.requests_per_s, settings.burst), Jobs(settings)
+            settings, engine, feeder, inbox, sender, RateLimits(settings.requests_per_s, settings.burst), Jobs(settings)
         )
 
     def send(self, command: Command) -> bool:

@@ -4,16 +4,16 @@ from typing import Final
 
 from sqlalchemy import Column, Engine, func, select
 
-from haltline.console import model
 from haltline.console.context import Context
+from haltline.console.read_model import tables
 from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.streams.heard import HINT
-from haltline.streams.ids import SHOWN, NotFound, resolve
+from haltline.streams.operator.ids import SHOWN, NotFound, resolve
+from haltline.streams.operator.known_sessions import HINT
 
 _COLUMNS: Final = {
-    ScopeKind.SESSION: model.sessions.c.session_id,
-    ScopeKind.AGENT: model.sessions.c.agent_id,
-    ScopeKind.MISSION: model.sessions.c.mission_id,
+    ScopeKind.SESSION: tables.sessions.c.session_id,
+    ScopeKind.AGENT: tables.sessions.c.agent_id,
+    ScopeKind.MISSION: tables.sessions.c.mission_id,
 }
 
 
@@ -33,14 +33,14 @@ def whole(here: Context, scope: ScopeKind, given: str, *, unknown: bool = False,
 
 def session_in(engine: Engine, given: str) -> str:
     """The session of the read model that is meant. Raises NotFound and Ambiguous."""
-    return resolve("session", given, beginning(engine, model.sessions.c.session_id, given))
+    return resolve("session", given, beginning(engine, tables.sessions.c.session_id, given))
 
 
 def decision_in(engine: Engine, given: str) -> Decision:
     """The decision of the read model that is meant. Raises NotFound and Ambiguous."""
-    table = model.records.c
+    table = tables.records.c
     decision_id = resolve("decision", given, beginning(engine, table.decision_id, given))
-    asked = select(table.body).where(model.of_topic("interventions"), table.decision_id == decision_id)
+    asked = select(table.body).where(tables.of_topic("interventions"), table.decision_id == decision_id)
     with engine.connect() as connection:
         return Decision.model_validate_json(connection.execute(asked.limit(1)).scalar_one())
 

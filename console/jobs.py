@@ -16,16 +16,16 @@ from typing import Any, Final
 
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.policy import Policy
-from haltline.streams.backtest import Result, related, together
-from haltline.streams.closing import Closing
-from haltline.streams.core import Core
-from haltline.streams.plugins import installed
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.plugins import installed
+from haltline.streams.kafka.closing import Closing
+from haltline.streams.replay.backtest import Result, related, together
 from haltline.streams.replay.diff import replay_and_compare
 from haltline.streams.replay.history import sessions_of
 from haltline.streams.replay.kafka_range import KafkaRange
-from haltline.streams.replay.moments import parse_range
 from haltline.streams.replay.policies import one, published
-from haltline.streams.whatif import SAME, change_of, totals_of
+from haltline.streams.replay.time_range import parse_range
+from haltline.streams.replay.whatif import SAME, change_of, totals_of
 
 log: Final = logging.getLogger("haltline.console")
 

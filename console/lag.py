@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from haltline.console.settings import ConsoleSettings
-from haltline.streams.operator import Operator, PartitionLag
+from haltline.streams.operator.client import Operator, PartitionLag
 
 _KEPT_S: Final = 2.0
 

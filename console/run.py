@@ -11,14 +11,14 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import ArgumentError, OperationalError
 
 from haltline.console.app import create_app
+from haltline.console.http.server_protocol import config_of
 from haltline.console.live import Live
-from haltline.console.rebuilding import of_audit, take_from
-from haltline.console.serving import config_of
+from haltline.console.read_model.rebuild import of_audit, take_from
+from haltline.console.read_model.store import empty, open_store
 from haltline.console.settings import ConsoleSettings
-from haltline.console.store import empty, open_store
 from haltline.streams.audit.engine import QueryFailed
-from haltline.streams.connections import Connections
-from haltline.streams.health import MetricsServer
+from haltline.streams.intake.connections import Connections
+from haltline.streams.runtime.health import MetricsServer
 
 log: Final = logging.getLogger("haltline.console")
 

@@ -10,11 +10,11 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from haltline.schemas.control import Command
-from haltline.streams.closing import Closing
-from haltline.streams.inbox import Inbox
-from haltline.streams.log_reader import Unreachable
-from haltline.streams.produce import CONFIRM_WITHIN_S
-from haltline.streams.settings import ClientSetting
+from haltline.streams.kafka.closing import Closing
+from haltline.streams.kafka.log_reader import Unreachable
+from haltline.streams.kafka.produce import CONFIRM_WITHIN_S
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.operator.approval_client import ApprovalClient
 
 _POLL_S: Final = 0.1
 
@@ -113,7 +113,7 @@ class Sender(Closing):
                 producer.poll(_POLL_S)
 
 
-class SendingInbox(Inbox):
+class SendingInbox(ApprovalClient):
     """An inbox whose commands go through the console's one producer."""
 
     sender: Sender

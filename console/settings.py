@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from haltline.console.auth import Keys
-from haltline.console.provider import Provider
-from haltline.console.rules import ConsoleRules
+from haltline.console.access.keys import Keys
+from haltline.console.access.provider import Provider
+from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.notify.links import LinkKey
-from haltline.streams.settings import ClientSetting
 
 
 @dataclass(frozen=True, kw_only=True)

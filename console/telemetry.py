@@ -8,14 +8,14 @@ from typing import Final
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import Response
 
-from haltline.console.auth import May
+from haltline.console.access.keys import May
 from haltline.console.context import Here, admitted
-from haltline.console.feeder import Feeder
-from haltline.console.middleware import Counted
+from haltline.console.http.middleware import Counted
+from haltline.console.read_model.feeder import Feeder
 from haltline.console.settings import ConsoleSettings
-from haltline.streams.health import METRICS_TYPE, Partition
-from haltline.streams.lag import LagWatch
-from haltline.streams.metrics import Metrics
+from haltline.streams.runtime.health import METRICS_TYPE, Partition
+from haltline.streams.runtime.lag import LagWatch
+from haltline.streams.runtime.metrics import Metrics
 
 log: Final = logging.getLogger("haltline.console")
 

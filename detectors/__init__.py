@@ -3,45 +3,45 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from haltline.detectors.across import ACROSS_BY_ID
-from haltline.detectors.across.base import Across
-from haltline.detectors.after_refusal import AfterRefusal
-from haltline.detectors.agreement import Agreement
-from haltline.detectors.base import Detector, Pattern
-from haltline.detectors.behavioral_drift import BehavioralDrift
-from haltline.detectors.budget import Budget
-from haltline.detectors.combination import Combination
-from haltline.detectors.context_thrash import ContextThrash
-from haltline.detectors.correlation import detector_of
-from haltline.detectors.cycle import Cycle
-from haltline.detectors.destructive_repeat import DestructiveRepeat
-from haltline.detectors.destructive_volume import DestructiveVolume
-from haltline.detectors.environment_gone import EnvironmentGone
-from haltline.detectors.error_repetition import ErrorRepetition
-from haltline.detectors.evasion import Evasion
-from haltline.detectors.exploration_wandering import ExplorationWandering
-from haltline.detectors.fruitless_search import FruitlessSearch
-from haltline.detectors.fruitless_waits import FruitlessWaits
-from haltline.detectors.goal_drift import GoalDrift
-from haltline.detectors.hallucination import Hallucination
-from haltline.detectors.invented_data import InventedData
-from haltline.detectors.monologue import Monologue
-from haltline.detectors.opaque_execution import OpaqueExecution
-from haltline.detectors.own_release import OwnRelease
-from haltline.detectors.plugins import GROUP, NO_PLUGINS, Plugins
-from haltline.detectors.polling import Polling
-from haltline.detectors.repetition import Repetition
-from haltline.detectors.resource_growth import ResourceGrowth
-from haltline.detectors.retry_storm import RetryStorm
-from haltline.detectors.scope_creep import ScopeCreep
-from haltline.detectors.settings import construct
-from haltline.detectors.severe_destruction import SevereDestruction
-from haltline.detectors.spend_velocity import SpendVelocity
-from haltline.detectors.stagnation import Stagnation
-from haltline.detectors.stagnation_candidate import StagnationCandidate
-from haltline.detectors.step_review import StepReview
-from haltline.detectors.unread_execution import UnreadExecution
-from haltline.detectors.verify_mismatch import VerifyMismatch
+from haltline.detectors.combining.agreement import Agreement
+from haltline.detectors.combining.combination import Combination
+from haltline.detectors.combining.correlation import detector_of
+from haltline.detectors.cross_session import ACROSS_BY_ID
+from haltline.detectors.cross_session.base import CrossSessionPattern
+from haltline.detectors.drift.behavioral_drift import BehavioralDrift
+from haltline.detectors.drift.exploration_wandering import ExplorationWandering
+from haltline.detectors.drift.goal_drift import GoalDrift
+from haltline.detectors.framework.base import Detector, Pattern
+from haltline.detectors.framework.plugins import GROUP, NO_PLUGINS, Plugins
+from haltline.detectors.framework.settings import construct
+from haltline.detectors.review.step_review import StepReview
+from haltline.detectors.session.after_refusal import AfterRefusal
+from haltline.detectors.session.budget import Budget
+from haltline.detectors.session.context_thrash import ContextThrash
+from haltline.detectors.session.cycle import Cycle
+from haltline.detectors.session.destructive_repeat import DestructiveRepeat
+from haltline.detectors.session.destructive_volume import DestructiveVolume
+from haltline.detectors.session.environment_gone import EnvironmentGone
+from haltline.detectors.session.error_repetition import ErrorRepetition
+from haltline.detectors.session.evasion import Evasion
+from haltline.detectors.session.fruitless_search import FruitlessSearch
+from haltline.detectors.session.fruitless_waits import FruitlessWaits
+from haltline.detectors.session.hallucination import Hallucination
+from haltline.detectors.session.invented_data import InventedData
+from haltline.detectors.session.monologue import Monologue
+from haltline.detectors.session.opaque_execution import OpaqueExecution
+from haltline.detectors.session.own_release import OwnRelease
+from haltline.detectors.session.polling import Polling
+from haltline.detectors.session.repetition import Repetition
+from haltline.detectors.session.resource_growth import ResourceGrowth
+from haltline.detectors.session.retry_storm import RetryStorm
+from haltline.detectors.session.scope_creep import ScopeCreep
+from haltline.detectors.session.severe_destruction import SevereDestruction
+from haltline.detectors.session.spend_velocity import SpendVelocity
+from haltline.detectors.session.stagnation import Stagnation
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
+from haltline.detectors.session.unread_execution import UnreadExecution
+from haltline.detectors.session.verify_mismatch import VerifyMismatch
 from haltline.schemas.policy import Policy, Rule
 
 ALL: tuple[type[Detector[Any]], ...] = (
@@ -140,7 +140,7 @@ def build(
 
 def build_across(
     rules: Mapping[str, Rule], known: Mapping[str, type[Pattern[Any]]] = PATTERNS
-) -> tuple[Across[Any], ...]:
+) -> tuple[CrossSessionPattern[Any], ...]:
     """The enabled patterns across sessions, set as the rules say.
 
     Raises:
@@ -152,7 +152,7 @@ def build_across(
     return tuple(
         construct(pattern, of[name].settings)
         for name, pattern in known.items()
-        if of[name].enabled and issubclass(pattern, Across)
+        if of[name].enabled and issubclass(pattern, CrossSessionPattern)
     )
 
 

@@ -22,7 +22,7 @@ def delete_asset(asset_id: str) -> str:
 
 async def run(bootstrap: str) -> None:
     """Runs it until it is stopped."""
-    proxy = ["-m", "haltline.streams", "mcp-proxy", "--bootstrap", bootstrap, "--agent-id", "cleaner"]
+    proxy = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", bootstrap, "--agent-id", "cleaner"]
     command = [sys.executable, __file__, "serve"]
     waits = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
     parameters = StdioServerParameters(

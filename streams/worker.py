@@ -1,22 +1,21 @@
 """The worker: sessions on the runtime."""
 
-import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from haltline.detectors.plugins import Plugins, Stopwatch
+from haltline.detectors.framework.plugins import Plugins, Stopwatch
 from haltline.schemas.topics import Topics
-from haltline.streams.meter import SessionMeter
-from haltline.streams.metrics import Metrics
-from haltline.streams.outbox import Outbox
-from haltline.streams.pipeline import Load
-from haltline.streams.plugins import installed
-from haltline.streams.policies import PolicySource
-from haltline.streams.runtime import run_worker
-from haltline.streams.sealing import SealingSender
-from haltline.streams.sessions import SessionPipeline
-from haltline.streams.settings import WorkerSettings
+from haltline.streams.engine.plugins import installed
+from haltline.streams.kafka.settings import WorkerSettings
+from haltline.streams.policy.source import PolicySource
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.processor_api import Load
+from haltline.streams.runtime.signing_producer import SigningProducer
+from haltline.streams.runtime.worker_process import run_worker
+from haltline.streams.sessions.processor import SessionProcessor
+from haltline.streams.sessions.session_metrics import SessionMetrics
 
 
 def run(
@@ -35,23 +34,19 @@ def run(
         ValueError: the policy cannot be used.
 
     """
-    # Events and states hold no cycles and are freed by their reference counts. States live long, and a full
-    # collection walks all of them: it comes once in some hundred million events, not with every quarter more states.
-    # The others walk what is new, some milliseconds at a time.
-    gc.set_threshold(10_000, 10, 5000)
-    metrics = Metrics("worker")
+    metrics = Metrics(settings.runs.component)
     overruns = metrics.children("detector_overruns_total")
     stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
     policies = follow(installed(stopwatch))
 
-    def sessions(load: Load, outbox: Outbox) -> SessionPipeline:
-        return SessionPipeline(
+    def sessions(load: Load, outbox: ConfirmedProducer) -> SessionProcessor:
+        return SessionProcessor(
             policies.core,
             topics=topics,
             partitions=outbox.partitions(topics.actions),
             load=load,
-            outbox=outbox if sealing_key is None else SealingSender(outbox, sealing_key, topics),
-            metrics=SessionMeter(metrics),
+            outbox=outbox if sealing_key is None else SigningProducer(outbox, sealing_key, topics),
+            metrics=SessionMetrics(metrics),
             policies=policies.take,
             changelog=settings.changelog,
         )

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from haltline.detectors.act import Act, Calls
-from haltline.detectors.base import Detector
-from haltline.detectors.classify import Classifier
+from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.detectors.framework.base import Detector
 from haltline.interventions.agent.testing import decision
-from haltline.interventions.parameters import parameters
+from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Batch
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
@@ -101,7 +101,7 @@ class Watched:
     def __init__(self, detector: Detector[Any], policy: Policy | None = None, batch: Batch | None = None) -> None:
         self.detector = detector
         self.classifier = _BY_DEFAULT if policy is None else Classifier(policy)
-        self.calls = Calls()
+        self.calls = CallTracker()
         self.state = detector.start()
         self.batch = batch
         self.offset = 0
@@ -109,7 +109,7 @@ class Watched:
     def __call__(self, event: ActionEvent, found: Sequence[Finding] = ()) -> Finding | None:
         """What the detector finds on the session's next event, on which others `found` something before."""
         phase, call = self.calls.phase(event)
-        act = Act(
+        act = Observation(
             event,
             classifier=self.classifier,
             phase=phase,

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.kafka_jars import fetch, missing_tools
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.topics import create_topics
+from haltline.streams.kafka.topics import create_topics
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch, missing_tools
 from tests.mock_cluster import MockCluster, QuickBroker, running_clients
 from tests.waiting import wait_until
 
@@ -116,16 +116,21 @@ def kafka_topics(kafka: LocalKafka) -> Iterator[Topics]:
     """Every topic, made with 4 partitions on the real Kafka under a prefix of this test's own."""
     topics = Topics(prefix=f"t{uuid.uuid4().hex[:8]}.")
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap}, logger=logging.getLogger("tests.kafka"))
-    changelog = changelog_of(topics)
-    create_topics(admin, topics, PARTITIONS, 1, changelog=changelog)
+    changelogs = [changelog_of(topics), shadow_changelog_of(topics)]
+    create_topics(admin, topics, PARTITIONS, 1, changelogs=changelogs)
     yield topics
-    for deleted in admin.delete_topics([*topics.all, changelog]).values():
+    for deleted in admin.delete_topics([*topics.all, *changelogs]).values():
         deleted.result()
 
 
 def changelog_of(topics: Topics) -> str:
     """The changelog topic that `kafka_topics` makes: of a Faust app whose id is the prefix without the dot."""
     return f"{topics.prefix.removesuffix('.')}-sessions-changelog"
+
+
+def shadow_changelog_of(topics: Topics) -> str:
+    """The same of the group that runs rules in shadow."""
+    return f"{topics.prefix.removesuffix('.')}-shadow-sessions-changelog"
 
 
 def require_kafka() -> None:

@@ -1,6 +1,6 @@
 """librdkafka's mock cluster with its whole test interface, by ctypes on the wheel's own library.
 
-The product uses the public setting of it (`haltline.streams.broker`); here are the switches
+The product uses the public setting of it (`haltline.streams.local.embedded_broker`); here are the switches
 that only tests need: partition counts, injected errors, brokers that go down, slow links.
 """
 
@@ -18,7 +18,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
-from haltline.streams.broker import PARTITIONS, EmbeddedBroker
+from haltline.streams.local.embedded_broker import PARTITIONS, EmbeddedBroker
 
 _PRODUCER: Final = 0
 _NO_ERROR: Final = 0

@@ -39,7 +39,7 @@ print(*sys.modules)
 def test_the_agents_side_loads_nothing_of_the_processor() -> None:
     # The local mode decides in the agent's own process and so needs the core; only who asks for it pays. A framework
     # brings what it likes.
-    parts = ("local", "integrations.langchain", "integrations.openai_agents")
+    parts = ("transport.local_decider", "integrations.langchain", "integrations.openai_agents")
     but_not = " ".join(f"haltline.interventions.agent.{part}" for part in parts)
     loaded = _loaded("haltline.interventions.agent", but_not=but_not)
     assert {name.partition(".")[0] for name in loaded} & PROCESSOR_ONLY == set()
@@ -53,6 +53,7 @@ def test_what_decides_loads_neither_a_kafka_client_nor_anything_of_the_processor
     top_level = {name.partition(".")[0] for name in loaded}
     assert top_level & (PROCESSOR_ONLY | {"confluent_kafka"}) == set()
     assert "haltline.streams" not in loaded
+    assert "haltline.cli" not in loaded
 
 
 def _loaded(*roots: str, but_not: str) -> set[str]:

@@ -12,7 +12,7 @@ import pytest
 import haltline
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("console", "detectors", "interventions", "schemas", "streams")
+PACKAGES = ("cli", "console", "detectors", "interventions", "schemas", "streams")
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -86,7 +86,7 @@ def test_an_installed_wheel_works_without_the_repository(wheel: Path, tmp_path: 
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     script = (
-        "import haltline.schemas.topics, haltline.streams.kafka_jars as j, haltline.streams.local_kafka as k; "
+        "import haltline.schemas.topics, haltline.streams.local.kafka_jars as j, haltline.streams.local.kafka as k; "
         "print(haltline.__path__[0]); print(j._jars_folder()); print(k._PROPERTIES.is_file())"
     )
     environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}

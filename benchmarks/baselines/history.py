@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import orjson
 
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.streams.backtest import Recorded
+from haltline.streams.replay.backtest import Recorded
 
 _SHELLS = frozenset({"bash", "shell", "sh", "execute_bash", "run_command", "terminal", "local_shell"})
 _CELLS = frozenset({"run_code", "python", "ipython", "execute_ipython_cell", "execute_python", "code_interpreter"})

@@ -30,6 +30,7 @@ from benchmarks.chaos.plan import (
     BROKER,
     CHANGELOG,
     CONSOLE,
+    SHADOW,
     Deed,
     Step,
     Wave,
@@ -43,11 +44,12 @@ from benchmarks.load import Load
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
-from haltline.streams.children import Children, interruptible
-from haltline.streams.kafka_jars import fetch, missing_tools
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.log_reader import LogReader
-from haltline.streams.operator import Operator
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch, missing_tools
+from haltline.streams.local.subprocesses import Children, interruptible
+from haltline.streams.operator.client import Operator
 
 _SHORT_S = 60.0
 _SETTLE_WITHIN_S = 180.0
@@ -101,14 +103,15 @@ class Run:
         self.cluster = Cluster(kafka)
         self.topics = Topics("chaos.")
         self.table = folder / "audit"
-        self.changelog = f"{_GROUP}-sessions-changelog"
+        self.groups = {runs: runs.group(_GROUP) for runs in (Runs.ENFORCED, Runs.SHADOW)}
+        self.changelogs = {runs: f"{group}-sessions-changelog" for runs, group in self.groups.items()}
         self.seed = seed
         self.seconds = seconds
         self.session_timeout_s = 4.0
         self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
         self.fleet = Fleet(children, processes.WORKER, random.Random(seed))
         self.gone = anew.Gone(self.topics.actions)
-        self.damage = damage.Damage(kafka.bootstrap, self.topics, self.changelog)
+        self.damage = damage.Damage(kafka.bootstrap, self.topics, self.changelogs[Runs.ENFORCED])
         self._codes: dict[str, int] = {}
         self._calm = False  # nobody is struck
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -118,7 +121,7 @@ class Run:
 
     def all(self, *, rate: int, sessions: int, once: bool) -> list[verify.Check]:
         """The whole run; returns what was compared."""
-        self.cluster.make_topics(self.topics, self.changelog)
+        self.cluster.make_topics(self.topics, *self.changelogs.values())
         self.start_all()
         load = Load(
             events=int(rate * (_AT_MOST_S if once else self.seconds)),
@@ -141,7 +144,7 @@ class Run:
             traffic.stop()
             self._pool.shutdown()  # waits for the broker
             self.fleet.thaw_all()
-        self.end(*self.workers, AGENT)
+        self.end(*self.workers, SHADOW)
         self.wait_for_readers()
         self.end(AUDIT, CONSOLE)
         codes = self._codes
@@ -154,10 +157,11 @@ class Run:
 
     def start_all(self) -> None:
         base = ["worker", "--bootstrap", self.kafka.bootstrap, "--prefix", self.topics.prefix, "--group", _GROUP]
-        base += ["--policy", str(document(self.table.parent))]
+        base += ["--policy", str(document(self.table.parent)), "--session-timeout", f"{self.session_timeout_s:g}"]
         for number, name in enumerate(self.workers):
             static = ["--instance-id", name] if number % 2 == 0 else []
-            self.fleet.add(name, [*base, "--session-timeout", f"{self.session_timeout_s:g}", *static])
+            self.fleet.add(name, [*base, "--rules", Runs.ENFORCED, *static])
+        self.fleet.add(SHADOW, [*base, "--rules", Runs.SHADOW, "--instance-id", SHADOW])  # as the manifests start it
         self.start_readers()
         self.wait_for(lambda: not self.fleet.not_ready(), "everybody ready")
         # Stands before the agent begins, and has to stand in the end.
@@ -232,10 +236,14 @@ class Run:
 
     def wait_for_commits(self, records: int) -> None:
         """Until so many more than there are now are committed, of the topics as they are now."""
-        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
-        beyond = watched.end() + records
-        self.wait_for(lambda: watched.committed() >= beyond, f"{beyond} records committed")
-        watched.close()
+        for watched in self.watched():
+            beyond = watched.end() + records
+            self.wait_for(lambda seen=watched, end=beyond: seen.committed() >= end, f"{beyond} records committed")  # type: ignore[misc]  # binds them
+            watched.close()
+
+    def watched(self) -> list[Group]:
+        """Both groups of workers, from outside."""
+        return [Group(self.kafka.bootstrap, group, self.topics.session_sources) for group in self.groups.values()]
 
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         """Goes on with what is due meanwhile. Raises RuntimeError when it takes too long."""
@@ -298,20 +306,20 @@ class Run:
         traffic.pause()
         self.wait_for(lambda: not self.broker_is_down() and not self.fleet.not_ready(), "everybody is ready")
         self.end(AGENT)
-        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
-        self.wait_for(lambda: watched.committed() == watched.end(), "everything is committed")
-        watched.close()
+        for watched in self.watched():
+            self.wait_for(lambda seen=watched: seen.committed() == seen.end(), "everything is committed")  # type: ignore[misc]  # binds it
+            watched.close()
         self.wait_for_readers()
         self.end(AUDIT, CONSOLE)
         topic = self.topics.actions
         self.gone.keep(self.read([topic]), self.read([self.topics.dead_letter]))
         self.fleet.note(ACTIONS, f"has {anew.ADDED} partitions more")
         anew.add_partitions(self.kafka.bootstrap, topic)
-        self.wait_for(lambda: set(self.workers) <= set(self.fleet.not_ready()), "every worker is not ready")
+        self.wait_for(lambda: {*self.workers, SHADOW} <= set(self.fleet.not_ready()), "every worker is not ready")
         self.fleet.note(ACTIONS, "is deleted and made anew")
         anew.delete(self.kafka.bootstrap, topic)
         self.wait_for(lambda: not anew.is_there(self.kafka.bootstrap, topic), "the topic is gone")
-        self.cluster.make_topics(self.topics, self.changelog)
+        self.cluster.make_topics(self.topics, *self.changelogs.values())
         self.start_readers()
         self.start_agent()
         self.wait_for(lambda: not self.fleet.not_ready(), "everybody has begun anew")
@@ -327,17 +335,27 @@ class Run:
         return False
 
     def settle(self) -> tuple[int, int, list[str]]:
-        """Wait until everyone is back and everything is committed; committed, in all, not ready."""
-        watched = Group(self.kafka.bootstrap, _GROUP, self.topics.session_sources)
+        """Wait until everyone is back, end the agent, and wait until everything is committed.
+
+        The agent publishes several times a second for as long as it runs, so until it has ended there is no moment at
+        which both groups have committed everything. Returns what is committed, in all, and who is not ready.
+        """
+        groups = self.watched()
         deadline = time.monotonic() + _SETTLE_WITHIN_S
+        while (not_ready := self.fleet.not_ready()) and time.monotonic() <= deadline:
+            self.fleet.supervise()
+            time.sleep(_LOOK_EVERY_S)
+        self.end(AGENT)
         while True:
             self.fleet.supervise()
-            committed, end, not_ready = watched.committed(), watched.end(), self.fleet.not_ready()
-            if (committed == end and not not_ready) or time.monotonic() > deadline:
-                watched.close()
+            committed, end = sum(group.committed() for group in groups), sum(group.end() for group in groups)
+            late = not_ready or self.fleet.not_ready()
+            if (committed == end and not late) or time.monotonic() > deadline:
+                for group in groups:
+                    group.close()
                 self.fleet.note("all", f"committed {committed:,} of {end:,}")
-                return committed, end, not_ready
-            time.sleep(0.2)
+                return committed, end, late
+            time.sleep(_LOOK_EVERY_S)
 
     def wait_for_readers(self) -> None:
         """Until table and read model have as much as there is; what is missing then is found by comparing."""
@@ -371,17 +389,19 @@ class Run:
         truth = work_out(actions, commands, of(topics.signals), topics, gone=gone)
         # What follows from the signals of sessions that are looked at apart is told of them, too.
         truth.signals = {i: signal for i, signal in truth.signals.items() if signal["session_id"] not in guarded.APART}
-        states = verify.last_states(self.read([self.changelog]))
-        for session in guarded.APART:
-            states.pop(session, None)
-        truth.states, states = anew.same_offsets(truth.states, states)
+        kept = {runs: verify.last_states(self.read([changelog])) for runs, changelog in self.changelogs.items()}
+        truths = {runs: work_out(actions, commands, of(topics.signals), topics, gone=gone, runs=runs) for runs in kept}
+        for runs, states in kept.items():
+            for session in guarded.APART:
+                states.pop(session, None)
+            truths[runs].states, kept[runs] = anew.same_offsets(truths[runs].states, states)
         sources = log | {(record.topic, record.partition, record.offset): record for record in gone}
         of_states = [letter for letter in of(topics.dead_letter) if damage.is_of_state(letter)]
         letters = [letter for letter in of(topics.dead_letter) if letter not in of_states]
         raw = {place: record.value for place, record in log.items()}
         return [
-            verify.check_counts(traffic.events_by_session, states),
-            verify.check_states(truth, states),
+            *(verify.check_counts(traffic.events_by_session, states) for states in kept.values()),
+            *(verify.check_states(truths[r], kept[r], f"every state is the pure core's ({r})") for r in kept),
             verify.check_decisions(truth, of_others(topics.interventions)),
             verify.check_detections(truth, of_others(topics.detections)),
             verify.check_signals(truth, of_others(topics.signals)),

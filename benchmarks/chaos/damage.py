@@ -9,7 +9,7 @@ from benchmarks.chaos.expected import LogRecord
 from benchmarks.chaos.verify import Check
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.topics import Topics
-from haltline.streams.produce import produce_confirmed
+from haltline.streams.kafka.produce import produce_confirmed
 
 SESSION: Final = "damaged"
 """Its own, and its agent's: what becomes of it depends on when it is struck, and is looked at apart."""

@@ -9,7 +9,7 @@ import orjson
 import yaml
 
 from benchmarks.cluster import PARTITIONS
-from haltline.detectors.across import ACROSS
+from haltline.detectors.cross_session import ACROSS
 from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, control_key
 from haltline.schemas.dead_letter import BadRecord
@@ -18,9 +18,10 @@ from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Operations, Policy, Rule
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
-from haltline.streams import state_codec
-from haltline.streams.across import ScopeState
-from haltline.streams.core import Core, Outcome, Position, SessionState
+from haltline.streams.engine.core import Core, Effects, Position, SessionState
+from haltline.streams.engine.cross_session import ScopeState
+from haltline.streams.engine.groups import Runs
+from haltline.streams.sessions import state_codec
 
 
 class LogRecord(NamedTuple):
@@ -54,12 +55,13 @@ class Truth:
     dead: dict[Place, BadRecord] = field(default_factory=dict)
 
 
-# Between topics there is no order, so what is seen across sessions must not kill them: it is only recorded. Nobody
-# acknowledges kills here; to say them again by the worker's clock would be no function of the log.
+# Between topics there is no order, so what is seen across sessions must not kill them: it is only recorded. So is what
+# one rule finds in a session, for the group that runs rules in shadow. Nobody acknowledges kills here: to say them
+# again by the worker's clock would be no function of the log.
 POLICY = Policy(
     name="chaos",
     operations=Operations(kill_ack_s=3600),
-    rules={pattern.id: Rule(mode=Mode.SHADOW) for pattern in ACROSS},
+    rules={name: Rule(mode=Mode.SHADOW) for name in (*(pattern.id for pattern in ACROSS), "destructive_volume")},
 )
 
 
@@ -82,6 +84,7 @@ def work_out(
     topics: Topics,
     *,
     gone: Iterable[LogRecord] = (),
+    runs: Runs = Runs.ALL,
 ) -> Truth:
     """Run the core over these topics. Each session must be on one of the first two only.
 
@@ -89,7 +92,7 @@ def work_out(
     What the signals must be follows from those two; what follows from the signals, from their order in the log.
     """
     truth = Truth()
-    core = Core(POLICY)
+    core = Core(POLICY, runs=runs)
     live: dict[str, SessionState] = {}
     for record in gone:
         _act(truth, core, live, record, topics)
@@ -114,8 +117,8 @@ def work_out(
         for decision in found.decisions:
             truth.decisions[decision.decision_id] = without_clock(decision)
         _told(truth, found.signals)
-    truth.states = {session: orjson.loads(state_codec.encode(state)) for session, state in live.items()}
-    truth.states |= {control_key(*key): orjson.loads(state_codec.encode(state)) for key, state in scopes.items()}
+    truth.states = {session: state_codec.shown(state) for session, state in live.items()}
+    truth.states |= {control_key(*key): state_codec.shown(state) for key, state in scopes.items()}
     if unknown := {topic for topic, _, _ in truth.dead} - {topics.actions, topics.actions + BEFORE}:
         raise ValueError(f"expected bad records on {topics.actions} only, got some on {unknown}")
     return truth
@@ -139,7 +142,7 @@ def _position(record: LogRecord) -> Position:
     return Position(record.topic, record.partition, record.offset)
 
 
-def _take(truth: Truth, live: dict[str, SessionState], outcome: Outcome) -> None:
+def _take(truth: Truth, live: dict[str, SessionState], outcome: Effects) -> None:
     if outcome.failures:
         raise RuntimeError(f"expected no detector to fail, got {outcome.failures}")
     live[outcome.state.session_id] = outcome.state

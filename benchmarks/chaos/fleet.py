@@ -11,7 +11,7 @@ from http import HTTPStatus
 from urllib.request import urlopen
 
 from benchmarks import processes
-from haltline.streams.children import Child, Children
+from haltline.streams.local.subprocesses import Child, Children
 
 _RESTART_AFTER_S = (0.2, 2.0)
 _ANSWER_WITHIN_S = 2.0

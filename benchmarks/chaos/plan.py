@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+SHADOW: Final = "shadow"
 AUDIT: Final = "audit"
 CONSOLE: Final = "console"
 AGENT: Final = "agent"
@@ -42,6 +43,9 @@ _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
     ("", Deed.KILL, 8),  # "": a worker
     ("", Deed.TERMINATE, 5),
     ("", Deed.FREEZE, 4),
+    (SHADOW, Deed.KILL, 4),
+    (SHADOW, Deed.TERMINATE, 1),
+    (SHADOW, Deed.FREEZE, 1),
     (AUDIT, Deed.KILL, 3),
     (AUDIT, Deed.TERMINATE, 1),
     (CONSOLE, Deed.KILL, 2),
@@ -60,13 +64,14 @@ def make_waves(workers: tuple[str, ...]) -> list[Wave]:
     first, second = workers[:2]
     return [
         ((first, Deed.KILL), (CONSOLE, Deed.KILL)),
+        ((SHADOW, Deed.KILL),),
         ((second, Deed.TERMINATE), (AUDIT, Deed.KILL), (AGENT, Deed.KILL)),
         ((BROKER, Deed.CRASH),),
         ((first, Deed.FREEZE), (AUDIT, Deed.TERMINATE), (CONSOLE, Deed.TERMINATE)),
-        ((second, Deed.KILL), (BROKER, Deed.RESTART)),
+        ((second, Deed.KILL), (SHADOW, Deed.FREEZE), (BROKER, Deed.RESTART)),
         ((CHANGELOG, Deed.DAMAGE),),
         ((ACTIONS, Deed.MAKE_ANEW),),
-        ((first, Deed.TERMINATE), (CHANGELOG, Deed.DAMAGE)),
+        ((first, Deed.TERMINATE), (SHADOW, Deed.TERMINATE), (CHANGELOG, Deed.DAMAGE)),
     ]
 
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 from sqlalchemy import Engine, select
 
 from benchmarks.chaos.verify import Check
-from haltline.console import model
-from haltline.console.feeder import Feeder
-from haltline.console.store import open_store
+from haltline.console.read_model import tables
+from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 
 _ANEW_WITHIN_S: Final = 180.0
@@ -26,7 +26,7 @@ def reached(file: Path, topics: Topics) -> Mapping[tuple[str, int], int]:
     engine = open_store(url_of(file))
     try:
         with engine.connect() as connection:
-            rows = connection.execute(select(model.offsets)).all()
+            rows = connection.execute(select(tables.offsets)).all()
     finally:
         engine.dispose()
     return {(f"{topics.prefix}{topic}", partition): after for topic, partition, after in rows}
@@ -63,7 +63,7 @@ def _content(engine: Engine) -> dict[str, set[tuple[Any, ...]]]:
     with engine.connect() as connection:
         return {
             table.name: {tuple(map(_rounded, row)) for row in connection.execute(select(table))}
-            for table in model.metadata.sorted_tables
+            for table in tables.metadata.sorted_tables
         }
 
 

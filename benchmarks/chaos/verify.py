@@ -12,8 +12,9 @@ from haltline.schemas.control import ControlRecord
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision
 from haltline.schemas.wire import decode
-from haltline.streams.changelog import Slice
-from haltline.streams.living import SCOPE_KEY
+from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.sessions import state_codec
+from haltline.streams.sessions.state_cache import SCOPE_KEY, decoded
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ def check_counts(events_by_session: Mapping[str, int], states: Mapping[str, Any]
     return Check("every session's count is exact", found, tuple(differences))
 
 
-def check_states(truth: Truth, states: Mapping[str, Any]) -> Check:
+def check_states(truth: Truth, states: Mapping[str, Any], name: str = "every state is the pure core's") -> Check:
     """The whole state of every session is that of the pure core, but for what its worker's clock has set."""
     wanted, came = (
         {key: _without_ticks(state) for key, state in all_states.items()} for all_states in (truth.states, states)
     )
     differences = tuple(_mapping_differences(wanted, came))
-    return Check("every state is the pure core's", f"{len(states):,} states", differences)
+    return Check(name, f"{len(states):,} states", differences)
 
 
 def check_decisions(truth: Truth, records: Iterable[LogRecord]) -> Check:
@@ -154,13 +155,19 @@ def check_ends(codes: Mapping[str, int]) -> Check:
     return Check("every process stops cleanly", f"{len(codes)} processes", differences)
 
 
-def last_states(records: Iterable[LogRecord]) -> dict[str, Any]:
+def _shown(key: bytes, value: bytes) -> dict[str, Any]:
+    return state_codec.shown(decoded(key, value))
+
+
+def last_states(
+    records: Iterable[LogRecord], read: Callable[[bytes, bytes], dict[str, Any]] = _shown
+) -> dict[str, Any]:
     """The last state of every session and scope, by the rules by which a worker reads its changelog."""
-    slices: dict[int, Slice] = {}
+    slices: dict[int, PartitionState] = {}
     for record in records:
-        slices.setdefault(record.partition, Slice(record.partition)).apply([record])
+        slices.setdefault(record.partition, PartitionState(record.partition)).apply([record])
     states = ((key, value) for part in slices.values() for key, value in part.values.items())
-    return {key.removeprefix(SCOPE_KEY).decode(): orjson.loads(value) for key, value in states}
+    return {key.removeprefix(SCOPE_KEY).decode(): read(key, value) for key, value in states}
 
 
 def _without_ticks(state: dict[str, Any]) -> dict[str, Any]:

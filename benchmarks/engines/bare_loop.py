@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from benchmarks.rules import only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
-from haltline.streams import state_codec
-from haltline.streams.core import Core, Position, SessionState
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.sessions import state_codec
 
 _CHECKPOINT_EVERY_S = 1.0
 _DELIVER_WITHIN_S = 30.0

@@ -19,8 +19,8 @@ from benchmarks.cluster import PARTITIONS
 from benchmarks.rules import only
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import decode_event
-from haltline.streams import state_codec
-from haltline.streams.core import Core, SessionState
+from haltline.streams.engine.core import Core, SessionState
+from haltline.streams.sessions import state_codec
 
 
 def counting(app: faust.App, topics: Topics) -> None:

@@ -30,12 +30,12 @@ from benchmarks.fleet.outcome import Led, differences, led_to, percentile
 from benchmarks.fleet.people import People
 from benchmarks.fleet.plan import Kind, Planned, plan
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.children import Children, interruptible
-from haltline.streams.inbox import Inbox
-from haltline.streams.local_kafka import DEFAULT_PARTITIONS, LocalKafka
-from haltline.streams.local_system import start_worker, wait_until_ready
-from haltline.streams.topics import create_topics
+from haltline.streams.kafka.topics import create_topics
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import DEFAULT_PARTITIONS, LocalKafka
+from haltline.streams.local.subprocesses import Children, interruptible
+from haltline.streams.local.system import start_worker, wait_until_ready
+from haltline.streams.operator.approval_client import ApprovalClient
 
 _CATCHES_UP_WITHIN_S = 60.0
 _PARTIES_OVER_S = 90.0
@@ -101,7 +101,7 @@ def _take_part(planned: Sequence[Planned], bootstrap: str, options: argparse.Nam
     """Every agent in a thread of its own, and the people in one more, until all have ended."""
     embedded = not options.kafka and options.bootstrap is None
     began = time.monotonic()
-    inbox = Inbox(bootstrap, topics=Topics(options.prefix), answer_within_s=20.0)
+    inbox = ApprovalClient(bootstrap, topics=Topics(options.prefix), answer_within_s=20.0)
     people = People(inbox, planned, began)
     agents = [Agent(one, bootstrap, options.prefix, embedded=embedded) for one in planned]
     threads = [threading.Thread(target=_start_later, args=(agent, began), daemon=True) for agent in agents]
@@ -128,7 +128,7 @@ def _start_later(agent: Agent, began: float) -> None:
 
 def _catch_up(bootstrap: str, prefix: str) -> None:
     """Until the workers have read all that was said. What they decide on it is written before they are past it."""
-    inbox = Inbox(bootstrap, topics=Topics(prefix))
+    inbox = ApprovalClient(bootstrap, topics=Topics(prefix))
     deadline = time.monotonic() + _CATCHES_UP_WITHIN_S
     while any(partition.lag_records for partition in inbox.lag()) and time.monotonic() < deadline:
         time.sleep(0.2)

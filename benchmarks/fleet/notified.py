@@ -9,9 +9,9 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from haltline.streams.broker import FETCH_WAIT_MS
-from haltline.streams.children import Children
-from haltline.streams.local_system import wait_until_ready
+from haltline.streams.local.embedded_broker import FETCH_WAIT_MS
+from haltline.streams.local.subprocesses import Children
+from haltline.streams.local.system import wait_until_ready
 
 _DOCUMENT: Final = """
 channels:
@@ -42,7 +42,7 @@ def notifier(children: Children, bootstrap: str, prefix: str, folder: Path, *, e
         (folder / "notify.yaml").write_text(_DOCUMENT)
         options = ["--config", str(folder / "notify.yaml"), "--bootstrap", bootstrap, "--prefix", prefix]
         options += ["--metrics-port", "0", *(["--fetch-wait-ms", str(FETCH_WAIT_MS)] if embedded else [])]
-        wait_until_ready(children, children.start_module("notify", "haltline.streams", ["notify", *options]))
+        wait_until_ready(children, children.start_module("notify", "haltline.cli", ["notify", *options]))
         try:
             yield
         finally:

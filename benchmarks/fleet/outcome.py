@@ -11,7 +11,7 @@ from benchmarks.fleet.acting import Acted
 from benchmarks.fleet.plan import Kind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.topics import Topics
-from haltline.streams.log_reader import LogReader, NoSuchTopic
+from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic
 
 STOPS_WITHIN_S: Final = 20.0
 """From the first wrong act to the first refusal, at most."""

@@ -8,9 +8,9 @@ from typing import Final
 from benchmarks.fleet.plan import Kind, Planned
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
-from haltline.streams.commands import NotAllowed
-from haltline.streams.ids import NotFound
-from haltline.streams.inbox import Inbox, Request
+from haltline.streams.operator.approval_client import ApprovalClient, Request
+from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.ids import NotFound
 
 _NAMES: Final = ("ada", "bo")
 _LOOK_EVERY_S: Final = 0.5
@@ -21,7 +21,7 @@ _KILL_AT: Final = 0.5
 class People:
     """Two operators in one thread."""
 
-    def __init__(self, inbox: Inbox, planned: Sequence[Planned], began: float) -> None:
+    def __init__(self, inbox: ApprovalClient, planned: Sequence[Planned], began: float) -> None:
         self._inbox = inbox
         self._waiting: Mapping[str, Planned] = {one.session_id: one for one in planned if one.kind is Kind.WAITING}
         self._to_kill = [one for one in planned if one.kind is Kind.KILLED]

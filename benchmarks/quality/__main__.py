@@ -20,13 +20,13 @@ from benchmarks.quality import ablation, curve, picture, report, synthetic
 from benchmarks.quality.judging import Judged, judge
 from benchmarks.quality.sessions import JUDGED, Known, default_files, files_in, read, read_judgements
 from benchmarks.quality.summary import Summary, summarize
+from haltline.cli.common import console as console_for_people
+from haltline.cli.policy_option import read_policy
 from haltline.detectors import ALL
 from haltline.schemas.policy import Policy
-from haltline.streams.cli.common import console as console_for_people
-from haltline.streams.cli.run import read_policy
-from haltline.streams.core import Core
-from haltline.streams.policy_file import BadPolicy
-from haltline.streams.traces import UnreadableTrace
+from haltline.streams.engine.core import Core
+from haltline.streams.policy.loader import BadPolicy
+from haltline.streams.replay.traces import UnreadableTrace
 
 _USAGE = 2
 

@@ -7,14 +7,14 @@ work.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.detector_timer import DetectorTimer
 from benchmarks.quality import parallel
 from benchmarks.quality.judging import STOPPED, TOLD, ours
 from benchmarks.quality.report import table_of
@@ -22,15 +22,12 @@ from benchmarks.quality.sessions import Known
 from benchmarks.quality.summary import MEASURES
 from benchmarks.runaways import FAMILIES
 from benchmarks.runaways.watching import watch
-from haltline.detectors import ALL, PATTERNS, build
-from haltline.detectors.base import Detector
-from haltline.detectors.dispatch import Dispatch, Entry
+from haltline.detectors import ALL, PATTERNS
 from haltline.schemas.decisions import Level, Mode
-from haltline.schemas.events import Kind as EventKind
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.backtest import backtest
-from haltline.streams.core import Core
-from haltline.streams.rules import rule_of
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.effective_rules import rule_of
+from haltline.streams.replay.backtest import backtest
 
 CAUGHT = "synthetic: caught"
 GOOD = ("stop: stopped", "stop: within 5", "hint: told", CAUGHT)
@@ -48,6 +45,8 @@ Task: TypeAlias = int | tuple[int, int]
 _Run: TypeAlias = Callable[[Core], tuple[frozenset[str], Collection[str], bool]]
 """The columns that are true, the rules that found something, and whether there was anything that they did not see."""
 _ROUNDS = 3
+_PIECE = 20
+"""Sessions that are timed together."""
 
 
 class Effect(NamedTuple):
@@ -185,59 +184,21 @@ def rows_of(facts: Mapping[str, Mapping[Variant, frozenset[str]]], family_of: Ma
 
 
 def costs(sessions: Sequence[Known], policy: Policy, console: Console) -> dict[str, float]:
-    """By rule, nanoseconds for each event inside its calls, of each session the best of some rounds.
+    """By rule, nanoseconds for each event inside its calls, of each piece the best of some rounds.
 
     All rules are on: what several ask for is worked out once, in the calls of the first that asks. What looks across
     sessions is left out.
     """
-    core, timer = Core(policy), _Timer()
-    watch = core._watches._default
-    core._watches._default = replace(watch, dispatch=_Timed(build(watch.rules), timer))
-    total: Counter[str] = Counter()
-    for known in track(sessions, "Costs", console=console, disable=not console.is_terminal):
-        rounds = []
+    timer = DetectorTimer(policy)
+    pieces = [sessions[first : first + _PIECE] for first in range(0, len(sessions), _PIECE)]
+    for number, piece in enumerate(track(pieces, "Costs", console=console, disable=not console.is_terminal)):
         for _ in range(_ROUNDS):
-            timer.ns.clear()
-            backtest(core, known.session)
-            rounds.append(timer.ns.copy())
-        for rule in rounds[0]:
-            total[rule] += max(0, min(ns[rule] for ns in rounds))
-    events = sum(len(known.session.events) for known in sessions) or 1
-    return {detector.id: total[detector.id] / events for detector in ALL}
-
-
-class _Timer:
-    """Time inside calls, by rule, without that of taking the time."""
-
-    def __init__(self) -> None:
-        self.ns: Counter[str] = Counter()
-        self._own_ns = 0
-        nothing = self.around("", lambda: None)
-        for _ in range(10_000):
-            nothing()
-        self._own_ns = self.ns[""] // 10_000
-
-    def around(self, rule: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any) -> Any:
-            began = perf_counter_ns()
-            said = call(*args)
-            self.ns[rule] += perf_counter_ns() - began - self._own_ns
-            return said
-
-        return timed
-
-
-class _Timed(Dispatch):
-    def __init__(self, detectors: Iterable[Detector[Any]], timer: _Timer) -> None:
-        super().__init__(detectors)
-        self._timer = timer
-
-    def table(self, kind: EventKind, sights: int) -> tuple[Entry, ...]:
-        around = self._timer.around
-        return tuple(
-            (rule, wakes_at, concerns and around(rule, concerns), start, around(rule, observe))
-            for rule, wakes_at, concerns, start, observe in super().table(kind, sights)
-        )
+            timer.begin()
+            for known in piece:
+                backtest(timer.core, known.session)
+            timer.end(number)
+    took = timer.costs(sum(len(known.session.events) for known in sessions) or 1)
+    return {detector.id: took[detector.id][0] if detector.id in took else 0.0 for detector in ALL}
 
 
 def as_json(rows: Sequence[Row], costs: Mapping[str, float]) -> dict[str, Any]:

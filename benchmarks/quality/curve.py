@@ -16,7 +16,7 @@ from benchmarks.quality.report import table_of
 from benchmarks.quality.sessions import Kind, Known
 from benchmarks.quality.summary import Count
 from haltline.schemas.policy import Policy
-from haltline.streams.whatif import parse_sweep
+from haltline.streams.replay.whatif import parse_sweep
 
 _FALSE = (Kind.SOUND, Kind.SOLVED)
 

@@ -13,8 +13,8 @@ from benchmarks.quality.sessions import Known
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
-from haltline.streams.backtest import Recorded, Result, backtest
-from haltline.streams.core import Core
+from haltline.streams.engine.core import Core
+from haltline.streams.replay.backtest import Recorded, Result, backtest
 
 OURS = "haltline"
 BASELINES: Mapping[str, Callable[[], Detector]] = {

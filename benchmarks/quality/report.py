@@ -8,7 +8,7 @@ from rich.table import Table
 from benchmarks.quality.judging import BASELINES, OURS, SYSTEMS, Judged
 from benchmarks.quality.sessions import Kind
 from benchmarks.quality.summary import MEASURES, NAMES, Count, Summary
-from haltline.streams.cli.common import printable
+from haltline.cli.common import printable
 
 
 def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import orjson
 
-from haltline.streams.backtest import Recorded
-from haltline.streams.traces import UnreadableTrace, read_traces
+from haltline.streams.replay.backtest import Recorded
+from haltline.streams.replay.traces import UnreadableTrace, read_traces
 
 SHARED = Path(__file__).parents[3] / "shared"
 """Beside the repository: other people's sessions, which are not copied into it."""

@@ -16,8 +16,8 @@ from benchmarks.runaways import FAMILIES, Case, Family
 from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
 from benchmarks.runaways.watching import Seen, watch
 from haltline.schemas.decisions import Level
-from haltline.streams.backtest import Recorded
-from haltline.streams.core import Core
+from haltline.streams.engine.core import Core
+from haltline.streams.replay.backtest import Recorded
 
 CAUGHT_AT_LEAST = 0.90
 STOPPED_BELOW = 0.01

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from benchmarks.runaways.case import Case
 from haltline.schemas.decisions import Level
-from haltline.streams.core import Core, Position
-from haltline.streams.fleet import Fleet, decisions_of
+from haltline.streams.engine.core import Core, Position
+from haltline.streams.engine.local_fleet import Fleet, decisions_of
 
 STOPPED = Level.PAUSE
 

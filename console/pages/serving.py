@@ -11,19 +11,20 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Redirect
 from fastapi.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from haltline.console.auth import May
-from haltline.console.context import Here
-from haltline.console.lag import LagWatch
-from haltline.console.middleware import AnswerHeaders
-from haltline.console.routes import audits, events, fleet, labels, replays, triage, whatif
-from haltline.console.signed_in import (
-    Sessions,
+from haltline.console.access.browser_sessions import (
+    BrowserSessions,
     clear_cookie,
+    local_path,
     require_same_origin,
     session_of,
     set_cookie,
     token_of,
 )
+from haltline.console.access.keys import May
+from haltline.console.context import Here
+from haltline.console.http.middleware import AnswerHeaders
+from haltline.console.lag import LagWatch
+from haltline.console.routes import audits, events, fleet, labels, session_steps, triage, whatif
 from haltline.streams.notify.links import OPENS_AT, BadLink
 
 _FOLDER: Final = Path(__file__).parent
@@ -49,9 +50,9 @@ router = APIRouter(include_in_schema=False)
 
 def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
     """Adds the pages, and the routes that they need; `refusals` are the answers that every route may give."""
-    app.state.sessions = Sessions()
+    app.state.sessions = BrowserSessions()
     app.state.lag = LagWatch()
-    for routes in (audits, events, fleet, labels, replays, triage, whatif):
+    for routes in (audits, events, fleet, labels, session_steps, triage, whatif):
         app.include_router(routes.router, responses=dict(refusals))
     for name in PAGES:
         router_path = f"/{name}"
@@ -134,7 +135,7 @@ async def sign_in(request: Request, here: Here) -> Response:
         problem = "key" if who is None else "role"
         return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(wanted), safe='/')}", 303)
     response = RedirectResponse(local_path(wanted), 303)
-    sessions: Sessions = request.app.state.sessions
+    sessions: BrowserSessions = request.app.state.sessions
     if (old := token_of(request)) is not None:
         sessions.end(old)
     set_cookie(request, response, sessions.begin(who))
@@ -147,7 +148,7 @@ def sign_out(request: Request) -> Response:
     session_of(request)  # of ours, or not at all
     response = Response(status_code=204)
     if (token := token_of(request)) is not None:
-        sessions: Sessions = request.app.state.sessions
+        sessions: BrowserSessions = request.app.state.sessions
         sessions.end(token)
     clear_cookie(request, response)
     return response
@@ -161,11 +162,3 @@ def signed_in(request: Request) -> JSONResponse:
         raise HTTPException(401, "cookie: expected one of a session, got none")
     may = [act.value for act in May if session.who.may(act)]
     return JSONResponse({"name": session.who.name, "role": session.who.role.value, "may": may, "csrf": session.csrf})
-
-
-def local_path(path: str) -> str:
-    """A path of this console; anything else is the first page."""
-    # A browser reads "//host" and "/\host" as another host, and passes over tabs and line breaks.
-    if not path.startswith("/") or path[1:2] in ("/", "\\") or any(ord(sign) <= ord(" ") for sign in path):
-        return "/fleet"
-    return path

@@ -8,12 +8,12 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine, select
 
-from haltline.console import model
 from haltline.console.context import Here, Looker, Teller
-from haltline.console.examples import like
-from haltline.console.store import put
-from haltline.console.strict import StrictRoute
-from haltline.interventions.agent.redaction import redact
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model import tables
+from haltline.console.read_model.store import put
+from haltline.interventions.agent.redaction.secrets import redact
 from haltline.schemas.record import Id
 
 router = APIRouter(prefix="/api/v1/actions", tags=["agents"], route_class=StrictRoute)
@@ -52,7 +52,7 @@ class Registered(BaseModel):
 @router.post("/register")
 def register(here: Here, _: Teller, said: Registration) -> Registered:
     """Keeps an agent's tools; rules that name tools by globs are told to its SDK with those that match."""
-    table = model.tools.c
+    table = tables.tools.c
     now_ms = time.time_ns() // 1_000_000
     rows = {
         tool.name: {"agent_id": said.agent_id, "name": tool.name, "body": _json(tool), "since_ms": now_ms}
@@ -60,14 +60,14 @@ def register(here: Here, _: Teller, said: Registration) -> Registered:
     }
     with here.engine.begin() as connection:
         known = set(connection.execute(select(table.name).where(table.agent_id == said.agent_id)).scalars())
-        put(connection, model.tools, list(rows.values()))
+        put(connection, tables.tools, list(rows.values()))
     return Registered(registered=len(rows.keys() - known), updated=len(rows.keys() & known), total=len(rows))
 
 
 @router.get("")
 def tools(here: Here, _: Looker, agent_id: str | None = None) -> list[Known]:
     """The tools, by agent and name; the first 10,000."""
-    table = model.tools.c
+    table = tables.tools.c
     asked = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)
     if agent_id is not None:
         asked = asked.where(table.agent_id == agent_id)
@@ -78,7 +78,7 @@ def tools(here: Here, _: Looker, agent_id: str | None = None) -> list[Known]:
 def known(engine: Engine) -> frozenset[str]:
     """The names of all of them."""
     with engine.connect() as connection:
-        return frozenset(connection.execute(select(model.tools.c.name).distinct()).scalars())
+        return frozenset(connection.execute(select(tables.tools.c.name).distinct()).scalars())
 
 
 def _json(tool: Tool) -> str:

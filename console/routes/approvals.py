@@ -1,4 +1,4 @@
-"""Approvals: what waits for a person, and what the person says. What agents ask for themselves is in `asking`."""
+"""Approvals: what waits for a person, and what the person says. What agents ask for is in `sdk_approvals`."""
 
 import time
 from typing import Annotated, Literal
@@ -7,18 +7,18 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import func, select
 
-from haltline.console import model
 from haltline.console.context import Actor, Here, Looker
-from haltline.console.examples import Limited, Skipped, Total, Yes, like
+from haltline.console.http.examples import Limited, Skipped, Total, Yes, like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import beginning
-from haltline.console.strict import StrictRoute
+from haltline.console.read_model import tables
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
-from haltline.streams import inbox
-from haltline.streams.commands import NotAllowed
-from haltline.streams.ids import NotFound, resolve
+from haltline.streams.operator import approval_client
+from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.ids import NotFound, resolve
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
@@ -108,7 +108,7 @@ def _shown(body: str, now_ms: int) -> Request:
     return _as_told(decision.approval, decision, now_ms)
 
 
-def _as_told(approval: Approval, of: Decision | inbox.Request, now_ms: int) -> Request:
+def _as_told(approval: Approval, of: Decision | approval_client.Request, now_ms: int) -> Request:
     late = approval.state.value in _OPEN and now_ms >= approval.expires
     return Request(
         id=approval.request_id,
@@ -146,7 +146,7 @@ def list_approvals(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> RequestList:
     """The requests that every filter holds for."""
-    table, now_ms = model.approvals.c, _now_ms()
+    table, now_ms = tables.approvals.c, _now_ms()
     held = [] if priority is None else [table.priority == priority.value]
     is_open = table.state.in_(_OPEN) & (table.expires_ms > now_ms)
     is_over = (table.state == ApprovalState.EXPIRED.value) | (table.state.in_(_OPEN) & (table.expires_ms <= now_ms))
@@ -161,7 +161,7 @@ def list_approvals(
     if not include_expired:
         held.append(~is_over)
     with here.engine.connect() as connection:
-        total = connection.execute(select(func.count()).select_from(model.approvals).where(*held)).scalar_one()
+        total = connection.execute(select(func.count()).select_from(tables.approvals).where(*held)).scalar_one()
         rows = connection.execute(select(table.body, table.priority).where(*held).order_by(table.since_ms)).all()
     rows = sorted(rows, key=lambda row: -Severity(row[1]).rank)[skip : skip + limit]
     return RequestList(approvals=[_shown(body, now_ms) for body, _ in rows], total=total, skip=skip, limit=limit)
@@ -176,7 +176,7 @@ def pending(here: Here, who: Looker, limit: Annotated[int, Query(ge=1, le=1000)]
 @router.get("/{request_id}", responses={404: {"description": "There is none of this id."}})
 def approval(here: Here, _: Looker, request_id: str) -> Request:
     """One request, as it stands. The id may be shortened."""
-    table = model.approvals.c
+    table = tables.approvals.c
     request_id = resolve("request", request_id, beginning(here.engine, table.request_id, request_id))
     with here.engine.connect() as connection:
         body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar_one()

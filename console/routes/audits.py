@@ -12,9 +12,9 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel
 
 from haltline.console.context import Actor, Here, Looker
-from haltline.console.examples import Yes, like
+from haltline.console.http.examples import Yes, like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.settings import ConsoleSettings
-from haltline.console.strict import StrictRoute
 from haltline.schemas.keys import BadKey, load_public_key
 from haltline.streams.audit.query import QueryFailed, literal, open_query
 from haltline.streams.audit.verify import Verdict as Proved

@@ -7,15 +7,15 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import select
 
-from haltline.console import model
 from haltline.console.context import Actor, Context, Here, Looker, Teller
-from haltline.console.examples import Yes, like
+from haltline.console.http.examples import Yes, like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
-from haltline.console.strict import StrictRoute
+from haltline.console.read_model import tables
 from haltline.schemas.control import CommandKind, ControlRecord, ControlState, control_key
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import JsonObject
-from haltline.streams.operator import Answer
+from haltline.streams.operator.client import CommandResult
 
 router = APIRouter(prefix="/api/v1", tags=["control"], route_class=StrictRoute)
 
@@ -84,7 +84,7 @@ class Answered(BaseModel):
     """What holds now."""
 
 
-def _answered(answer: Answer) -> Answered:
+def _answered(answer: CommandResult) -> Answered:
     after = None if answer.after is None else orjson.loads(answer.after.to_json())
     return Answered(
         command_id=answer.command.command_id,
@@ -107,7 +107,7 @@ def check(
 ) -> KillSwitch:
     """Whether an agent, a run (a session) or a mission was killed; the whole fleet counts for each."""
     keys = [control_key(_SCOPES[target_type], target_id), control_key(ScopeKind.FLEET, "*")]
-    table = model.control.c
+    table = tables.control.c
     killed = select(table.body).where(table.key.in_(keys), table.state == ControlState.KILLED.value)
     with here.engine.connect() as connection:
         body = connection.execute(killed).scalar()
@@ -127,7 +127,7 @@ def check(
 @router.get("/control")
 def standing(here: Here, _: Looker) -> list[Standing]:
     """All that is killed, frozen, contained or on probation, the longest standing first."""
-    table = model.control.c
+    table = tables.control.c
     with here.engine.connect() as connection:
         bodies = connection.execute(select(table.body).order_by(table.since_ms, table.key)).scalars().all()
     return [orjson.loads(body) for body in bodies]

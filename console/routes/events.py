@@ -6,8 +6,8 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
 from haltline.console.context import Looker
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.live import Live
-from haltline.console.strict import StrictRoute
 
 router = APIRouter(prefix="/api/v1", tags=["events"], route_class=StrictRoute)
 

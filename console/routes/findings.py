@@ -9,16 +9,16 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement, Engine, and_, func, select
 
-from haltline.console import model
 from haltline.console.context import Here, Looker
-from haltline.console.examples import Limited, Skipped, Total
+from haltline.console.http.examples import Limited, Skipped, Total
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model import tables
 from haltline.console.routes.interventions import epoch_ms
-from haltline.console.strict import StrictRoute
 from haltline.schemas.findings import Severity
 
 router = APIRouter(prefix="/api/v1", tags=["findings"], route_class=StrictRoute)
 
-_R = model.records.c
+_R = tables.records.c
 
 Skip = Annotated[int, Query(ge=0, le=2**31)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
@@ -82,7 +82,7 @@ def detections(
 
 def _of(topic: str, session_id: str | None) -> ColumnElement[bool]:
     """A topic's records; those of one session are few, and the topic is said so that only its index can be used."""
-    return model.of_topic(topic) if session_id is None else _R.topic.concat("") == topic
+    return tables.of_topic(topic) if session_id is None else _R.topic.concat("") == topic
 
 
 def _between(start: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
@@ -103,6 +103,6 @@ def _page(engine: Engine, held: Sequence[ColumnElement[bool]], skip: int, limit:
     )
     at = and_(*(_R[name] == chosen.c[name] for name in ("topic", "partition", "offset")))
     with engine.connect() as connection:
-        total = connection.execute(select(func.count()).select_from(model.records).where(*held)).scalar_one()
-        found = connection.execute(select(_R.body).join_from(chosen, model.records, at).order_by(*order)).scalars()
+        total = connection.execute(select(func.count()).select_from(tables.records).where(*held)).scalar_one()
+        found = connection.execute(select(_R.body).join_from(chosen, tables.records, at).order_by(*order)).scalars()
         return list(found), total

@@ -7,15 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 
-from haltline.console import fleet
 from haltline.console.context import Here, Looker
-from haltline.console.examples import like
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.lag import LagWatch
-from haltline.console.strict import StrictRoute
+from haltline.console.read_model import fleet
 from haltline.schemas.decisions import ScopeKind
-from haltline.streams.ids import NotFound
-from haltline.streams.impact import preview
+from haltline.streams.operator.blast_radius import preview
+from haltline.streams.operator.ids import NotFound
 
 router = APIRouter(prefix="/api/v1", tags=["fleet"], route_class=StrictRoute)
 

@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
-from haltline.console import incidents as kept
 from haltline.console.context import TAKEN_IN_WITHIN_S, Actor, Here, Looker
-from haltline.console.examples import Limited, Skipped, Total, Yes, like
+from haltline.console.http.examples import Limited, Skipped, Total, Yes, like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model import incidents as kept
 from haltline.console.routes.findings import From, Limit, Skip, Until
 from haltline.console.routes.interventions import epoch_ms
-from haltline.console.strict import StrictRoute
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
@@ -188,7 +188,7 @@ def incidents(
 ) -> IncidentList:
     """The incidents that every filter holds for, the worst first; dates are those of the last decision."""
     states = tuple(one for one in (state or IncidentState) if not open_only or one in _OPEN)
-    wanted = kept.Wanted(
+    wanted = kept.IncidentFilter(
         states=states if state or open_only else (),
         scope=scope,
         scope_id=scope_id,

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Header, HTTPException
 from pydantic import BaseModel, Field, ValidationError
 
-from haltline.console import budgets
+from haltline.console.compat import budgets
+from haltline.console.compat.ledger import EXAMPLE, Entry, events_of
 from haltline.console.context import Context, Here, Teller
-from haltline.console.examples import like
-from haltline.console.ledger import EXAMPLE, Entry, events_of
-from haltline.console.strict import StrictRoute
-from haltline.interventions.agent.redaction import redact
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.interventions.agent.redaction.secrets import redact
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of

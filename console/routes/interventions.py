@@ -5,11 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Query, Response
 
-from haltline.console import queries
-from haltline.console.answers import answer
-from haltline.console.context import Changer, Here, Looker, Teller
-from haltline.console.queries import Wanted
-from haltline.console.records import (
+from haltline.console.compat.records import (
     Intervention,
     InterventionList,
     NewIntervention,
@@ -17,11 +13,15 @@ from haltline.console.records import (
     fields_of,
     shown,
 )
-from haltline.console.strict import StrictRoute
+from haltline.console.context import Changer, Here, Looker, Teller
+from haltline.console.http.json_response import answer
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model import queries
+from haltline.console.read_model.queries import InterventionFilter
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
-from haltline.streams.commands import make_command
+from haltline.streams.operator.commands import make_command
 
 router = APIRouter(prefix="/api/v1/interventions", tags=["interventions"], route_class=StrictRoute)
 
@@ -49,8 +49,8 @@ def _wanted(
     ] = None,
     trips_only: Annotated[bool, Query(description="Only what did more than warn.")] = False,
     high_risk: Annotated[bool, Query(description="Only blocked ones of high or critical risk.")] = False,
-) -> Wanted:
-    return Wanted(
+) -> InterventionFilter:
+    return InterventionFilter(
         type=kind,
         outcome=outcome,
         action_name=action_name,
@@ -67,7 +67,7 @@ def _wanted(
     )
 
 
-Filters = Annotated[Wanted, Depends(_wanted)]
+Filters = Annotated[InterventionFilter, Depends(_wanted)]
 
 
 @router.get("", response_model=InterventionList)

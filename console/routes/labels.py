@@ -6,14 +6,14 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Actor, Here, Looker
-from haltline.console.examples import Total, like
-from haltline.console.history import decisions_of, helped_of, labels_of
+from haltline.console.http.examples import Total, like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import decision_in, whole
-from haltline.console.strict import StrictRoute
+from haltline.console.read_model.history import decisions_of, helped_of, labels_of
 from haltline.detectors import PATTERNS
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
-from haltline.streams.labels import by_rule
+from haltline.streams.replay.label_precision import by_rule
 
 router = APIRouter(prefix="/api/v1", tags=["labels"], route_class=StrictRoute)
 

@@ -9,17 +9,17 @@ from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Changer, Context, Here, Looker, Teller
-from haltline.console.examples import like
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.routes.actions import known
-from haltline.console.strict import StrictRoute
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339
-from haltline.streams.commands import NotAllowed
-from haltline.streams.plugins import installed
-from haltline.streams.policies import current
-from haltline.streams.policy_file import BadPolicy, in_vain, parse_policy
-from haltline.streams.policy_schema import policy_schema
-from haltline.streams.publish import publish
+from haltline.streams.engine.plugins import installed
+from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.policy.json_schema import policy_schema
+from haltline.streams.policy.loader import BadPolicy, in_vain, parse_policy
+from haltline.streams.policy.publish import publish
+from haltline.streams.policy.source import current
 
 router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=StrictRoute)
 

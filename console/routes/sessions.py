@@ -7,12 +7,12 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 from sqlalchemy import case, func, select
 
-from haltline.console import model
-from haltline.console.answers import answer
 from haltline.console.context import Here, Looker
-from haltline.console.examples import Limited, Skipped, Total, like
+from haltline.console.http.examples import Limited, Skipped, Total, like
+from haltline.console.http.json_response import answer
+from haltline.console.http.strict_json import StrictRoute
 from haltline.console.ids import session_in
-from haltline.console.strict import StrictRoute
+from haltline.console.read_model import tables
 from haltline.schemas.decisions import Level
 from haltline.schemas.record import rfc3339
 
@@ -115,7 +115,7 @@ class Story(BaseModel):
 
 
 def _columns() -> Any:
-    sessions, control = model.sessions, model.control
+    sessions, control = tables.sessions, tables.control
     on = (control.c.scope == "session") & (control.c.id == sessions.c.session_id)
     return select(sessions, control.c.state).outerjoin(control, on)
 
@@ -143,7 +143,7 @@ def list_sessions(
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """The sessions that every filter holds for, the latest first."""
-    table = model.sessions.c
+    table = tables.sessions.c
     asked = _columns()
     if agent_id is not None:
         asked = asked.where(table.agent_id == agent_id)
@@ -152,7 +152,7 @@ def list_sessions(
     if level is not None:
         asked = asked.where(table.hardest >= level.rank)
     if state is not None:
-        asked = asked.where(model.control.c.state == state)
+        asked = asked.where(tables.control.c.state == state)
     if search:
         text = search.lower()
         asked = asked.where(
@@ -177,16 +177,16 @@ def story(
     limit: Annotated[int, Query(ge=1, le=5000)] = 1000,
 ) -> Response:
     """A session and its story: what it did, what was found, decided, answered and commanded. The id may be short."""
-    table = model.records.c
+    table = tables.records.c
     session_id = session_in(here.engine, session_id)
     with here.engine.connect() as connection:
-        row = connection.execute(_columns().where(model.sessions.c.session_id == session_id)).mappings().one()
+        row = connection.execute(_columns().where(tables.sessions.c.session_id == session_id)).mappings().one()
         # How its incidents stand is asked for by itself: a row for each trip says nothing here.
         held = (table.session_id == session_id) & (table.topic != "incidents")
-        total = connection.execute(select(func.count()).select_from(model.records).where(held)).scalar_one()
+        total = connection.execute(select(func.count()).select_from(tables.records).where(held)).scalar_one()
         order = (table.time_ms, case(_CAUSES, value=table.topic, else_=len(_CAUSES)), table.topic, table.offset)
         steps = connection.execute(
-            select(model.records).where(held).order_by(*order).offset(skip).limit(limit)
+            select(tables.records).where(held).order_by(*order).offset(skip).limit(limit)
         ).mappings()
         told = [_step(one) for one in steps]
     return answer(Story(session=_session(row), steps=told, total=total, skip=skip, limit=limit))

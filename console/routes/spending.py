@@ -6,10 +6,10 @@ from fastapi import APIRouter, Header
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from haltline.console import budgets
+from haltline.console.compat import budgets
 from haltline.console.context import Here, Teller
-from haltline.console.examples import like
-from haltline.console.strict import StrictRoute
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.schemas.payloads import Usd
 from haltline.schemas.record import Id
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Actor, Here
-from haltline.console.examples import like
-from haltline.console.strict import StrictRoute
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
 from haltline.schemas.control import CommandKind
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)

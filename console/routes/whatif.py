@@ -9,17 +9,17 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from haltline.console.context import Here, Looker
-from haltline.console.examples import like
-from haltline.console.history import in_force
-from haltline.console.strict import StrictRoute
-from haltline.console.trying import compare, of_audit, of_read_model, told
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.policy_comparison import compare, of_audit, of_read_model, told
+from haltline.console.read_model.history import in_force
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import rfc3339
 from haltline.streams.audit.query import QueryFailed
-from haltline.streams.plugins import installed
-from haltline.streams.policies import DEFAULT_NAME, current
-from haltline.streams.policy_file import BadPolicy, parse_policy
-from haltline.streams.whatif import Sweep
+from haltline.streams.engine.plugins import installed
+from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.policy.source import DEFAULT_NAME, current
+from haltline.streams.replay.whatif import Sweep
 
 router = APIRouter(prefix="/api/v1/policy", tags=["policies"], route_class=StrictRoute)
 

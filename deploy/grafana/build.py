@@ -41,6 +41,11 @@ def _of(component: str, metric: str) -> str:
     return f'haltline_{metric}{{{_J}}} and on (job, instance) haltline_build_info{{component="{component}"}}'
 
 
+def _of_workers(share: float, metric: str) -> str:
+    workers = 'on (job, instance) haltline_build_info{component="worker"}'
+    return f"histogram_quantile({share}, sum by (le) (rate(haltline_{metric}_bucket{{{_J}}}{_RATE}) and {workers}))"
+
+
 def _named(expression: str) -> str:
     return f"sum by (component) ({expression} * on (job, instance) group_left (component) haltline_build_info)"
 
@@ -49,7 +54,7 @@ DASHBOARDS: Final = {
     "fleet": (
         "haltline: fleet",
         [
-            Panel("Sessions watched", {"sessions": f"sum(haltline_sessions{{{_J}}})"}, kind="stat"),
+            Panel("Sessions watched", {"sessions": f"sum({_of('worker', 'sessions')})"}, kind="stat"),
             Panel("Workers ready", {"ready": f"sum({_of('worker', 'ready')})"}, kind="stat"),
             Panel(
                 "The canary was stopped",
@@ -57,14 +62,24 @@ DASHBOARDS: Final = {
                 kind="stat",
                 what="1: the last session that had to be killed was, and said so.",
             ),
-            Panel("Events a second", {"{{topic}}": _rate("events_processed_total", "topic")}, "ops"),
+            Panel(
+                "Events a second",
+                {
+                    "{{topic}}": (
+                        f"sum by (topic) (rate(haltline_events_processed_total{{{_J}}}{_RATE})"
+                        ' and on (job, instance) haltline_build_info{component="worker"})'
+                    )
+                },
+                "ops",
+            ),
             Panel(
                 "From record to decision",
                 {
-                    "half within": _quantile(0.5, "decision_latency_seconds"),
-                    "99 % within": _quantile(0.99, "decision_latency_seconds"),
+                    "half within": _of_workers(0.5, "decision_latency_seconds"),
+                    "99 % within": _of_workers(0.99, "decision_latency_seconds"),
                 },
                 "s",
+                what="Without what rules in shadow would have decided, for which nobody waits.",
             ),
             Panel("Records that could not be used", {"{{reason}}": _rate("dead_letters_total", "reason")}, "ops"),
             Panel(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from haltline.detectors.commands import code_calls
 from haltline.detectors.commands.code_tokens import Token, filled, fills, tokens
 from haltline.detectors.commands.shapes_of_code import named_by
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas.tool_names import destroying_verb
 
 MAX_CALLS = 1024
@@ -98,9 +98,9 @@ class _Function(NamedTuple):
     end: int
 
 
-def calls(text: str, depth: int = 0, work: Work | None = None) -> list[Call]:
+def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Call]:
     """The calls of a program that matter, in its order. Never raises."""
-    work = work or Work()
+    work = work or StepBudget()
     program = _Program(tokens(text[: 4 * _MAX_TEXT_CHARS], work), depth, work)
     program.run(0, len(program.tokens))
     program.emptied()
@@ -108,7 +108,7 @@ def calls(text: str, depth: int = 0, work: Work | None = None) -> list[Call]:
 
 
 class _Program:
-    def __init__(self, read: list[Token], depth: int, work: Work) -> None:
+    def __init__(self, read: list[Token], depth: int, work: StepBudget) -> None:
         self.tokens = read
         self.work = work
         self.depth = depth

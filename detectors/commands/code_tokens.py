@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.step_budget import StepBudget
 
 _TOKEN = re.compile(
     r"""(?P<space>[ \t\f\r]+|\\\n)
@@ -49,11 +49,12 @@ class Token(NamedTuple):
     quote: str = ""
 
 
-def tokens(text: str, work: Work | None = None) -> list[Token]:
+def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
     """The words of a program, comments left out, as far as the work is allowed."""
-    work = work or Work()
+    work = work or StepBudget()
     braces = _BRACES.search(text) is not None and _PYTHON.search(text) is None
     found: list[Token] = []
+    known: dict[str, Token] = {}
     at, end = 0, len(text)
     while at < end and work.take():
         match = _TOKEN.match(text, at)
@@ -62,7 +63,15 @@ def tokens(text: str, work: Work | None = None) -> list[Token]:
             continue
         kind = match.lastgroup
         at = match.end()
-        if kind == "comment":
+        if kind == "space":
+            continue
+        if kind in ("name", "number", "mark"):  # of nearly all, most of them again
+            said = match[0]
+            token = known.get(said)
+            if token is None:
+                token = known[said] = Token(kind, "." if said in ("::", "?.", "->") else said)
+            found.append(token)
+        elif kind == "comment":
             start = match[0][:2]
             if (start == "//" and not braces) or (start[0] == "#" and start != "#!" and braces and start[1:] != " "):
                 found.append(Token("mark", start[0]))  # a division, a private name
@@ -73,11 +82,6 @@ def tokens(text: str, work: Work | None = None) -> list[Token]:
             found.append(_words(match[0]))
         elif kind in {"text", "prefix"}:
             found.append(_text(match))
-        elif kind == "mark":
-            mark = match[0]
-            found.append(Token("mark", "." if mark in ("::", "?.", "->") else mark))
-        elif kind in ("name", "number"):
-            found.append(Token(kind, match[0]))
     return found
 
 

@@ -25,6 +25,7 @@ _MAX_VARIABLE_CHARS = 256 * 1024
 _SPECIAL = "{},~"
 _PROTECT = {ord(char): chr(0xE000 + i) for i, char in enumerate(_SPECIAL)}
 _RESTORE = {0xE000 + i: char for i, char in enumerate(_SPECIAL)}
+_IS_SPECIAL = re.compile(f"[{_SPECIAL}]")
 _SPLIT = "\ue010"
 _PROTECTED_TILDE = "\ue003"
 _BRACES = re.compile(r"\{([^{},]*+,[^{}]*+)\}")
@@ -40,8 +41,12 @@ class Expander:
 
     def arguments(self, word: Word, environment: Environment, resolve: Resolve) -> list[str]:
         """The arguments that one word becomes: none, one or many."""
-        if len(word) == 1 and isinstance(word[0], Text) and not word[0].quoted and "{" not in word[0].value:
-            return [word[0].value]
+        if len(word) == 1 and isinstance(word[0], Text):
+            value = word[0].value
+            if not word[0].quoted and "{" not in value:
+                return [value]
+            if word[0].quoted and value.isascii():  # no stand-in is in it
+                return [_kept(value)]
         quoted = any(part.quoted for part in word if not isinstance(part, Array))
         found: list[str] = []
         for alternative in self._alternatives(word, environment, resolve):
@@ -56,6 +61,8 @@ class Expander:
         if len(word) == 1 and isinstance(word[0], Array):
             each = [self.value(element, environment, resolve) for element in word[0].words]
             return tuple(value for values in each for value in values)[: self._extra + 1]
+        if len(word) == 1 and isinstance(word[0], Text) and word[0].value.isascii():
+            return ((_kept(word[0].value) if word[0].quoted else word[0].value)[:MAX_VALUE_CHARS],)
         alternatives = self._alternatives(word, environment, resolve)
         return tuple(_restored(text.replace(_SPLIT, " "))[:MAX_VALUE_CHARS] for text in alternatives)
 
@@ -79,7 +86,8 @@ class Expander:
         self, part: Text | Variable | Substitution | Array, environment: Environment, resolve: Resolve
     ) -> tuple[str, ...]:
         if isinstance(part, Text):
-            return (part.value.translate(_PROTECT) if part.quoted else part.value,)
+            protects = part.quoted and _IS_SPECIAL.search(part.value) is not None
+            return (part.value.translate(_PROTECT) if protects else part.value,)
         if isinstance(part, Array):
             return ("(...)",)
         if isinstance(part, Substitution):
@@ -131,6 +139,13 @@ def _variable(part: Variable, environment: Environment) -> tuple[str, ...]:
 
 
 def _restored(text: str) -> str:
+    if text.isascii():  # no stand-in is in it
+        return text
     if text.startswith(_PROTECTED_TILDE):
         text = "./" + text  # a quoted tilde is a file of that name, not a home
     return text.translate(_RESTORE)
+
+
+def _kept(quoted: str) -> str:
+    """The same as to protect a quoted text and to restore it."""
+    return f"./{quoted}" if quoted.startswith("~") else quoted

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.step_budget import StepBudget
 
 MAX_NESTING = 6
 """Substitutions inside substitutions are commands down to here; deeper ones are text."""
@@ -80,6 +80,8 @@ class Simple:
 Item: TypeAlias = Simple | Literal["(", ")"]
 
 _RUN = re.compile(r"""[^ \t\r\n'"\\$`;&|()<>]+""")
+_SEPARATES, _ENDS_WORD = "\n#;&|", " \t\r\n;&|)"
+"""Characters with which a separator begins, and before which a word is at its end."""
 _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _ARITHMETIC = re.compile(r"\(\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)\)")
 _BRACES = re.compile(r"\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
@@ -94,13 +96,13 @@ _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|(
 _ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 
 
-def lex(text: str, *, nesting: int = 0, work: Work | None = None) -> tuple[Item, ...]:
+def lex(text: str, *, nesting: int = 0, work: StepBudget | None = None) -> tuple[Item, ...]:
     """The commands of a shell text, in order. Never raises. `nesting` is how deep in others the text stands."""
-    return tuple(_Lexer(text, nesting, work or Work()).program())
+    return tuple(_Lexer(text, nesting, work or StepBudget()).program())
 
 
 class _Lexer:
-    def __init__(self, text: str, nesting: int, work: Work) -> None:
+    def __init__(self, text: str, nesting: int, work: StepBudget) -> None:
         self.text = text
         self.work = work
         self.at = 0
@@ -120,13 +122,12 @@ class _Lexer:
         outer, self.items = self.items, []
         interrupted, self.current = self.current, Simple()
         open_groups = 0
-        while self.at < len(self.text) and self.work.take():
-            blank = _BLANK.match(self.text, self.at)
-            if blank:
+        text, end, work = self.text, len(self.text), self.work
+        while self.at < end and work.take():
+            char = text[self.at]
+            if char in " \t\r\\" and (blank := _BLANK.match(text, self.at)) is not None:
                 self.at = blank.end()
-                continue
-            char = self.text[self.at]
-            if char == ")":
+            elif char == ")":
                 if nested and open_groups == 0:
                     self.at += 1
                     break
@@ -134,7 +135,9 @@ class _Lexer:
                 self._group(")")
             elif char == "(":
                 open_groups += self._open_group()
-            elif not self._separator(char) and not self._redirect():
+            elif not (char in _SEPARATES and self._separator(char)) and not (
+                (char in "<>&" or char.isdigit()) and self._redirect()
+            ):
                 self._word_or_nothing()
         self._finish()
         done, self.items, self.current = self.items, outer, interrupted
@@ -217,7 +220,7 @@ class _Lexer:
     def _read_heredocs(self) -> None:
         waiting, self.heredocs = self.heredocs, []
         for simple, index, delimiter, quoted, tabs in waiting:
-            lines: list[str] = []
+            lines: list[str] = [] if tabs else self._lines_before(delimiter)
             while self.at < len(self.text) and self.work.take():
                 end = self.text.find("\n", self.at)
                 end = len(self.text) if end < 0 else end
@@ -237,6 +240,19 @@ class _Lexer:
                 else _Lexer(body, self.nesting, self.work).double_quoted(closing=""),
             )
 
+    def _lines_before(self, delimiter: str) -> list[str]:
+        """The lines up to the one that is the delimiter, all at once; none where they have to be looked at singly."""
+        text, start = self.text, self.at
+        end = text.find(f"\n{delimiter}\n", start - 1)
+        if end < start or "\n" in delimiter or text.find("\r", start, end + len(delimiter) + 2) >= 0:
+            return []
+        lines = text[start:end].split("\n")
+        if self.work.left < len(lines):
+            return []
+        self.work.take(len(lines))
+        self.at = end + 1
+        return lines
+
     def _skip_blanks(self) -> None:
         blank = _BLANK.match(self.text, self.at)
         if blank:
@@ -252,9 +268,12 @@ class _Lexer:
 
     def _word(self) -> Word:
         parts: list[Part] = []
-        while self.at < len(self.text) and self.work.take():
-            run = _RUN.match(self.text, self.at)
-            char = self.text[self.at]
+        text, length, work = self.text, len(self.text), self.work
+        while self.at < length and work.take():
+            char = text[self.at]
+            if char in _ENDS_WORD:
+                break
+            run = _RUN.match(text, self.at)
             if run:
                 self.at = run.end()
                 parts.append(Text(run[0], quoted=False))
@@ -265,7 +284,7 @@ class _Lexer:
                 part = self.in_word[char]()
                 if part is not None:
                     parts.append(part)
-            elif char in "<>" and not parts and self.text.startswith("(", self.at + 1):
+            elif char in "<>" and not parts and text.startswith("(", self.at + 1):
                 self.at += 1
                 parts.append(self._commands(is_file=char == "<"))
             elif char == "(" and len(parts) == 1 and _is_assignment(parts[0]) and self.nesting < MAX_NESTING:

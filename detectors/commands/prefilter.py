@@ -52,7 +52,8 @@ _INTERPRETERS = _words(
 # Of these the text is looked through once more, see may_destroy_by_code.
 _UPDATE = _words("update", "set")
 _SCHEMA_LOAD = _words("schema", "load")
-_WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _words("git", "replace")
+_FILTER_WORDS = _words("base64", "gbase64", "xxd", "rev", "tr")
+_WATCHED = _DESTROYS | _INTERPRETERS | _GIT | _UPDATE | _SCHEMA_LOAD | _FILTER_WORDS | _words("git", "replace", "tee")
 
 _WORD_CHARS = b"abcdefghijklmnopqrstuvwxyz0123456789_"
 # Lower case in place, everything else but word characters a blank: a byte table is five times as fast as a `str` one.
@@ -87,11 +88,12 @@ def may_destroy(text: str) -> bool:
         if files and any(file.rpartition("/")[2] in rest for file in files) and _by_script(text):
             return True  # what it writes, it runs
         text = rest
-    if _has_word(text) or ("/dev" in text and _DEVICE.search(text) is not None):
+    watched = _WATCHED.intersection(words(text))
+    if (watched and _has_word(text, watched)) or ("/dev" in text and _DEVICE.search(text) is not None):
         return True
     if "$" in text and ("=" in text or "$'" in text or "for " in text or "read" in text):
         return True  # words may be put together from variables or escapes
-    if _may_decode(text):
+    if _may_decode(text, watched):
         return True
     if "{" in text and _SPLIT_BY_BRACES.search(text) is not None:
         return True
@@ -113,6 +115,14 @@ _IN_PROGRAMS = (
 _IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
 _IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")
 """Pieces of a program in small letters; where a text holds none of them, two words and what a notebook's cell runs."""
+_IN_CODE_AS_WORDS = (
+    ("open(", re.compile(r"['\"`\\]\w{0,3}[w\\{]|b64|base64|atob")),
+    ("eval", re.compile(r"(?<![a-z0-9])eval(?![a-z0-9])")),
+    ("system", re.compile(r"(?<![a-z])system(?![a-z])")),
+    ("command", re.compile(r"(?<![a-z])commands?(?![a-z])")),
+)
+"""Those of them that are parts of many words, and how they stand where they matter. A file is emptied by its mode."""
+_IN_CODE_ALONE = tuple(piece for piece in _IN_CODE if piece not in dict(_IN_CODE_AS_WORDS))
 _RM, _DEL = re.compile(r"rm(?<!\wrm)"), re.compile(r"del(?<!\wdel)\b")
 _CELL_RUNS = re.compile(r"\n[^\S\n]*(?:\w+ *= *)?[!%]")
 _BY_SCRIPT = re.compile("|".join((*map(re.escape, _IN_SCRIPTS), r"\brm|\bdel\b")), re.IGNORECASE)
@@ -130,12 +140,20 @@ _IN_PIECES = re.compile(r"\$\((?:printf|echo)\b|\|\s{0,80}tee\b|sed +-\w*i\w* +[
 """What is put together from pieces program, and what empties a file without a word that says so."""
 
 
-def _may_decode(text: str) -> bool:
-    """Whether another program may come of a filter, or of escapes."""
-    if _FILTERS.search(text) is not None and ("|" in text or ")" in text or "<<" in text):
+def _may_decode(text: str, watched: frozenset[bytes]) -> bool:
+    """Whether another program may come of a filter, or of escapes; `watched` are the words of the text that may tell.
+
+    A pattern is asked only where the text has a word or a piece that it needs.
+    """
+    if (
+        not _FILTER_WORDS.isdisjoint(watched)
+        and ("|" in text or ")" in text or "<<" in text)
+        and _FILTERS.search(text) is not None
+    ):
         return True
-    escapes = "\\" in text and ("printf" in text or "echo -" in text)
-    return (escapes and _ESCAPED.search(text) is not None) or _IN_PIECES.search(text) is not None
+    if "\\" in text and ("printf" in text or "echo -" in text) and _ESCAPED.search(text) is not None:
+        return True
+    return ("$(" in text or "sed " in text or b"tee" in watched) and _IN_PIECES.search(text) is not None
 
 
 def may_destroy_by_code(text: str) -> bool:
@@ -143,8 +161,11 @@ def may_destroy_by_code(text: str) -> bool:
     if not _is_plain(text):
         return _BY_CODE.search(text) is not None
     low = text.lower()
-    if _holds(low, _IN_CODE):
+    if _holds(low, _IN_CODE_ALONE):
         return True
+    for piece, needs in _IN_CODE_AS_WORDS:
+        if piece in low and needs.search(low) is not None:
+            return True
     return ("!" in low or "%" in low) and _CELL_RUNS.search(f"\n{low}") is not None
 
 
@@ -185,8 +206,8 @@ def words(text: str) -> list[bytes]:
     return data.translate(_SPACED).split()
 
 
-def _has_word(text: str) -> bool:
-    found = _WATCHED.intersection(words(text))
+def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
+    found = _WATCHED.intersection(words(text)) if watched is None else watched
     return bool(found) and (
         not _DESTROYS.isdisjoint(found)
         or (b"git" in found and len(found & _GIT) > 0)

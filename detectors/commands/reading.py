@@ -7,21 +7,7 @@ from functools import lru_cache
 
 import orjson
 
-from haltline.detectors.commands import (
-    cloud,
-    code,
-    containers,
-    databases,
-    files,
-    git,
-    machine,
-    notebooks,
-    pipes,
-    scripts,
-    stores,
-    system,
-    windows,
-)
+from haltline.detectors.commands import code, files, notebooks, pipes, scripts
 from haltline.detectors.commands.carriers import recipes, schedule
 from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.invocation import Invocation
@@ -29,9 +15,10 @@ from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badn
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
+from haltline.detectors.commands.programs import cloud, containers, databases, git, machine, stores, system, windows
 from haltline.detectors.commands.shell import invocations
 from haltline.detectors.commands.sql import sql_destructions
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.step_budget import StepBudget
 from haltline.detectors.commands.wrappers import SHELLS
 
 _MAX_DEPTH = 3
@@ -97,7 +84,7 @@ def is_read_whole(text: str, *, cwd: str | None = None, by_code: bool = False) -
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _read_command(command: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
     """What it destroys, and whether something of it is unread."""
-    work = Work()
+    work = StepBudget()
     found = tuple(dict.fromkeys(_of_command(command, cwd, 0, work)))
     if "]::" in command:  # methods of .NET, as PowerShell calls them
         found += _of_code(command.replace("[", "").replace("]::", "."), cwd, work)
@@ -120,11 +107,11 @@ def code_destructions(text: str, *, cwd: str | None = None) -> tuple[Destruction
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _read_code(text: str, cwd: str | None) -> tuple[tuple[Destruction, ...], bool]:
-    work = Work()
+    work = StepBudget()
     return _worst(_of_code(text, cwd, work)), work.cut
 
 
-def _of_code(text: str, cwd: str | None, work: Work) -> tuple[Destruction, ...]:
+def _of_code(text: str, cwd: str | None, work: StepBudget) -> tuple[Destruction, ...]:
     shells, statements, program = notebooks.parted(text)
     found: list[Destruction] = []
     for command in shells:
@@ -143,7 +130,7 @@ def remakers(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     """Where a command line runs programs after everything that it destroys: folders, an empty text for unknown."""
     places: dict[str, None] = {}
     scripts_run = frozenset(_RUN_HERE.findall(command))
-    work = Work()
+    work = StepBudget()
     for invocation in invocations(command, cwd=cwd, work=work):
         if any(True for _ in _of_invocation(invocation, 0, work)):
             places.clear()
@@ -183,7 +170,7 @@ def _moved(invocation: Invocation) -> Iterator[tuple[str, str]]:
         yield f"path={invocation.path(inside)}", old
 
 
-def _of_command(command: str, cwd: str | None, depth: int, work: Work) -> Iterator[Destruction]:
+def _of_command(command: str, cwd: str | None, depth: int, work: StepBudget) -> Iterator[Destruction]:
     moved: dict[str, str] = {}
     written: dict[str, str] = {}
     for invocation in invocations(command, cwd=cwd, work=work):
@@ -210,7 +197,7 @@ def _of_command(command: str, cwd: str | None, depth: int, work: Work) -> Iterat
         written.update(_texts_written(invocation))
 
 
-def _of_file(file: str, text: str, cwd: str | None, depth: int, work: Work) -> Iterator[Destruction]:
+def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget) -> Iterator[Destruction]:
     """What a file destroys when it is run, by what is in it."""
     name = file.rpartition("/")[2].lower()
     suffix = name.rpartition(".")[2]
@@ -264,7 +251,7 @@ def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[
     """What a file destroys when it is run: shell, SQL, a Makefile or a program, by its name and first line."""
     if not may_destroy_by_code(text[:MAX_COMMAND_CHARS]):
         return ()
-    found = dict.fromkeys(_of_file(file, text[:MAX_COMMAND_CHARS], cwd, 0, Work()))
+    found = dict.fromkeys(_of_file(file, text[:MAX_COMMAND_CHARS], cwd, 0, StepBudget()))
     if not found:
         return ()
     # A script that begins by removing what it is about to make takes nobody's thing away.
@@ -335,7 +322,7 @@ def _known_as(found: Destruction, moved: Mapping[str, str]) -> Destruction:
     return found
 
 
-def _of_invocation(invocation: Invocation, depth: int, work: Work) -> Iterator[Destruction]:
+def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
     yield from files.redirections(invocation)
     if not invocation.argv:
         return
@@ -351,7 +338,7 @@ def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
     return _TOOLS.get("mkfs" if name.startswith("mkfs.") else name) or windows.TOOLS.get(name.lower())
 
 
-def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: Work) -> Iterator[Destruction]:
+def _of_call(call: scripts.Call, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
     """What a call inside a small program destroys."""
     if call.kind == "shell":
         yield from _of_command(call.argument, invocation.cwd, depth + 1, work)

@@ -12,7 +12,7 @@ from haltline.detectors.commands import code
 from haltline.detectors.commands.code import Call
 from haltline.detectors.commands.invocation import Invocation
 from haltline.detectors.commands.options import parse
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.step_budget import StepBudget
 
 __all__ = ["INTERPRETERS", "Call", "calls"]
 
@@ -36,7 +36,7 @@ _LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
 INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
 
 
-def calls(invocation: Invocation, work: Work | None = None) -> list[Call]:
+def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
     """The calls that matter in the program text that an interpreter is given; empty for other programs."""
     options = _SCRIPT_OPTIONS.get(_SAME_LANGUAGE.get(invocation.name, invocation.name))
     text = _script(invocation, options) if options else None

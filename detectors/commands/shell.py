@@ -23,7 +23,7 @@ from haltline.detectors.commands.loops import FOR, RESERVED, Loop, for_loops, li
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.options import parse
 from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.work import MAX_STEPS, Work
+from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
 
 _MAX_DEPTH = 8
 _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
@@ -41,7 +41,7 @@ _CACHED_TEXTS = 8
 _DECLARATIONS = frozenset(("export", "declare", "typeset", "local", "readonly"))
 
 
-def invocations(command: str, *, cwd: str | None = None, work: Work | None = None) -> tuple[Invocation, ...]:
+def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None = None) -> tuple[Invocation, ...]:
     """The programs that a shell command line would run; `cwd` is where the session stands, if that is known.
 
     Never raises; what is not shell at all gives invocations of programs that do not exist.
@@ -54,7 +54,7 @@ def invocations(command: str, *, cwd: str | None = None, work: Work | None = Non
     return found
 
 
-def _read(command: str, cwd: str | None, work: Work) -> tuple[Invocation, ...]:
+def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[Invocation, ...]:
     shell = _Shell(canonical(cwd) if cwd else None, work)
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
@@ -65,12 +65,12 @@ def _read(command: str, cwd: str | None, work: Work) -> tuple[Invocation, ...]:
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], int, bool]:
     """Reads a text with all the steps there are: what it runs, the steps left, and whether something is cut."""
-    work = Work()
+    work = StepBudget()
     return _read(command, cwd, work), work.left, work.cut
 
 
 class _Shell:
-    def __init__(self, start: str | None, work: Work) -> None:
+    def __init__(self, start: str | None, work: StepBudget) -> None:
         self.work = work
         self.found: list[Invocation] = []
         self.start = start

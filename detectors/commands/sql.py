@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
-from haltline.detectors.commands.work import Work
+from haltline.detectors.commands.step_budget import StepBudget
 
 _MAX_DEPTH = 3
 _MAX_TOKENS_OF_A_STATEMENT = 1000
@@ -69,9 +69,9 @@ class _Token(NamedTuple):
 _END = _Token("mark", ";")
 
 
-def sql_destructions(statement: str, *, work: Work | None = None) -> tuple[Destruction, ...]:
+def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple[Destruction, ...]:
     """What a text of one or more SQL statements would destroy, in the order of the text. Never raises."""
-    found = dict.fromkeys(_statements(statement[:MAX_COMMAND_CHARS], 0, work or Work()))
+    found = dict.fromkeys(_statements(statement[:MAX_COMMAND_CHARS], 0, work or StepBudget()))
     return tuple(found)[:MAX_FOUND]
 
 
@@ -111,7 +111,7 @@ def sql_renames(statement: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _statements(text: str, depth: int, work: Work) -> Iterator[Destruction]:
+def _statements(text: str, depth: int, work: StepBudget) -> Iterator[Destruction]:
     if _MAYBE.search(text.lower()) is None:
         return
     tokens = _tokens(text, work)
@@ -163,8 +163,8 @@ def _formatted(text: str, tokens: Sequence[_Token], at: int) -> str:
     return text
 
 
-def _tokens(text: str, work: Work | None = None) -> list[_Token]:
-    work = work or Work()
+def _tokens(text: str, work: StepBudget | None = None) -> list[_Token]:
+    work = work or StepBudget()
     tokens = []
     for found in _TOKEN.finditer(text):
         if not work.take():

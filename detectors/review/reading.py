@@ -8,10 +8,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from haltline.detectors import scope
-from haltline.detectors.act import Act
 from haltline.detectors.commands.model import Badness
-from haltline.detectors.file_access import Access
+from haltline.detectors.features import task_scope
+from haltline.detectors.features.file_access import Access
+from haltline.detectors.features.observation import Observation
 from haltline.detectors.review.scoring import Category
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
@@ -100,7 +100,7 @@ class SideEffect(NamedTuple):
         return " ".join(filter(None, (self.kind, self.severity.value, undone, self.target[:120])))
 
 
-def category_of(act: Act) -> Category:
+def category_of(act: Observation) -> Category:
     """What the action does, as far as its risk goes. A command line is what it would do, not merely a command."""
     if act.losses:
         return Category.DELETION
@@ -118,7 +118,7 @@ def category_of(act: Act) -> Category:
     return Category.READ if effect in (Effect.READ, Effect.POLL) else Category.MODIFICATION
 
 
-def _category_of_program(act: Act) -> Category:
+def _category_of_program(act: Observation) -> Category:
     reading = act.tool.reading
     if reading is _SQL:
         return Category.MODIFICATION if act.changes else Category.READ
@@ -136,7 +136,7 @@ def _category_of_program(act: Act) -> Category:
 
 
 def side_effects(
-    act: Act, category: Category, accessed: tuple[Access, ...], backed_up: dict[str, bool]
+    act: Observation, category: Category, accessed: tuple[Access, ...], backed_up: dict[str, bool]
 ) -> tuple[SideEffect, ...]:
     """What the action would leave behind, the worst first."""
     found = [
@@ -149,7 +149,7 @@ def side_effects(
         for loss in act.losses[:_MAX_SIDE_EFFECTS]
     ]
     for access in accessed[:_MAX_SIDE_EFFECTS]:
-        how = scope.critical(access.path, changes=True) if access.changes else ""
+        how = task_scope.critical(access.path, changes=True) if access.changes else ""
         if how:
             severity = Severity.CRITICAL if how == "grave" else Severity.HIGH
             found.append(SideEffect("file_write", severity, f"path={access.path}" in backed_up, f"path={access.path}"))
@@ -165,7 +165,7 @@ def side_effects(
     return tuple(sorted(found, key=lambda effect: -effect.severity.rank))
 
 
-def is_suspect(act: Act) -> bool:
+def is_suspect(act: Observation) -> bool:
     """Whether it could be more than a plain action: cheap, and true too often rather than too seldom."""
     text = act.text or "\n".join(act.targets)
     return _short_is_suspect(text) if len(text) <= _SHORT_CHARS else _is_suspect(text)
@@ -184,17 +184,17 @@ _short_is_suspect = lru_cache(maxsize=4096)(_is_suspect)
 """Agents run the same programs, and come back to the same paths, again and again."""
 
 
-def may_be_critical(act: Act) -> bool:
+def may_be_critical(act: Observation) -> bool:
     """Whether it is worth while to look for critical paths."""
-    return scope.may_be_critical(act.text) or any(map(scope.may_be_critical, act.targets))
+    return task_scope.may_be_critical(act.text) or any(map(task_scope.may_be_critical, act.targets))
 
 
-def is_privileged(act: Act) -> bool:
+def is_privileged(act: Observation) -> bool:
     """Whether it asks for more rights than a session has by itself."""
     return _has(_PRIVILEGE_HINTS, _PRIVILEGED, act.text)
 
 
-def is_dangerous(act: Act) -> bool:
+def is_dangerous(act: Observation) -> bool:
     """Whether the command line has a pattern that hardly ever ends well, such as a download piped into a shell."""
     text = act.text
     if "|" in text and _PIPED_TO_SHELL.search(text, 0, _READ_CHARS) is not None:
@@ -202,11 +202,11 @@ def is_dangerous(act: Act) -> bool:
     return _has(_DANGER_HINTS, _DANGEROUS, text)
 
 
-def is_catastrophe(act: Act, accessed: tuple[Access, ...]) -> bool:
+def is_catastrophe(act: Observation, accessed: tuple[Access, ...]) -> bool:
     """Whether one of its side effects is critical."""
     if any(loss.badness is Badness.SEVERE for loss in act.losses):
         return True
-    return any(access.changes and scope.critical(access.path, changes=True) == "grave" for access in accessed)
+    return any(access.changes and task_scope.critical(access.path, changes=True) == "grave" for access in accessed)
 
 
 def _has(hints: tuple[str, ...], pattern: re.Pattern[str], text: str) -> bool:
@@ -216,21 +216,21 @@ def _has(hints: tuple[str, ...], pattern: re.Pattern[str], text: str) -> bool:
     return False
 
 
-def is_recursive(act: Act) -> bool:
+def is_recursive(act: Observation) -> bool:
     """Whether it takes a folder away with all that is in it."""
     if any(loss.verb in ("rmtree", "find_delete") for loss in act.losses):
         return True
     return bool(act.text) and _RECURSIVE.search(act.text, 0, _READ_CHARS) is not None
 
 
-def reaches_out(act: Act) -> bool:
+def reaches_out(act: Observation) -> bool:
     """Whether one of the paths that it takes away lies outside of the folder it works in, or is a catastrophe."""
     return any(
         loss.badness is Badness.SEVERE or loss.target.startswith(("path=/", "path=~", "path=..")) for loss in act.losses
     )
 
 
-def leaves_the_machine(act: Act) -> bool:
+def leaves_the_machine(act: Observation) -> bool:
     """Whether a request goes to another machine, as far as the command line says."""
     said = act.text or " ".join(act.event.targets) or str((act.event.args or {}).get("url", ""))
     return _LOCAL.search(said, 0, _READ_CHARS) is None

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from haltline.detectors.act import Act
+from haltline.detectors.features.observation import Observation
 from haltline.detectors.review.reading import is_recursive, leaves_the_machine, reaches_out
 from haltline.detectors.review.scoring import Category, Verdict
 
@@ -44,7 +44,7 @@ class CustomRule(BaseModel):
     target: Annotated[str, Field(min_length=1, max_length=512)] = "*"
     category: Category | None = None
 
-    def matches(self, act: Act, category: Category) -> bool:
+    def matches(self, act: Observation, category: Category) -> bool:
         """Whether it is about this action."""
         if self.category is not None and self.category is not category:
             return False
@@ -53,13 +53,13 @@ class CustomRule(BaseModel):
         return self.target == "*" or any(fnmatchcase(target, self.target) for target in targets_of(act))
 
 
-def targets_of(act: Act) -> tuple[str, ...]:
+def targets_of(act: Observation) -> tuple[str, ...]:
     """What the action is about: its own targets, and what its command line would destroy."""
     return (*act.event.targets, *(loss.target for loss in act.destroys)) or (act.head,)
 
 
 def verdicts(
-    act: Act,
+    act: Observation,
     category: Category,
     names: tuple[BuiltIn, ...],
     custom: tuple[CustomRule, ...],

@@ -10,8 +10,8 @@
 A refused call raises Refused; nothing else of haltline ever reaches the agent's code.
 """
 
-from haltline.interventions.agent.action import Action
-from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.settings import ClientRules

@@ -1,4 +1,4 @@
-"""The guard: what an agent's tools go through. The way of a call is in `admission`."""
+"""The guard: what an agent's tools go through. The way of a call is in `calls.call_gate`."""
 
 import asyncio
 import atexit
@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
-from haltline.interventions.agent.action import Action, wait
-from haltline.interventions.agent.admission import Admission
-from haltline.interventions.agent.calls import Call, Targets, checked, describe_output, key_of, loop_key_of, targets_of
-from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.call import Call, Targets, checked, describe_output, key_of, loop_key_of, targets_of
+from haltline.interventions.agent.calls.call_gate import CallGate
+from haltline.interventions.agent.calls.event_publisher import now_ms
+from haltline.interventions.agent.calls.guarded_call import Action, wait
+from haltline.interventions.agent.calls.tool_decorator import guarded, name_of
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
-from haltline.interventions.agent.link import Link
-from haltline.interventions.agent.redaction import without_secrets
+from haltline.interventions.agent.enforcement.refusal_cause import Advice
+from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.reporter import now_ms
 from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
-from haltline.interventions.agent.tools import guarded, name_of
-from haltline.interventions.agent.ways import decider_of, link_of
+from haltline.interventions.agent.transport.transport import Transport
+from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
 from haltline.schemas.events import Effect, Kind, Usage
 from haltline.schemas.payloads import Checkpoint
 from haltline.schemas.policy import Policy
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 log: Final = logging.getLogger("haltline.agent")
 
-_PARENTS_LINKS: list[Link] = []
+_PARENTS_LINKS: list[Transport] = []
 
 
 class ToolOptions(TypedDict, total=False):
@@ -55,7 +55,7 @@ class ToolOptions(TypedDict, total=False):
     """A text, or a function from the arguments to one: calls for which it is equal are the same call in a loop."""
 
 
-class Guard(Admission):
+class Guard(CallGate):
     """Watches one session of one agent: publishes what it does, and refuses what must not be done.
 
     Keyword arguments are the fields of GuardSettings; or pass a GuardSettings, which the keywords then change.
@@ -75,7 +75,7 @@ class Guard(Admission):
         on_advice: Callable[[Advice], object] | None = None,
         policy: Policy | None = None,
         checkpoints: Checkpoints | None = None,
-        link: Link | None = None,
+        link: Transport | None = None,
         **options: Unpack[GuardOptions],
     ) -> None:
         self.settings = GuardSettings(**options) if settings is None else settings.changed(**options)
@@ -321,7 +321,7 @@ class Guard(Admission):
     # Inside.
 
     def _open(self) -> None:
-        self._prepare(self._given_link or link_of(self.settings), is_fork=self._is_fork)
+        self._prepare(self._given_link or transport_of(self.settings), is_fork=self._is_fork)
         self._start_lock = threading.Lock()
         self._started_s, self._closed = None, False
 

@@ -9,11 +9,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias, Unpack
 
-from haltline.interventions.agent.causes import Advice
 from haltline.interventions.agent.checkpoints import Checkpoints
+from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.link import Receiver
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
+from haltline.interventions.agent.transport.transport import Receiver
 from haltline.schemas import wire
 from haltline.schemas.control import ControlRecord, ControlState, Feedback, control_key
 from haltline.schemas.decisions import Decision, Level, ScopeKind

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from haltline.interventions.modify import Changes
-from haltline.interventions.refusal import BUDGETS, EVIDENCE, LOOPS
+from haltline.interventions.payloads.modify import Changes
+from haltline.interventions.payloads.remediation import BUDGETS, EVIDENCE, LOOPS
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity

@@ -117,7 +117,7 @@ def compact_if_many(
     """
     from deltalake import DeltaTable  # noqa: PLC0415  # large; the sink's process has it anyway, others need none
 
-    from haltline.streams.audit.care import Caretaker  # noqa: PLC0415
+    from haltline.streams.audit.maintenance import Caretaker  # noqa: PLC0415
 
     care = Caretaker(table, "", "", storage_options=storage_options)
     sizes = _sizes(DeltaTable(table, storage_options=dict(storage_options)))

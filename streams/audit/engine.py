@@ -32,7 +32,7 @@ class NoRecords(QueryFailed):
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """The names of its columns, and its rows, of which a part is in memory at a time."""
 
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ def open_table(
         raise QueryFailed(f"audit table {uri}: expected a table that can be read, got {_one_line(error)}") from error
 
 
-def answer(table: DeltaTable, sql: str) -> Answer:
+def answer(table: DeltaTable, sql: str) -> QueryResult:
     """The answer to one SELECT. Reading the rows raises QueryFailed too."""
     names, batches = _asked(table, sql)
 
@@ -61,7 +61,7 @@ def answer(table: DeltaTable, sql: str) -> Answer:
             for row in zip(*columns, strict=True):
                 yield dict(zip(names.names, row, strict=True))
 
-    return Answer(tuple(names.names), rows())
+    return QueryResult(tuple(names.names), rows())
 
 
 def arrow_answer(table: DeltaTable, sql: str) -> Table:

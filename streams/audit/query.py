@@ -10,8 +10,8 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 from haltline.schemas.topics import LAYOUT
-from haltline.streams.audit.engine import TABLE, Answer, QueryFailed, answer, open_table
-from haltline.streams.ids import NotFound, resolve
+from haltline.streams.audit.engine import TABLE, QueryFailed, QueryResult, answer, open_table
+from haltline.streams.operator.ids import NotFound, resolve
 
 __all__ = ["TABLE", "AuditQuery", "QueryFailed", "audit_rows", "literal", "open_query", "session_in", "session_story"]
 
@@ -49,7 +49,7 @@ class AuditQuery:
         """As `rows`, with a part of the answer in memory at a time."""
         return self.answer(sql).rows
 
-    def answer(self, sql: str) -> Answer:
+    def answer(self, sql: str) -> QueryResult:
         """As `iter_rows`, with the names of the columns, also where there is no row."""
         if (word := _first_word(sql)) not in _QUESTIONS:
             raise QueryFailed(f"audit query: expected {' or '.join(_QUESTIONS)}, got {word or 'no statement'}")

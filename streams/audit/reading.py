@@ -24,7 +24,7 @@ from haltline.schemas.topics import LAYOUT, Cleanup, Topics
 from haltline.streams.audit import summary
 from haltline.streams.audit.chain import LOST
 from haltline.streams.audit.columns import Block, Row
-from haltline.streams.audit.quick import OrdinaryEvent, ordinary_event
+from haltline.streams.audit.fast_decoder import OrdinaryEvent, ordinary_event
 from haltline.streams.audit.redacting import Redaction
 
 Headers = tuple[tuple[str, bytes | None], ...]

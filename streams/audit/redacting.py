@@ -26,8 +26,8 @@ import orjson
 from pydantic_core import SchemaValidator
 from pydantic_core.core_schema import str_schema
 
-from haltline.interventions.agent.personal import PERSONAL, redact_personal
-from haltline.interventions.agent.redaction import instead_of_item, is_secret_name, redact, redact_text
+from haltline.interventions.agent.redaction.pii_patterns import PERSONAL, redact_personal
+from haltline.interventions.agent.redaction.secrets import instead_of_item, is_secret_name, redact, redact_text
 
 SECRETS: Final = "secrets"
 KINDS: Final = (SECRETS, *PERSONAL)

@@ -12,7 +12,6 @@ from typing import Final
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from haltline.streams.asking import answered
 from haltline.streams.audit.compaction import Compactor
 from haltline.streams.audit.identity import LogIdentity
 from haltline.streams.audit.observer import SinkObserver, Unobserved
@@ -22,8 +21,9 @@ from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Flushed, Place
-from haltline.streams.broker_outage import BrokerOutage
-from haltline.streams.settings import ClientSetting
+from haltline.streams.kafka.broker_outage import BrokerOutage
+from haltline.streams.kafka.broker_retry import answered
+from haltline.streams.kafka.settings import ClientSetting
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
-from haltline.streams.audit.quick import OrdinaryEvent
+from haltline.streams.audit.fast_decoder import OrdinaryEvent
 
 _PROPOSED, _COMPLETED, _STARTED = Kind.PROPOSED.value, Kind.COMPLETED.value, Kind.SESSION_STARTED.value
 _SHOWN_TARGETS = 3

@@ -10,9 +10,9 @@ from haltline.streams.audit.compaction import Compacted
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.writer import Place
-from haltline.streams.health import HealthServer, Partition, Verdict
-from haltline.streams.lag import LagWatch
-from haltline.streams.metrics import Metrics
+from haltline.streams.runtime.health import HealthServer, Partition, Verdict
+from haltline.streams.runtime.lag import LagWatch
+from haltline.streams.runtime.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from haltline.streams.audit.chain import (
 )
 from haltline.streams.audit.query import AuditQuery, QueryFailed, literal
 from haltline.streams.audit.reading import Reader
-from haltline.streams.audit.rebuild import difference, left_of_erased, statement_difference
+from haltline.streams.audit.row_consistency import difference, left_of_erased, statement_difference
 from haltline.streams.audit.signing import is_genuine
 from haltline.streams.audit.statements import ERASURE, INTENDED, RETENTION, STATEMENTS
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-from haltline.streams.closing import Closing
+from haltline.streams.kafka.closing import Closing
 
 STUCK: Final = "fact_sales"
 """The asset that is never gone: something else makes it again at once."""

@@ -6,10 +6,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from haltline.streams.children import ChildDied, TimedOut, interruptible
 from haltline.streams.demo.acts import act_one, act_two
 from haltline.streams.demo.facts import table
 from haltline.streams.demo.stage import open_stage
+from haltline.streams.local.subprocesses import ChildDied, TimedOut, interruptible
 
 _TAIL_LINES = 12
 

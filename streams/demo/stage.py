@@ -14,12 +14,12 @@ from haltline.schemas import wire
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import FETCH_WAIT_MS, EmbeddedBroker
-from haltline.streams.children import Child, Children
 from haltline.streams.demo.agent_kit import URL_VARIABLE, Outcome, Step, steps
 from haltline.streams.demo.catalogue import STAGING, Catalogue
-from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
-from haltline.streams.log_reader import LogReader
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.embedded_broker import FETCH_WAIT_MS, EmbeddedBroker
+from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.system import start_audit, start_worker, wait_until_ready
 
 OPERATOR: Final = "ada"
 AGENT_WITHIN_S: Final = 90.0
@@ -127,7 +127,7 @@ class Stage:
         shown = " ".join(f"'{argument}'" if not argument or " " in argument else argument for argument in arguments)
         self.say("operator", f"$ haltline {shown}")
         child = self._children.start_module(
-            name, "haltline.streams", [*arguments, "--bootstrap", self.bootstrap], must_run=False
+            name, "haltline.cli", [*arguments, "--bootstrap", self.bootstrap], must_run=False
         )
         self.wait(
             lambda: child.exit_code is not None, f"the end of haltline {arguments[0]}", within_s=_COMMAND_WITHIN_S

@@ -118,7 +118,7 @@ class Imported:
 
     def _traces(self) -> Iterator[ActionEvent]:
         """Recorded traces, and events of our own: what `backtest` reads too."""
-        from haltline.streams.traces import UnreadableTrace, read_traces  # noqa: PLC0415  # brings every detector
+        from haltline.streams.replay.traces import UnreadableTrace, read_traces  # noqa: PLC0415  # brings every detector
 
         try:
             for recorded in read_traces(self._path):

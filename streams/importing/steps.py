@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
-from haltline.interventions.agent.calls import describe_output
+from haltline.interventions.agent.call import describe_output
 from haltline.interventions.agent.integrations.cleaning import cleaned
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.schemas.policy import Policy
 from haltline.streams.incident.bundle import BadBundle, Bundle
 from haltline.streams.incident.collect import CHECKPOINTS_FILE, POLICY, PROOF
 from haltline.streams.incident.proof import Proved, prove
-from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.run import InForce

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent

@@ -5,9 +5,9 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter
 
-from haltline.detectors.additive_model import Model
-from haltline.detectors.stagnation import Stagnation
-from haltline.detectors.stagnation_candidate import StagnationCandidate
+from haltline.detectors.features.additive_model import Model
+from haltline.detectors.session.stagnation import Stagnation
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.decisions import Mode
 from haltline.schemas.policy import Policy, Rule
 

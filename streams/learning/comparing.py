@@ -9,18 +9,18 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from haltline.detectors import PATTERNS
-from haltline.detectors.additive_model import Model
-from haltline.detectors.stagnation import SHIPPED, Stagnation
+from haltline.detectors.features.additive_model import Model
+from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.record import Values
-from haltline.streams.backtest import Recorded, Result, backtest
-from haltline.streams.core import Core
+from haltline.streams.engine.core import Core
 from haltline.streams.learning.examples import Example, arrays
 from haltline.streams.learning.fit import fit, scores_of
 from haltline.streams.learning.labelled import Lesson, Word
 from haltline.streams.learning.steps import Steps, steps_of
-from haltline.streams.whatif import SAME, change_of
+from haltline.streams.replay.backtest import Recorded, Result, backtest
+from haltline.streams.replay.whatif import SAME, change_of
 
 RULE = Stagnation.id
 ROUNDS = 60

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from haltline.detectors.novelty import VALUES
+from haltline.detectors.features.novelty import VALUES
 from haltline.streams.learning.fit import Floats
 from haltline.streams.learning.spans import Span
 from haltline.streams.learning.steps import Steps

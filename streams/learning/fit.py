@@ -12,8 +12,8 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
-from haltline.detectors.additive_model import MAX_BINS, Feature, Model
-from haltline.detectors.novelty import VALUES
+from haltline.detectors.features.additive_model import MAX_BINS, Feature, Model
+from haltline.detectors.features.novelty import VALUES
 from haltline.schemas.record import Values
 
 Floats = NDArray[np.float64]

@@ -19,9 +19,9 @@ from enum import StrEnum
 
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision
-from haltline.streams.backtest import Recorded
-from haltline.streams.labels import CONFIRMED, FALSE_ALARM, MISSED
 from haltline.streams.learning.spans import Span
+from haltline.streams.replay.backtest import Recorded
+from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
 
 LOOPS = frozenset(
     {
@@ -71,7 +71,7 @@ class Word(StrEnum):
 
 
 @dataclass(slots=True)
-class Said:
+class SessionLabel:
     """What operators said of one session."""
 
     confirmed: list[str] = field(default_factory=list)
@@ -102,14 +102,14 @@ class Lesson:
         return self.session.session_id
 
 
-def said_of(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, Said]:
+def said_of(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, SessionLabel]:
     """By session, what was said of it; of a decision the last label counts."""
     known = {decision.decision_id: decision for decision in decisions}
-    found: dict[str, Said] = {}
+    found: dict[str, SessionLabel] = {}
     last: dict[str, str] = {}
     for label in labels:
         if label.label == MISSED and label.code:
-            said = found.setdefault(label.id, Said())
+            said = found.setdefault(label.id, SessionLabel())
             if label.code in LOOPS:
                 said.missed = True
             else:
@@ -120,7 +120,7 @@ def said_of(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[st
         decision = known.get(decision_id)
         if decision is None or not decision.detector:
             continue
-        said = found.setdefault(decision.session_id, Said())
+        said = found.setdefault(decision.session_id, SessionLabel())
         if word == FALSE_ALARM:
             said.false_alarms.add(decision.detector)
         elif word == CONFIRMED and decision.detector in LOOPS:
@@ -130,7 +130,7 @@ def said_of(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[st
     return found
 
 
-def lesson_of(session: Recorded, said: Said | None, *, quiet: bool = False) -> Lesson | None:
+def lesson_of(session: Recorded, said: SessionLabel | None, *, quiet: bool = False) -> Lesson | None:
     """What is taken from a session; None: what is known of it says nothing of its progress.
 
     None for `said`: nobody labelled it. `quiet`: nor would a rule have paused it.
@@ -149,7 +149,9 @@ def lesson_of(session: Recorded, said: Said | None, *, quiet: bool = False) -> L
     return Lesson(session, Word.FALSE_ALARM, None, 1.0 if said.false_alarms & LOOPS else 0.5)
 
 
-def lessons_of(sessions: Iterable[Recorded], said: Mapping[str, Said], quiet: Collection[str] = ()) -> list[Lesson]:
+def lessons_of(
+    sessions: Iterable[Recorded], said: Mapping[str, SessionLabel], quiet: Collection[str] = ()
+) -> list[Lesson]:
     """What is taken from sessions, in the order of their ids; `quiet` are those that no rule would have paused."""
     found = (lesson_of(one, said.get(one.session_id), quiet=one.session_id in quiet) for one in sessions)
     return sorted((one for one in found if one is not None), key=lambda one: one.session_id)

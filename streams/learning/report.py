@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from haltline.detectors.additive_model import Model
+from haltline.detectors.features.additive_model import Model
 from haltline.schemas.record import rfc3339
-from haltline.streams.backtest import Result
 from haltline.streams.incident.picture import curves
 from haltline.streams.learning.comparing import BINS, EARLY, FOLDS, Calibration, Change, Compared, Counts, models_differ
 from haltline.streams.learning.labelled import LASTS, LEADS, Word
+from haltline.streams.replay.backtest import Result
 
 _SHOWN = 100
 _MOVED = 8

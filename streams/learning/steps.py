@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from haltline.detectors.act import Act, Calls
-from haltline.detectors.classify import Classifier
+from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.policy import Policy
-from haltline.streams.backtest import Recorded
+from haltline.streams.replay.backtest import Recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ def steps_of(sessions: Iterable[Recorded], policy: Policy | None = None) -> list
 
 
 def _steps(session: Recorded, classifier: Classifier) -> Steps:
-    calls = Calls()
+    calls = CallTracker()
     numbers: list[int] = []
     values: list[tuple[float, ...]] = []
     for number, event in session.events:
         phase, call = calls.phase(event)
-        act = Act(event, classifier, phase, calls, call)
+        act = Observation(event, classifier, phase, calls, call)
         if act.novelty is not None:
             numbers.append(number)
             values.append(act.novelty)

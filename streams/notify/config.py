@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.problems import problem_of
-from haltline.streams import yaml_text
 from haltline.streams.notify.hours import Hours, over_at
 from haltline.streams.notify.lengths import length_of_time
+from haltline.streams.policy import yaml_text
 
 _WEEK_MS: Final = 7 * 86_400_000
 

@@ -18,19 +18,19 @@ from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import InvalidRecord, decode
-from haltline.streams.broker_outage import BrokerOutage
-from haltline.streams.health import Verdict
-from haltline.streams.log_reader import open_consumer, partitions_of
-from haltline.streams.metrics import Metrics
+from haltline.streams.kafka.broker_outage import BrokerOutage
+from haltline.streams.kafka.log_reader import open_consumer, partitions_of
+from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.notify.channels import sender_of
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.links import LinkKey, Links
 from haltline.streams.notify.message import Change
 from haltline.streams.notify.routes import FOLLOWED, Planned, notification_id, plan
 from haltline.streams.notify.sending import ChannelThread, Owner, Settled, now_ms
-from haltline.streams.notify.told import Owned, recalled
+from haltline.streams.notify.sent_notifications import Owned, recalled
 from haltline.streams.notify.waiting import Item
-from haltline.streams.settings import ClientSetting
+from haltline.streams.runtime.health import Verdict
+from haltline.streams.runtime.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ import tenacity
 
 from haltline.schemas.incidents import IncidentState
 from haltline.schemas.notifications import NotificationOutcome
-from haltline.streams.metrics import Metrics
 from haltline.streams.notify.channels.base import Failed, Repeating, Sender
 from haltline.streams.notify.config import AnyChannel
 from haltline.streams.notify.message import Change, Message
 from haltline.streams.notify.waiting import Item, Waiting
+from haltline.streams.runtime.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 

@@ -13,8 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from haltline.detectors.across import ACROSS_BY_ID
-from haltline.interventions import proof
+from haltline.detectors.cross_session import ACROSS_BY_ID
+from haltline.interventions.control import kill_acknowledgement
+from haltline.interventions.decide.controller import ALLOWED
+from haltline.schemas.decisions import Mode
 
 Json = dict[str, Any]
 
@@ -159,6 +161,9 @@ class Comparison:
             found.outside += len(self._then.get(session_id, {})) - len(mine)
             out = self._then.get(session_id, {}).keys() - mine.keys()
             now = {name: ones for name, ones in self._now.get(session_id, {}).items() if name not in out}
+            answered = {ones[0].get("event_id") for ones in mine.values() if _is_verdict_in_shadow(ones[0])}
+            now = {name: [_as_then(one, answered) for one in ones] for name, ones in now.items()}
+            now = {name: ones for name, ones in now.items() if not _is_plain(ones[0], answered)}
             self._compare(session_id, mine, now)
         return found
 
@@ -222,7 +227,7 @@ class Comparison:
 
 def is_by_clock(decision: Mapping[str, Any]) -> bool:
     """Whether a worker decided it because time had passed: a kill sent again or given up, an approval expired."""
-    if decision.get("detector") == proof.DETECTOR:
+    if decision.get("detector") == kill_acknowledgement.DETECTOR:
         return "issued" in (decision.get("values") or {})
     approval = decision.get("approval") or {}
     return decision.get("detector") == _APPROVAL and approval.get("state") == "expired"
@@ -242,6 +247,23 @@ def chosen_of(
     if not asked:
         return None
     return lambda decision: all(decision.get(name) in of for name, of in asked)
+
+
+def _is_verdict_in_shadow(decision: Json) -> bool:
+    """Whether it is of a release in which what a rule in shadow came to was the verdict on its event, too."""
+    return decision.get("mode") == Mode.SHADOW and decision.get("scope_id") is None
+
+
+def _is_plain(decision: Json, answered: Collection[object]) -> bool:
+    """Whether it is the verdict that stands beside such a decision now."""
+    return decision.get("code") == ALLOWED and not decision.get("detector") and decision.get("event_id") in answered
+
+
+def _as_then(decision: Json, answered: Collection[object]) -> Json:
+    """A decision of a rule in shadow as it was said where it was the verdict, too."""
+    if decision.get("mode") != Mode.SHADOW or decision.get("event_id") not in answered:
+        return decision
+    return {name: value for name, value in decision.items() if name != "scope_id"}
 
 
 def _keep(kept: dict[str, dict[str, list[Json]]], decision: Json) -> bool:

@@ -16,10 +16,10 @@ import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from haltline.schemas.topics import Topics
-from haltline.streams.log_reader import Unreachable, open_consumer, partitions_of
-from haltline.streams.replay.choosing import Choice
+from haltline.streams.kafka.log_reader import Unreachable, open_consumer, partitions_of
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.replay.record_filter import Choice
 from haltline.streams.replay.records import LogRecord, Span
-from haltline.streams.settings import ClientSetting
 
 HEADER_ID: Final = "haltline-replay-id"
 HEADER_SOURCE: Final = "haltline-replay-source"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from haltline.schemas.topics import Topics
 from haltline.streams.replay.records import LogRecord, Missing, Span
-from haltline.streams.traces import read_traces
+from haltline.streams.replay.traces import read_traces
 
 
 class FileRange:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.events import ActionEvent
-from haltline.streams.backtest import Recorded
-from haltline.streams.labels import CONFIRMED, FALSE_ALARM, MISSED
+from haltline.streams.replay.backtest import Recorded
+from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
 from haltline.streams.replay.records import LogRecord, Source
 
 _STRENGTH = {FALSE_ALARM: 0, MISSED: 1, CONFIRMED: 2}

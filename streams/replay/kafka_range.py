@@ -10,11 +10,11 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.schemas.topics import Topics
-from haltline.streams.closing import Closing
-from haltline.streams.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
-from haltline.streams.replay.moments import OPEN, BadMoment, Moment
+from haltline.streams.kafka.closing import Closing
+from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
-from haltline.streams.settings import ClientSetting
+from haltline.streams.replay.time_range import OPEN, BadMoment, Moment
 
 _MOST_WAITING: Final = 5_000
 _BATCH: Final = 500

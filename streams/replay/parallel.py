@@ -14,10 +14,10 @@ from typing import Final
 
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
-from haltline.streams.core import Core
-from haltline.streams.plugins import installed
-from haltline.streams.replay.diff import TakenIn, Wanted, take_in
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.plugins import installed
 from haltline.streams.replay.records import Reader, Source, Span
+from haltline.streams.replay.replay_driver import ProcessedRecords, ReplayFilter, process_records
 from haltline.streams.replay.run import InForce, Replay
 
 _TELL_EVERY: Final = 500
@@ -33,7 +33,7 @@ class _Job:
     topics: Topics
     partitions: int
     policies: Sequence[tuple[int, Policy]]
-    wanted: Wanted
+    wanted: ReplayFilter
     causes: frozenset[str]
 
 
@@ -42,11 +42,11 @@ def side_by_side(
     reader: Reader,
     in_force: Sequence[InForce],
     *,
-    wanted: Wanted,
+    wanted: ReplayFilter,
     causes: Collection[str],
     processes: int,
     step: Callable[[], object],
-) -> list[TakenIn]:
+) -> list[ProcessedRecords]:
     """What came of each share. Raises what reading raises, in whatever process."""
     policies = [(one.since_ms, one.core.policy) for one in in_force]
     jobs = [
@@ -105,9 +105,9 @@ class _Steps:
             self._waiting = 0
 
 
-def _run(job: _Job) -> TakenIn:
+def _run(job: _Job) -> ProcessedRecords:
     plugins = installed()
     in_force = [InForce(since_ms, Core(policy, plugins)) for since_ms, policy in job.policies]
     replay = Replay(in_force, topics=job.topics, partitions=job.partitions)
     records = job.reader.read(job.spans)
-    return take_in(records, replay, job.topics, wanted=job.wanted, causes=job.causes, step=_Steps())
+    return process_records(records, replay, job.topics, wanted=job.wanted, causes=job.causes, step=_Steps())

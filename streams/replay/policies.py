@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from haltline.detectors.plugins import NO_PLUGINS, Plugins
+from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.schemas.policy import Policy
-from haltline.streams.core import Core
-from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.engine.core import Core
+from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.replay.run import InForce
 

@@ -12,11 +12,12 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.findings import Finding
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
-from haltline.streams.changelog import Slice
-from haltline.streams.core import Core
-from haltline.streams.policies import News
+from haltline.streams.engine.core import Core
+from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord
-from haltline.streams.sessions import SessionPipeline
+from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.sessions import state_codec
+from haltline.streams.sessions.processor import SessionProcessor
 
 MOST_LIVE: Final = 20_000
 """States that are held as objects; the rest is held as the worker would write it."""
@@ -38,7 +39,7 @@ class InForce:
 
 
 @dataclass(slots=True)
-class Said:
+class ReplayOutput:
     """What one input led to, as it would have gone to the topics; encoded JSON, decoded."""
 
     decisions: list[Json] = field(default_factory=list)
@@ -66,11 +67,11 @@ class Replay:
         self._now_ms = 0
         self._made = 0
         self._later = deque(in_force[1:])
-        self._slices: dict[int, Slice] = {}
-        self._here = Slice(0)
+        self._slices: dict[int, PartitionState] = {}
+        self._here = PartitionState(0)
         self._out = _Out(topics)
         self.meter = ReplayMeter()
-        self._pipeline = SessionPipeline(
+        self._pipeline = SessionProcessor(
             in_force[0].core,
             topics=topics,
             partitions=partitions,
@@ -81,9 +82,9 @@ class Replay:
             now_ms=lambda: self._now_ms,
         )
 
-    def record(self, record: LogRecord) -> Said:
+    def record(self, record: LogRecord) -> ReplayOutput:
         """Takes in the next one; what follows from it."""
-        self._out.said = said = Said()
+        self._out.said = said = ReplayOutput()
         self._take(record)
         while self._follow and self._out.inputs:
             topic, key, value = self._out.inputs.popleft()
@@ -100,14 +101,14 @@ class Replay:
         self._drop_idle(record.partition)
 
     def state(self, session_id: str) -> Json | None:
-        """What is remembered of a session now, as a worker writes it; None: nothing."""
+        """What is remembered of a session now, by the names of its fields; None: nothing."""
         key = session_id.encode()
         here = self._slice(partition_of(session_id, self._partitions))
         live = self._pipeline.let_go(key)
         if live is not None:
             here.values[key] = live
         found = here.values.get(key)
-        return orjson.loads(found) if found else None
+        return state_codec.shown(state_codec.decode(found)) if found else None
 
     def _take(self, record: LogRecord) -> None:
         self._now_ms = record.timestamp
@@ -131,10 +132,10 @@ class Replay:
             else:
                 here.put(key, None, 0)
 
-    def _slice(self, partition: int) -> Slice:
+    def _slice(self, partition: int) -> PartitionState:
         found = self._slices.get(partition)
         if found is None:
-            found = self._slices[partition] = Slice(partition)
+            found = self._slices[partition] = PartitionState(partition)
         return found
 
     def _load(self, key: bytes) -> bytes | None:
@@ -152,7 +153,7 @@ class _Out:
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self.said = Said()
+        self.said = ReplayOutput()
         self.inputs: deque[tuple[str, bytes, bytes]] = deque()
 
     def send(

@@ -14,8 +14,8 @@ from haltline.streams.audit.engine import QueryFailed, answer, open_table
 from haltline.streams.audit.export import Row
 from haltline.streams.audit.query import literal
 from haltline.streams.audit.reading import headers_of
-from haltline.streams.replay.moments import OPEN, Moment
 from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
+from haltline.streams.replay.time_range import OPEN, Moment
 
 _AT_A_TIME: Final = 20_000
 _MOST_PARTITIONS: Final = 10_000

@@ -9,7 +9,7 @@ from benchmarks.baselines.gemini import Gemini
 from benchmarks.baselines.history import Action, Condensation, Detector, Entry, Message, Observation, Verdict, entries
 from benchmarks.baselines.openhands import OpenHandsV0, OpenHandsV1
 from haltline.schemas.events import ActionEvent
-from haltline.streams.backtest import Recorded
+from haltline.streams.replay.backtest import Recorded
 from tests.builders import call, event
 
 STOP, HINT = Verdict.STOP, Verdict.HINT

@@ -18,7 +18,7 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
-from haltline.streams.changelog import EPOCH_HEADER, Epoch
+from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch
 
 TOPICS = Topics("t.")
 CHANGELOG = "changelog"
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def states(self) -> dict[str, Any]:
-        return verify.last_states(self.log.of(CHANGELOG))
+        return verify.last_states(self.log.of(CHANGELOG), lambda _, value: orjson.loads(value))
 
 
 def truth_with_signals(log: Log) -> Truth:
@@ -265,6 +265,9 @@ DEEDS = {
     ("worker", Deed.KILL),
     ("worker", Deed.TERMINATE),
     ("worker", Deed.FREEZE),
+    (plan.SHADOW, Deed.KILL),
+    (plan.SHADOW, Deed.TERMINATE),
+    (plan.SHADOW, Deed.FREEZE),
     (AUDIT, Deed.KILL),
     (AUDIT, Deed.TERMINATE),
     (CONSOLE, Deed.KILL),

@@ -3,7 +3,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.core import BOTH, CALIBRATION, CORE, DECODE, main
+from benchmarks.core import main
+from benchmarks.core_report import BOTH, CALIBRATION, CORE, DECODE, ENFORCING, FIRST, NOTHING
 from haltline.detectors import ALL
 from tests.benchmarks.recorded import alike, deletes, reads, write
 
@@ -16,7 +17,11 @@ def test_everything_is_measured_over_every_event(tmp_path: Path, capsys: pytest.
     assert [cost["name"] for cost in said["costs"]] == [CALIBRATION, DECODE, CORE, BOTH]
     assert all(cost["cpu_ns"] > 0 and cost["per_s"] > 0 for cost in said["costs"])
     assert {row["detector"] for row in said["detectors"]} == {detector.id for detector in ALL}
-    assert said["profile"]["profile_events"] == 2 * 12
+    assert all(row["ns"] >= 0 for row in said["detectors"])
+    growth = next(row for row in said["detectors"] if row["detector"] == "resource_growth")
+    assert 0.5 < growth["observed"] <= 1
+    assert said["profile"]["events"] == 2 * 12
+    assert [cost["name"] for cost in said["profile"]["costs"]] == [NOTHING, FIRST, ENFORCING, CORE]
     states = said["states"]
     assert 0 < states["bytes_median"] <= states["bytes_max"]
     assert {"calls", "detectors", "standing"} <= set(states["parts_median"])

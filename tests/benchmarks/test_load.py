@@ -8,7 +8,7 @@ from benchmarks.load import Load, generate
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.wire import decode_event
-from haltline.streams.core import Core, SessionState
+from haltline.streams.engine.core import Core, SessionState
 
 START_MS = 1_750_000_000_000
 LOAD = Load(events=20_000, sessions=200, start_ms=START_MS, seed=5)

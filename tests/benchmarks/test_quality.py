@@ -15,9 +15,9 @@ from benchmarks.quality.sessions import JUDGED, Kind, default_files, files_in, r
 from benchmarks.quality.summary import summarize
 from haltline.detectors import ALL
 from haltline.schemas.policy import Policy
-from haltline.streams.backtest import backtest
-from haltline.streams.core import Core
-from haltline.streams.traces import UnreadableTrace, read_traces
+from haltline.streams.engine.core import Core
+from haltline.streams.replay.backtest import backtest
+from haltline.streams.replay.traces import UnreadableTrace, read_traces
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
 Sessions = Mapping[str, tuple[Steps, Mapping[str, Any]]]

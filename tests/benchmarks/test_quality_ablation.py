@@ -19,8 +19,8 @@ from benchmarks.runaways import FAMILIES
 from benchmarks.runaways.watching import watch
 from haltline.detectors import ALL, PATTERNS
 from haltline.schemas.policy import Policy
-from haltline.streams.backtest import backtest
-from haltline.streams.core import Core
+from haltline.streams.engine.core import Core
+from haltline.streams.replay.backtest import backtest
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
 Facts = Mapping[str, Mapping[Variant, frozenset[str]]]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from benchmarks.quality.judging import BEFORE, STOPPED, TOLD, WITHIN_3, WITHIN_5, Seen
 from benchmarks.quality.sessions import Judgement, Kind, Known
 from benchmarks.quality.summary import Count, Target
-from haltline.streams.backtest import Recorded
+from haltline.streams.replay.backtest import Recorded
 
 
 def known(begins: int, signal: int | None) -> Known:

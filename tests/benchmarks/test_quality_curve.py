@@ -10,7 +10,7 @@ from benchmarks.quality.judging import Seen
 from benchmarks.quality.picture import picture
 from benchmarks.quality.sessions import Judgement, Kind, Known
 from benchmarks.quality.summary import Count
-from haltline.streams.backtest import Recorded
+from haltline.streams.replay.backtest import Recorded
 from tests.benchmarks.recorded import Steps, alike, deletes, reads, verdict, write, write_judged
 
 

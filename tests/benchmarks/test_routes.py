@@ -2,10 +2,10 @@ import asyncio
 from pathlib import Path
 
 from benchmarks import routes
-from haltline.console.auth import Keys, Role, Who
+from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.record import EARLIEST_MS
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 
 
 def test_every_route_that_is_measured_answers_and_finds_what_it_looks_for(

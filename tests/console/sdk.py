@@ -16,9 +16,9 @@ from agent_sentinel.ledger import Ledger
 from agent_sentinel.policy import PolicyEngine
 from fastapi.testclient import TestClient
 
+from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
-from haltline.console.auth import Keys, Role, Who
-from haltline.console.rules import ConsoleRules
+from haltline.console.sdk_rules import ConsoleRules
 from haltline.console.settings import ConsoleSettings
 from tests.console.test_api import KEYS, bearer
 

@@ -7,8 +7,8 @@ import pytest
 from acgp import ACGPClient, acgp_trace
 from fastapi.testclient import TestClient
 
-from haltline.console.auth import Role
-from haltline.console.rules import ConsoleRules
+from haltline.console.access.keys import Role
+from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from tests.console.databases import database
 from tests.console.sdk import on_a_port, ruled

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
-from haltline.console.auth import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.streams.audit.records import records_of, statistics
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import at
 from tests.console.databases import database as a_database
 from tests.console.topics import produce, said
-from tests.streams.test_fleet import delete, spends
+from tests.streams.engine.test_local_fleet import delete, spends
 from tests.waiting import wait_until
 
 KEYS = {role: f"hl_{role}" for role in Role}

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from haltline.console.auth import BadKeys, Keys, May, Role, Who
-from haltline.streams.cli.app import app
-from haltline.streams.cli.common import Exit
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from haltline.console.access.keys import BadKeys, Keys, May, Role, Who
 
 
 def test_a_key_that_was_made_opens_the_console_with_its_role(tmp_path: Path) -> None:

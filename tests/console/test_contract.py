@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from haltline.console.access.keys import Keys, Role
 from haltline.console.app import create_app
-from haltline.console.auth import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
 from tests.console.test_api import bearer, serving

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from haltline.console.auth import Role
-from haltline.console.limits import Buckets
+from haltline.console.access.keys import Role
+from haltline.console.access.rate_limits import RateLimits
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.test_api import LOOP, bearer, has, serving
 from tests.console.topics import produce, said
 from tests.mock_cluster import QuickBroker
-from tests.streams.test_fleet import spends
+from tests.streams.engine.test_local_fleet import spends
 from tests.waiting import wait_until
 
 LENIENT = "rules:\n  destructive_repeat: {enabled: false}\n  destructive_volume: {enabled: false}\n"
@@ -111,7 +111,7 @@ def test_a_policy_is_checked_published_listed_and_shown(client: TestClient) -> N
 
 def test_a_key_that_asks_too_often_is_told_when_again() -> None:
     now_s = 0.0
-    buckets = Buckets(2.0, 3, lambda: now_s)
+    buckets = RateLimits(2.0, 3, lambda: now_s)
     assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
     assert buckets.take("b") == 0.0, "each has its own"
     now_s = 0.5

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
-from haltline.console.auth import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.topics import Topics
 from tests.console.databases import database
 from tests.console.test_api import KEYS, bearer
 from tests.mock_cluster import QuickBroker
+from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
 from tests.streams.running import running_worker
-from tests.streams.test_inbox import PATIENT, delete, guard_of, in_background
 from tests.waiting import wait_until
 
 

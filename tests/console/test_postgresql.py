@@ -7,9 +7,23 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
-from haltline.console.store import open_store
-from haltline.streams.broker import EmbeddedBroker
+from haltline.console.read_model.store import open_store
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console import databases
+from tests.console.compat.test_budgets import (  # noqa: F401
+    test_a_budget_is_never_overshot_however_many_ask_at_once,
+    test_what_is_spent_takes_the_place_of_what_was_held,
+)
+from tests.console.read_model.test_incidents import (  # noqa: F401
+    of_incidents,
+    test_an_incident_is_shown_by_the_beginning_of_its_id_with_its_history,
+    test_incidents_are_listed_worst_first_and_found_by_every_filter,
+)
+from tests.console.read_model.test_queries import (  # noqa: F401
+    filled,
+    test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
+    test_what_is_hidden_or_made_anew_is_counted_as_it_is_now,
+)
 from tests.console.test_api import (  # noqa: F401  # collected here again
     NEW,
     serving,
@@ -17,20 +31,6 @@ from tests.console.test_api import (  # noqa: F401  # collected here again
     test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden,
     test_filters,
     test_what_was_intervened_is_listed_filtered_and_told_in_whole,
-)
-from tests.console.test_budgets import (  # noqa: F401
-    test_a_budget_is_never_overshot_however_many_ask_at_once,
-    test_what_is_spent_takes_the_place_of_what_was_held,
-)
-from tests.console.test_incidents import (  # noqa: F401
-    of_incidents,
-    test_an_incident_is_shown_by_the_beginning_of_its_id_with_its_history,
-    test_incidents_are_listed_worst_first_and_found_by_every_filter,
-)
-from tests.console.test_queries import (  # noqa: F401
-    filled,
-    test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
-    test_what_is_hidden_or_made_anew_is_counted_as_it_is_now,
 )
 
 pytestmark = pytest.mark.skipif(databases.binaries() is None, reason=databases.MISSING)

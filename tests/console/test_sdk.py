@@ -12,10 +12,10 @@ from agent_sentinel.kill_switch import KillSwitchClient
 from agent_sentinel.sync import BackgroundSync, SyncConfig
 from fastapi.testclient import TestClient
 
-from haltline.console.auth import Role
+from haltline.console.access.keys import Role
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import at
 from tests.console.test_api import KEYS, serving
 from tests.console.topics import produce, said

@@ -22,9 +22,9 @@ from agent_sentinel.sync import BackgroundSync, SyncConfig, enable_remote_sync, 
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from haltline.console import model
-from haltline.console.auth import Role
-from haltline.console.rules import ConsoleRules
+from haltline.console.access.keys import Role
+from haltline.console.read_model import tables
+from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from tests.console.databases import database
 from tests.console.sdk import fresh_sdk, on_a_port, ruled
@@ -117,7 +117,9 @@ def letters(admin: TestClient) -> list[str]:
     engine = admin.app.state.context.engine  # type: ignore[attr-defined]
     with engine.connect() as connection:
         return list(
-            connection.execute(select(model.records.c.summary).where(model.records.c.topic == "dead-letter")).scalars()
+            connection.execute(
+                select(tables.records.c.summary).where(tables.records.c.topic == "dead-letter")
+            ).scalars()
         )
 
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from haltline.console.auth import Role
-from haltline.streams.broker import EmbeddedBroker
+from haltline.console.access.keys import Role
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.test_api import LOOP, bearer, serving
 from tests.console.topics import produce, said
 from tests.waiting import wait_until

@@ -12,8 +12,8 @@ from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
-from haltline.streams.core import Core, Outcome
-from haltline.streams.fleet import Fleet, Followed, decisions_of
+from haltline.streams.engine.core import Core, Effects
+from haltline.streams.engine.local_fleet import Fleet, Followed, decisions_of
 
 NOW_MS = 1_750_000_000_000
 Said = tuple[str, str, Record]
@@ -49,7 +49,7 @@ def said(inputs: Iterable[ActionEvent | Command], policy: Policy | None = None) 
 
 def _decided(outcome: Followed) -> Iterable[Decision]:
     """What a worker says: also what follows for others that wait."""
-    return (*decisions_of(outcome), *(outcome.also if isinstance(outcome, Outcome) else ()))
+    return (*decisions_of(outcome), *(outcome.also if isinstance(outcome, Effects) else ()))
 
 
 def rows(records: Iterable[Said]) -> list[Row]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import typer
 
+from haltline.cli.app import app
+from haltline.cli.base_commands import BESIDE_AGENTS
+from haltline.cli.services import intake
 from haltline.interventions.agent.rules.settings import RULES_VARIABLE
 from haltline.interventions.agent.settings import _CLIENT_CONFIG, _FROM_ENV
-from haltline.streams.__main__ import BESIDE_AGENTS
-from haltline.streams.cli import intake
-from haltline.streams.cli.app import app
 
 
 @dataclass(frozen=True)

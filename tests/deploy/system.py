@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import FETCH_WAIT_MS
-from haltline.streams.children import Child, Children
-from haltline.streams.local_system import start_audit, start_worker, wait_until_ready
+from haltline.streams.local.embedded_broker import FETCH_WAIT_MS
+from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.system import start_audit, start_worker, wait_until_ready
 from tests.mock_cluster import QuickBroker
 
 WITHIN_S = 120.0
@@ -28,7 +28,7 @@ class System:
         """Starts `haltline ...`; returns where it serves, once it says so: by host and port."""
         command = [*arguments, "--bootstrap", self.bootstrap]
         return self.follow(
-            self.children.start_module(name, "haltline.streams", command, env=environment),
+            self.children.start_module(name, "haltline.cli", command, env=environment),
         )
 
     def follow(self, child: Child) -> str:

@@ -178,7 +178,7 @@ def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -
         post(intake, "/v1/events", {"kind": "model.turn", "session_id": "s3"})
         system.children.wait_until((system.table / "_delta_log").exists, "the audit has a table", within_s=WITHIN_S)
         verifier = ["audit", "verify", "--table", str(system.table), "--every", "1s", "--metrics-port", "0"]
-        system.follow(system.children.start_module("verifier", "haltline.streams", verifier))
+        system.follow(system.children.start_module("verifier", "haltline.cli", verifier))
         with prometheus(tmp_path / "prometheus", list(system.addresses.values())) as metrics:
             wanted = queries()
 

@@ -14,15 +14,15 @@ import pytest
 import yaml
 from aiohttp import web
 
+from haltline.cli.common import group_of
+from haltline.console.access.keys import Keys
 from haltline.console.app import create_app
-from haltline.console.auth import Keys
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.cli.common import group_of
-from haltline.streams.health import HealthServer, Verdict
-from haltline.streams.intake import Intake
+from haltline.streams.intake.app import Intake
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.runtime.health import HealthServer, Verdict
 from tests.deploy.commands import Parsed, in_document, parsed, variables
 from tests.deploy.tools import DEPLOY
 
@@ -203,6 +203,19 @@ def test_compose_gives_each_process_what_it_needs_and_no_more() -> None:
     assert f"INTERNAL://{OURS['worker']['environment']['HALTLINE_BOOTSTRAP']}" in listeners.split(",")
 
 
+def test_one_setting_has_the_workers_of_compose_and_of_kubernetes_run_rules_in_shadow_too() -> None:
+    one_group = yaml.safe_load((DEPLOY / "compose.one-group.yaml").read_text())["services"]
+    assert OURS["worker"]["environment"]["HALTLINE_RULES"] == "enforced"
+    assert parsed(OURS["shadow"]["command"]).values["rules"] == "shadow"
+    assert one_group == {"worker": {"environment": {"HALTLINE_RULES": "all"}}, "shadow": {"deploy": {"replicas": 0}}}
+    base = yaml.safe_load((KUBERNETES / "base" / "kustomization.yaml").read_text())
+    assert "HALTLINE_RULES=enforced" in base["configMapGenerator"][0]["literals"]
+    overlay = yaml.safe_load((KUBERNETES / "one-group" / "kustomization.yaml").read_text())
+    assert overlay["configMapGenerator"][0]["literals"] == ["HALTLINE_RULES=all"]
+    gone = yaml.safe_load(overlay["patches"][0]["patch"])
+    assert gone["metadata"]["name"] in {one["metadata"]["name"] for _, one in WORKLOADS}
+
+
 def test_the_image_takes_in_what_the_package_is_made_of() -> None:
     lines = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
     taken = {line.removeprefix("!") for line in lines if line.startswith("!")}
@@ -222,7 +235,11 @@ def test_docker_itself_reads_the_compose_file() -> None:
         or subprocess.run([*compose, "version"], capture_output=True, check=False).returncode
     ):
         pytest.skip("needs docker with its compose plugin")
-    for files in (("compose.yaml",), ("compose.yaml", "compose.signed.yaml")):
+    for files in (
+        ("compose.yaml",),
+        ("compose.yaml", "compose.signed.yaml"),
+        ("compose.yaml", "compose.one-group.yaml"),
+    ):
         named = [word for file in files for word in ("--file", str(DEPLOY / file))]
         assert subprocess.run([*compose, *named, "config", "--quiet"], check=False).returncode == 0
 

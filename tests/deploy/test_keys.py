@@ -8,10 +8,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
+from haltline.cli.common import Exit
 from haltline.interventions.agent.settings import _FROM_ENV
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.cli.app import app
-from haltline.streams.cli.common import Exit
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.deploy.commands import parsed
 from tests.deploy.test_deployment import CONTAINERS, OURS, SYSTEMD, UNITS, of_unit
 from tests.deploy.tools import DEPLOY, options_by_variable

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from haltline.streams.metrics import METRICS, PREFIX, Kind
+from haltline.streams.runtime.metrics import METRICS, PREFIX, Kind
 from tests.deploy.tools import RULES, RUNBOOKS, alerts, rules, tool
 
 CASES = Path(__file__).with_name("haltline.rules.test.yml")

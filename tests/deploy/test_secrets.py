@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from haltline.console.auth import digest_of, new_key
+from haltline.console.access.keys import digest_of, new_key
 from haltline.schemas.keys import make_keys
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query

@@ -10,7 +10,7 @@ import pytest
 import typer
 import yaml
 
-from haltline.streams.cli.app import app
+from haltline.cli.app import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus" / "haltline.rules.yml"

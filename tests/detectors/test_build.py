@@ -1,7 +1,7 @@
 import pytest
 
 from haltline.detectors import ALL, PATTERNS, build
-from haltline.detectors.stagnation_candidate import StagnationCandidate
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.policy import Policy, Rule
 
 KNOWN = ", ".join(PATTERNS)

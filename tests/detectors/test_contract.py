@@ -7,7 +7,6 @@ import pkgutil
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from msgspec import msgpack
 
 import haltline.detectors
 from haltline.detectors import ALL
-from haltline.detectors.act import Calls
-from haltline.detectors.base import Detector
+from haltline.detectors.features.observation import CallTracker
+from haltline.detectors.framework.base import Detector
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
@@ -41,12 +40,11 @@ def found(watched: Watched, events: list[ActionEvent]) -> list[Finding]:
     return [finding for event in events if (finding := watched(event)) is not None]
 
 
-reader: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 """Of states of a type; it takes longer to make than a session to watch."""
 
 
-def through_json(value: Any) -> Any:
-    return reader(type(value)).validate_python(orjson.loads(orjson.dumps(value)))
+def through_bytes(value: Any) -> Any:
+    return msgpack.decode(msgpack.encode(value), type=type(value))
 
 
 # Sessions take longer to make than to watch: each of them is watched by every detector.
@@ -59,7 +57,7 @@ def test_a_restart_in_the_middle_changes_nothing(events: list[ActionEvent], cut:
         undisturbed, restarted = Watched(detector), Watched(detector)
         expected = found(undisturbed, events)
         before = found(restarted, events[:cut])
-        restarted.state, restarted.calls = through_json(restarted.state), through_json(restarted.calls)
+        restarted.state, restarted.calls = through_bytes(restarted.state), through_bytes(restarted.calls)
         assert before + found(restarted, events[cut:]) == expected, detector.id
         assert (restarted.state, restarted.calls) == (undisturbed.state, undisturbed.calls), detector.id
 
@@ -70,8 +68,8 @@ def test_the_state_comes_back_equal_from_json(events: list[ActionEvent]) -> None
     for detector in DETECTORS:
         watched = Watched(detector)
         found(watched, events)
-        state = reader(type(detector.start())).validate_json(orjson.dumps(watched.state))
-        calls = reader(Calls).validate_json(orjson.dumps(watched.calls))
+        state = msgpack.decode(msgpack.encode(watched.state), type=type(detector.start()))
+        calls = msgpack.decode(msgpack.encode(watched.calls), type=CallTracker)
         assert (state, calls) == (watched.state, watched.calls), detector.id
 
 
@@ -157,17 +155,17 @@ def test_another_process_with_another_hash_seed_finds_the_same() -> None:
     assert [json.loads(output) for output in outputs] == [expected, expected]
 
 
-MADE_FOR_A_POLICY = {"haltline.detectors.correlation", "haltline.detectors.plugins"}
+MADE_FOR_A_POLICY = {"haltline.detectors.combining.correlation", "haltline.detectors.framework.plugins"}
 """Modules whose detectors are made when a policy is loaded: from its rules, and around those of other packages."""
 
 
 def test_every_detector_that_exists_is_listed() -> None:
     listed = {detector.__module__ for detector in ALL}
     classes = set()
-    for module in pkgutil.iter_modules(haltline.detectors.__path__, "haltline.detectors."):
+    for module in pkgutil.walk_packages(haltline.detectors.__path__, "haltline.detectors."):
         members = vars(importlib.import_module(module.name)).values()
         is_detector = (isinstance(m, type) and issubclass(m, Detector) and m is not Detector for m in members)
-        if any(is_detector) and module.name not in {"haltline.detectors.base", *MADE_FOR_A_POLICY}:
+        if any(is_detector) and module.name not in {"haltline.detectors.framework.base", *MADE_FOR_A_POLICY}:
             classes.add(module.name)
     assert classes == listed
 
@@ -175,8 +173,9 @@ def test_every_detector_that_exists_is_listed() -> None:
 @every_detector
 def test_each_has_a_file_a_test_file_and_a_docstring_of_its_own(detector: Detector[Any]) -> None:
     module = sys.modules[type(detector).__module__]
-    assert module.__name__ == f"haltline.detectors.{detector.id}"
-    assert (HERE / f"test_{detector.id}.py").exists()
+    folder = module.__name__.split(".")[-2]
+    assert module.__name__ == f"haltline.detectors.{folder}.{detector.id}"
+    assert (HERE / folder / f"test_{detector.id}.py").exists()
     doc = module.__doc__ or ""
     places = [doc.find(f"\n{heading}: ") for heading in ("Fires", "Quiet", "Misses")]
     assert -1 not in places

@@ -16,15 +16,15 @@ import pytest
 import typer
 import yaml
 
+from haltline.cli.app import app
+from haltline.cli.base_commands import BESIDE_AGENTS
 from haltline.detectors import ALL
-from haltline.detectors.across import ACROSS, ACROSS_BY_ID
-from haltline.interventions.defaults import default_level, default_mode
+from haltline.detectors.cross_session import ACROSS, ACROSS_BY_ID
+from haltline.interventions.state.defaults import default_level, default_mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.topics import LAYOUT
-from haltline.streams.__main__ import BESIDE_AGENTS
-from haltline.streams.cli.app import app
 from haltline.streams.notify.config import load_config
-from haltline.streams.policy_file import parse_policy
+from haltline.streams.policy.loader import parse_policy
 from tests.builders import call, findings
 from tests.deploy.commands import in_document, parsed
 from tests.deploy.tools import DEPLOY
@@ -166,9 +166,9 @@ from dataclasses import dataclass as plain
 from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
-from haltline.detectors.act import Act
-from haltline.detectors.base import SETTINGS, Detector
-from haltline.detectors.strictness import Stricter
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 
@@ -211,7 +211,7 @@ def test_each_error_that_a_page_quotes_is_one_of_ours(page: Path) -> None:
 @cache
 def product() -> str:
     """The text of the product's modules."""
-    folders = ("console", "detectors", "interventions", "schemas", "streams")
+    folders = ("cli", "console", "detectors", "interventions", "schemas", "streams")
     return "".join(file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py"))
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from haltline.detectors import PATTERNS
-from haltline.detectors.setting_schema import schema_of
+from haltline.detectors.framework.setting_schema import schema_of
 from haltline.interventions.agent.guard import ToolOptions
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Task, Usage
@@ -56,7 +56,7 @@ def test_the_reference_has_what_an_agent_s_author_uses(site: Path) -> None:
     )
     settings = (f"settings.GuardSettings.{field.name}" for field in dataclasses.fields(GuardSettings))
     options = (f"guard.ToolOptions.{name}" for name in ToolOptions.__annotations__)
-    for name in (*guard, *settings, *options, "refused.Refused.code", "causes.Advice.message"):
+    for name in (*guard, *settings, *options, "refused.Refused.code", "enforcement.refusal_cause.Advice.message"):
         assert f"{package}.{name}" in page.ids, name
     for model in (Usage, Task):
         assert {f"{model.__module__}.{model.__name__}.{field}" for field in model.model_fields} <= page.ids
@@ -74,8 +74,8 @@ def test_the_page_of_rules_has_every_rule_and_setting(site: Path) -> None:
 
 
 def test_a_link_to_code_leads_to_a_copy_of_it(site: Path) -> None:
-    copy = site / "source" / "streams" / "core.py.txt"
-    assert copy.read_text(encoding="utf-8") == (ROOT / "streams" / "core.py").read_text(encoding="utf-8")
+    copy = site / "source" / "streams" / "engine" / "core.py.txt"
+    assert copy.read_text(encoding="utf-8") == (ROOT / "streams" / "engine" / "core.py").read_text(encoding="utf-8")
 
 
 def test_every_page_stands_in_the_navigation() -> None:

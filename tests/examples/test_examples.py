@@ -8,7 +8,7 @@ import pytest
 
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
 from tests.waiting import wait_until
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from haltline.interventions.context import Context, TaskNote
-from haltline.interventions.controller import Controller, Standing
-from haltline.interventions.history import Checkpoints
-from haltline.interventions.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.decide.controller import Controller, SessionControl
+from haltline.interventions.state.context import Context, TaskNote
+from haltline.interventions.state.intervention_history import Checkpoints
+from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
@@ -83,7 +83,7 @@ class Story:
 
     policy: Policy = field(default_factory=Policy)
     extensions: Extensions = NO_EXTENSIONS
-    standing: Standing = field(default_factory=Standing)
+    standing: SessionControl = field(default_factory=SessionControl)
     session: Session = field(default_factory=Session)
     failed: list[tuple[str, BaseException]] = field(default_factory=list)
 
@@ -103,7 +103,7 @@ class Story:
     ) -> Decision | None:
         self.session.events += 1
         self.session.calls.actions += actions
-        return self.controller.decide(
+        decision, shadow = self.controller.decide(
             self.standing,
             event or proposed(second),
             findings,
@@ -115,6 +115,7 @@ class Story:
                 lambda name, error: self.failed.append((name, error)),
             ),
         )
+        return decision or shadow
 
     def level(self, second: float, *findings: Finding, **more: Any) -> str | None:
         """The level of the next decision by name; None: nothing was said."""

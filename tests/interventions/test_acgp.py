@@ -11,14 +11,14 @@ from haltline.interventions.acgp import trust
 from haltline.interventions.acgp.conditions import Unknown, compiled
 from haltline.interventions.acgp.scores import TIERS, Dimension, Intervention, by_risk, ctq, scores_of, tier_of
 from haltline.interventions.acgp.trust import Standing, debt_at, standing_of
-from haltline.interventions.history import Trust
+from haltline.interventions.state.intervention_history import Trust
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import WEIGHTS, Governed, TrustDebt
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.core import Core
-from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.engine.core import Core
+from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import T0_MS, call
 from tests.interventions.cases import Story, found, proposed
 

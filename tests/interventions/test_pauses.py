@@ -3,13 +3,13 @@
 import pytest
 
 from haltline.detectors import BY_ID
-from haltline.interventions import approvals
-from haltline.interventions.context import NOTHING
-from haltline.interventions.controller import Controller
-from haltline.interventions.defaults import STOPS_SESSION, default_level
-from haltline.interventions.desk import Desk
-from haltline.interventions.said import Who
-from haltline.interventions.standing import Standing
+from haltline.interventions.control import approvals
+from haltline.interventions.control.command_handler import CommandHandler
+from haltline.interventions.decide.controller import Controller
+from haltline.interventions.state.context import NOTHING
+from haltline.interventions.state.defaults import STOPS_SESSION, default_level
+from haltline.interventions.state.effects import SessionRef
+from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import WHOLE_SESSION, Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind
@@ -27,13 +27,13 @@ PAUSING = [
 ]
 
 
-def paused(standing: Standing, on: ActionEvent, rule: str, severity: Severity) -> Decision:
+def paused(standing: SessionControl, on: ActionEvent, rule: str, severity: Severity) -> Decision:
     """What a finding of the rule on the event leads to, under `enforce`."""
     finding = Finding(
         detector=rule, code=rule, severity=severity, reason="seen", evidence=(Evidence(event_id=on.event_id),)
     )
     rules = {rule: Rule(mode=Mode.ENFORCE)}
-    decision = Controller(POLICY).decide(standing, on, [finding], rules, dict, context=NOTHING)
+    decision, _ = Controller(POLICY).decide(standing, on, [finding], rules, dict, context=NOTHING)
     decision = approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ)
     assert decision is not None
     assert decision.level is Level.PAUSE
@@ -48,7 +48,7 @@ def proposal(second: float) -> ActionEvent:
 @pytest.mark.parametrize("second_kind", [Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN])
 @pytest.mark.parametrize(("rule", "severity"), PAUSING)
 def test_each_pause_says_until_when_it_asks(rule: str, severity: Severity, second_kind: Kind) -> None:
-    standing = Standing()
+    standing = SessionControl()
     said = {
         Kind.PROPOSED: proposal(0),
         Kind.COMPLETED: event(0, "get_asset", error="no", args={"asset_id": "a"}),
@@ -72,7 +72,7 @@ def test_each_pause_says_until_when_it_asks(rule: str, severity: Severity, secon
 
 
 def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> None:
-    standing, desk, who = Standing(), Desk(POLICY), Who("s1", "agent")
+    standing, desk, who = SessionControl(), CommandHandler(POLICY), SessionRef("s1", "agent")
     turn = event(0, "", kind=Kind.MODEL_TURN, outcome=None)
     first = paused(standing, turn, "spend_velocity", Severity.HIGH)
     second = paused(standing, event(1, "", kind=Kind.MODEL_TURN, outcome=None), "spend_velocity", Severity.HIGH)
@@ -105,7 +105,7 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
 
 
 def test_a_call_that_waits_for_its_session_runs_once_a_person_approves() -> None:
-    standing, desk, who = Standing(), Desk(POLICY), Who("s1", "agent")
+    standing, desk, who = SessionControl(), CommandHandler(POLICY), SessionRef("s1", "agent")
     first, second = proposal(0), proposal(1)
     asks = paused(standing, first, "budget", Severity.CRITICAL).approval
     paused(standing, second, "budget", Severity.CRITICAL)

@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from haltline.schemas.intervening import PARTS
-from haltline.streams.policy_file import BadPolicy, parse_policy
-from haltline.streams.policy_schema import policy_schema
+from haltline.streams.policy.json_schema import policy_schema
+from haltline.streams.policy.loader import BadPolicy, parse_policy
 
 SCHEMA = policy_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

@@ -13,7 +13,7 @@ from haltline.schemas.intervening import Vocabulary
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
-from haltline.streams.core import Core
+from haltline.streams.engine.core import Core
 from tests.builders import delete, event
 from tests.interventions.cases import Story, found, proposed
 

@@ -5,19 +5,20 @@ from pathlib import Path
 from typing import Any
 
 from haltline.detectors import BY_ID
-from haltline.detectors.across import ACROSS_BY_ID
-from haltline.detectors.across.base import Across
-from haltline.detectors.base import Detector
-from haltline.interventions import across, approvals
-from haltline.interventions.context import NOTHING
-from haltline.interventions.controller import Controller
-from haltline.interventions.standing import Standing
+from haltline.detectors.cross_session import ACROSS_BY_ID
+from haltline.detectors.cross_session.base import CrossSessionPattern
+from haltline.detectors.framework.base import Detector
+from haltline.interventions.control import approvals
+from haltline.interventions.decide import cross_session
+from haltline.interventions.decide.controller import Controller
+from haltline.interventions.state.context import NOTHING
+from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
-from haltline.streams.rules import rule_of
+from haltline.streams.engine.effective_rules import rule_of
 from tests.builders import at, event
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "ladder.md"
@@ -53,21 +54,21 @@ def finding_of(rule: str, severity: Severity, event_id: str) -> Finding:
 
 def of_session(detector: type[Detector[Any]], severity: Severity) -> Iterator[str]:
     """What each finding in a session leads to."""
-    controller, standing = Controller(POLICY), Standing()
+    controller, standing = Controller(POLICY), SessionControl()
     rule = rule_of(POLICY, detector, ())
     kind = next(kind for kind in _KINDS if kind in detector.reads)
     args = None if kind is Kind.MODEL_TURN else {"asset_id": "a"}
     for number in range(TIMES[-1]):
         on = event(number * BETWEEN_S, "get_asset", kind=kind, outcome=None, args=args, event_id=f"e{number}")
         found = [finding_of(detector.id, severity, on.event_id)]
-        decision = controller.decide(standing, on, found, {detector.id: rule}, dict, context=NOTHING)
+        decision, shadow = controller.decide(standing, on, found, {detector.id: rule}, dict, context=NOTHING)
         decision = approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ)
-        yield _said(decision, "the session" if standing.held is not None else "")
+        yield _said(decision or shadow, "the session" if standing.held is not None else "")
 
 
-def of_scope(pattern: type[Across[Any]], severity: Severity) -> Iterator[str]:
+def of_scope(pattern: type[CrossSessionPattern[Any]], severity: Severity) -> Iterator[str]:
     """What each finding across sessions leads to."""
-    standing, rule = across.ScopeStanding(), rule_of(POLICY, pattern, ())
+    standing, rule = cross_session.ScopeStatus(), rule_of(POLICY, pattern, ())
     stands = ""
     for number in range(TIMES[-1]):
         signal = Signal(
@@ -80,7 +81,7 @@ def of_scope(pattern: type[Across[Any]], severity: Severity) -> Iterator[str]:
             event_id=f"e{number}",
             time=at(number * BETWEEN_S),
         )
-        measures = across.decide(POLICY, standing, signal, finding_of(pattern.id, severity, f"e{number}"), rule)
+        measures = cross_session.decide(POLICY, standing, signal, finding_of(pattern.id, severity, f"e{number}"), rule)
         if measures is not None:
             reach = measures.decision.scope
             stops = measures.decision.level >= Level.PAUSE
@@ -105,7 +106,7 @@ def table() -> str:
             if issubclass(detector, Detector):
                 said = list(of_session(detector, severity))
             else:
-                assert issubclass(detector, Across)
+                assert issubclass(detector, CrossSessionPattern)
                 said = list(of_scope(detector, severity))
             by_outcome.setdefault(tuple(said[time - 1] for time in TIMES), []).append(severity.value)
         mode = rule_of(POLICY, detector, ()).mode

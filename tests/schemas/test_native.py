@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from haltline.schemas import native
 from haltline.schemas.events import ActionEvent, Task, Usage
 from haltline.schemas.wire import InvalidRecord, decode, decode_event
-from haltline.streams.traces import read_traces
+from haltline.streams.replay.traces import read_traces
 
 GOLDEN = [path.read_bytes() for path in sorted((Path(__file__).parent / "golden" / "v1").glob("actions.*.json"))]
 TRACES = Path(__file__).resolve().parents[3] / "shared" / "traces"

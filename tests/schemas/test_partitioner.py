@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.schemas.partitioner import murmur2, partition_of
-from haltline.streams.broker import PARTITIONS, EmbeddedBroker
+from haltline.streams.local.embedded_broker import PARTITIONS, EmbeddedBroker
 
 UNICODE = ["ü", "日本語", "\U0001f600", "a\u0301", "Ω≈ç√", "\u202e", "ß" * 7]
 ODD = [" ", "  ", "\0", "\0\0\0\0", "\n", "0", "-1", '"', "null", "\x7f", "\u0080"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from haltline.streams.runtime import Load, Outbox, RawRecord, WorkerSettings, run_worker
+from haltline.streams.runtime.worker_process import ConfirmedProducer, Load, RawRecord, WorkerSettings, run_worker
 
 
 class Counting:
@@ -22,7 +22,7 @@ class Counting:
     def __init__(
         self,
         load: Load,
-        outbox: Outbox,
+        outbox: ConfirmedProducer,
         *,
         output: str,
         tell_every: int = 10,

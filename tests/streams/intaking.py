@@ -10,7 +10,7 @@ from aiohttp import ClientSession
 from aiohttp.test_utils import TestServer
 
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.streams.intake import Intake
+from haltline.streams.intake.app import Intake
 
 Post = Callable[..., Awaitable[tuple[int, Any]]]
 

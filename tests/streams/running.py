@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Child, Children
-from haltline.streams.local_system import start_worker, wait_until_ready
+from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.system import start_worker, wait_until_ready
 from tests.mock_cluster import QuickBroker
 
 

@@ -10,26 +10,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.detectors import ALL, classify, shapes
+from haltline.detectors import ALL
+from haltline.detectors.commands import destructive_shapes
+from haltline.detectors.features import tool_classifier
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions, Modification
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.wire import decode, decode_event
-from haltline.streams import state_codec
-from haltline.streams.core import Core, Outcome, SessionState
+from haltline.streams.engine.core import Core, Effects, SessionState
+from haltline.streams.sessions import state_codec
 from tests.builders import T0_MS
 
 NAMES = sorted({
-    *classify.TARGET_ARGS, *shapes.TELLING, *classify._CWD_ARGS, *classify._FROM_ARGS, *classify._TO_ARGS,
-    *(name for names in classify._TEXT_ARGS.values() for name in names),
+    *tool_classifier.TARGET_ARGS, *destructive_shapes.TELLING,
+    *tool_classifier._CWD_ARGS, *tool_classifier._FROM_ARGS, *tool_classifier._TO_ARGS,
+    *(name for names in tool_classifier._TEXT_ARGS.values() for name in names),
     "method", "timestamp", "request_id", "thought", "patch", "language", "pattern", "overwrite", "limit", "dry_run",
     "variables", "x", "",
 })  # fmt: skip
 ACTIONS = sorted({
-    *(tool.match.replace("*", "x") for tool in classify.BUILT_IN),
-    *classify._PROGRAMS, "str_replace_editor", "call_tool", "batch", "http_request", "browse", "mcp__fs__move_file",
+    *(tool.match.replace("*", "x") for tool in tool_classifier.BUILT_IN),
+    *tool_classifier._PROGRAMS, "str_replace_editor", "call_tool", "batch", "http_request", "browse",
+    "mcp__fs__move_file",
     "odd", "Ünïcode工具", "a" * 200,
 })  # fmt: skip
 TEXTS = st.text(max_size=40) | st.sampled_from((
@@ -100,7 +104,7 @@ def test_any_arguments_are_taken_in_and_the_state_comes_back(
         state = kept(core.on_tick(state, max(state.due_ms, T0_MS)))
 
 
-def kept(outcome: Outcome) -> SessionState:
+def kept(outcome: Effects) -> SessionState:
     """The state after what was decided, as it comes back; all that is said can be written, and read again."""
     assert outcome.failures == ()
     for decision in (outcome.decision, *outcome.also):

@@ -3,7 +3,7 @@ import pytest
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Kind
 from haltline.schemas.policy import Override, Policy, Rule
-from haltline.streams.core import Core, SessionState
+from haltline.streams.engine.core import Core, SessionState
 from tests.builders import event
 
 DRIFTING = [

@@ -385,7 +385,7 @@ def test_what_is_imported_can_be_backtested(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl.gz"
     repeated = {"trajectory": [{"action": "rm -rf /srv/data", "observation": "still there"}] * 12}
     file.write_bytes(gzip.compress(json.dumps(repeated).encode()))
-    command = [sys.executable, "-m", "haltline.streams"]
+    command = [sys.executable, "-m", "haltline.cli"]
     done = subprocess.run([*command, "import", str(file)], capture_output=True, check=True)
     assert b"swe-agent: 24 events, 24 of them with times that were made up" in done.stderr
     events = tmp_path / "events.jsonl"

@@ -11,14 +11,14 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.keys import make_keys
 from haltline.schemas.policy import Policy
-from haltline.streams.audit.care import Caretaker
 from haltline.streams.audit.chain import record_digest
+from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.signing import load_signer
-from haltline.streams.cli.app import app
 from haltline.streams.incident.bundle import MANIFEST, BadBundle, read_bundle
 from haltline.streams.incident.picture import Mark, curves, timeline
 from haltline.streams.incident.proof import prove

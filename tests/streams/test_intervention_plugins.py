@@ -6,9 +6,9 @@ from textwrap import dedent
 import pytest
 
 from haltline.schemas.decisions import Decision, Level
-from haltline.streams.core import Core, Outcome
-from haltline.streams.plugins import installed
-from haltline.streams.policy_file import BadPolicy, parse_policy
+from haltline.streams.engine.core import Core, Effects
+from haltline.streams.engine.plugins import installed
+from haltline.streams.policy.loader import BadPolicy, parse_policy
 from tests.builders import delete
 
 CODE = """
@@ -75,7 +75,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def outcomes(interventions: str) -> list[Outcome]:
+def outcomes(interventions: str) -> list[Effects]:
     """Three deletes of one thing: a hint at the second, a kill at the third."""
     only = "rules: {destructive_volume: {enabled: false}, verify_mismatch: {enabled: false}}"
     policy = parse_policy(f"{only}\ninterventions: {interventions}", plugins=installed())

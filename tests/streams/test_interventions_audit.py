@@ -8,6 +8,8 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
+from haltline.cli.common import Exit
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -17,10 +19,8 @@ from haltline.schemas.topics import Topics
 from haltline.streams.audit.archive import Archive
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.table import DeltaAuditTable
-from haltline.streams.cli.app import app
-from haltline.streams.cli.common import Exit
-from haltline.streams.core import Core, Position
-from haltline.streams.labels import by_rule, recorded, suggest
+from haltline.streams.engine.core import Core, Position
+from haltline.streams.replay.label_precision import by_rule, recorded, suggest
 from tests.builders import call, event
 
 TOPICS = Topics()

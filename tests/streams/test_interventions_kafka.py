@@ -12,10 +12,10 @@ from haltline.interventions.vocabularies import acgp, pipeline
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import Effect
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Child, Children
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.local_system import start_worker, wait_until_ready
-from haltline.streams.log_reader import LogReader
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.system import start_worker, wait_until_ready
 
 POLICY = """
 rules: {repetition: {enabled: false}, polling: {enabled: false}}

@@ -19,17 +19,17 @@ import orjson
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from haltline.interventions.desk import Desk
-from haltline.interventions.parameters import parameters
+from haltline.interventions.control.command_handler import CommandHandler
+from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, ProbationRules, Rule
-from haltline.streams import state_codec
-from haltline.streams.core import Core, Position, SessionState
-from haltline.streams.core import Outcome as Followed
-from haltline.streams.due import due_of
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.engine.core import Effects as Followed
+from haltline.streams.sessions import state_codec
+from haltline.streams.sessions.timers import due_of
 
 T0_MS = 1_750_000_000_000
 PAUSES = dict.fromkeys(Severity, Level.PAUSE)
@@ -281,7 +281,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
     @invariant()
     def it_is_known_when_it_is_due(self) -> None:
         if hasattr(self, "kept"):
-            assert self.kept.due_ms == Desk.due_ms(self.kept.standing), "7"
+            assert self.kept.due_ms == CommandHandler.due_ms(self.kept.standing), "7"
             assert due_of(state_codec.encode(self.kept)) == self.kept.due_ms
 
 

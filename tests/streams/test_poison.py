@@ -3,18 +3,17 @@
 import json
 from typing import Any
 
-import orjson
 import pytest
 
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.signals import Signal
 from haltline.schemas.wire import decode_event
-from haltline.streams import state_codec
-from haltline.streams.across import ScopeOutcome, ScopeState
-from haltline.streams.core import Core, Outcome, Place, SessionState
-from haltline.streams.sessions import MAX_STATE_BYTES, SessionPipeline
-from tests.streams.test_sessions import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
+from haltline.streams.engine.core import Core, Effects, LogPosition, SessionState
+from haltline.streams.engine.cross_session import ScopeEffects, ScopeState
+from haltline.streams.sessions import state_codec
+from haltline.streams.sessions.processor import MAX_STATE_BYTES, SessionProcessor
+from tests.streams.sessions.test_processor import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
 
 
 def event(number: int, kind: str = "action.proposed", **said: Any) -> bytes:
@@ -46,7 +45,7 @@ def test_amounts_that_add_up_for_ever_in_one_step_stay_numbers() -> None:
             state, decode_event(event(number, action="think", call_id=f"c{number}", usage=usage))
         ).state
     assert state is not None
-    orjson.loads(state_codec.encode(state))
+    assert state_codec.decode(state_codec.encode(state)) == state
 
 
 MANY_FILES = " ".join(f"f{number}.sql" for number in range(400))
@@ -77,7 +76,7 @@ def test_the_state_stays_small_whatever_calls_are_open(said: dict[str, Any]) -> 
 class Stumbling(Core):
     """A core with a mistake in it, on one kind of event."""
 
-    def on_event(self, state: SessionState | None, event: ActionEvent, at: Place | None = None) -> Outcome:
+    def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
         outcome = super().on_event(state, event, at)
         if event.action == "stumble":
             raise KeyError("nobody thought of it")
@@ -92,7 +91,7 @@ class Stumbling(Core):
 
 def bench() -> Bench:
     made = Bench()
-    made.pipeline = SessionPipeline(
+    made.pipeline = SessionProcessor(
         Stumbling(),
         topics=TOPICS,
         partitions=PARTITIONS,
@@ -141,13 +140,13 @@ def test_a_state_that_cannot_be_kept_begins_anew_and_a_kill_stands(action: str) 
 
 def test_a_signal_that_the_state_of_its_agent_cannot_take_is_kept_and_the_agent_begins_anew() -> None:
     class Odd(Core):
-        def on_signal(self, state: ScopeState | None, signal: Signal, at: Place | None = None) -> ScopeOutcome:
+        def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
             if signal.signal_id == "odd":
                 raise KeyError("nobody thought of it")
             return super().on_signal(state, signal, at)
 
     bench = Bench()
-    bench.pipeline = SessionPipeline(
+    bench.pipeline = SessionProcessor(
         Odd(), topics=TOPICS, partitions=PARTITIONS, load=lambda _: None, outbox=bench.sent, metrics=bench.counted
     )
     for number, name in enumerate(("fine", "odd", "later")):

@@ -15,13 +15,13 @@ from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Child, Children
-from haltline.streams.inbox import Inbox
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.local_system import start_worker, wait_until_ready
-from haltline.streams.log_reader import LogReader
-from haltline.streams.operator import Operator
-from haltline.streams.produce import produce_confirmed
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.system import start_worker, wait_until_ready
+from haltline.streams.operator.approval_client import ApprovalClient
+from haltline.streams.operator.client import Operator
 from tests.waiting import wait_until
 
 POLICY = """
@@ -50,7 +50,7 @@ def test_deadlines_and_requests_outlive_the_worker(kafka: LocalKafka, kafka_topi
     policy.write_text(POLICY)
     group = kafka_topics.prefix.removesuffix(".")
     operator = Operator(kafka.bootstrap, topics=kafka_topics, group=group, answer_within_s=60)
-    inbox = Inbox(kafka.bootstrap, topics=kafka_topics, group=group, answer_within_s=60)
+    inbox = ApprovalClient(kafka.bootstrap, topics=kafka_topics, group=group, answer_within_s=60)
     came: Future[str] = Future()
     guard = Guard(
         session_id="waits",

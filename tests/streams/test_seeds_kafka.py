@@ -12,12 +12,12 @@ from haltline.interventions.vocabularies import acgp, agent_sentinel, pipeline, 
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.topics import Topics
-from haltline.streams.children import Children
-from haltline.streams.core import Core, SessionState
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.local_system import start_worker, wait_until_ready
-from haltline.streams.log_reader import LogReader
-from haltline.streams.policy_file import load_policy
+from haltline.streams.engine.core import Core, SessionState
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Children
+from haltline.streams.local.system import start_worker, wait_until_ready
+from haltline.streams.policy.loader import load_policy
 from tests.builders import at
 from tests.waiting import wait_until
 

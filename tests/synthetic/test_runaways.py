@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from benchmarks.runaways import FAMILIES, Case, Family
 from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
 from benchmarks.runaways.watching import Seen, watch
-from haltline.streams.core import Core
+from haltline.streams.engine.core import Core
 from tests.synthetic.expectations import DISTURBED, FALSE_ALARMS, NOT_YET
 
 SEEDS = range(20)

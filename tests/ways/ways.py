@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from haltline.detectors import ALL
-from haltline.detectors.act import Act
-from haltline.interventions.agent.calls import Call
+from haltline.detectors.features.observation import Observation
+from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.core import Core, SessionState
+from haltline.streams.engine.core import Core, SessionState
 from tests.builders import at
 
 FOLDER = Path(__file__).with_name("tables")
@@ -127,7 +127,7 @@ def _told(when: str, read: dict[str, None], code: str) -> str:
 
 def _losses(core: Core, state: SessionState, event: ActionEvent) -> Iterator[str]:
     phase, call = state.calls.phase(event)
-    act = Act(event, core._classifier, phase, state.calls, call)
+    act = Observation(event, core._classifier, phase, state.calls, call)
     for loss in act.losses:
         yield f"{loss.verb} {loss.target}"
 

@@ -1,7 +1,7 @@
 """Events that others made, without secrets and within bounds, as the guard would have made them."""
 
-from haltline.interventions.agent.plain import plain, plain_text
-from haltline.interventions.agent.redaction import without_secrets
+from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
+from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import ActionEvent
 

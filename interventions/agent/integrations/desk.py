@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from haltline.interventions.agent.action import Action
-from haltline.interventions.agent.causes import Advice, hints_of
-from haltline.interventions.agent.changes import Changes
+from haltline.interventions.agent.calls.argument_changes import Changes
+from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints_of
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect

@@ -16,8 +16,8 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.types import Command
 
-from haltline.interventions.agent.action import Action
-from haltline.interventions.agent.causes import hints_of
+from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.enforcement.refusal_cause import hints_of
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect, Usage

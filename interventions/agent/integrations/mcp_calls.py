@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from haltline.interventions.agent.effects import known_effect
 from haltline.interventions.agent.integrations.any_json import written
 from haltline.interventions.agent.integrations.desk import Answer, Desk, NotTold
+from haltline.interventions.agent.rules.known_effects import known_effect
 from haltline.schemas.events import Effect
 
 Message = dict[str, Any]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from haltline.interventions.agent.effects import names_of
 from haltline.interventions.agent.rules import constraints
 from haltline.interventions.agent.rules.budgets import Budget
 from haltline.interventions.agent.rules.evidence import Evidence
+from haltline.interventions.agent.rules.known_effects import names_of
 from haltline.interventions.agent.rules.objection import DENIED, NOT_ALLOWED, Objection
 from haltline.interventions.agent.rules.replays import Kept, Replays
 from haltline.interventions.agent.rules.settings import Arguments, ClientRules

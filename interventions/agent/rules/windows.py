@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from haltline.interventions.agent.plain import plain
+from haltline.interventions.agent.redaction.payload_encoding import plain
 from haltline.interventions.agent.rules.objection import LOOP, RATE, Objection
 from haltline.interventions.agent.rules.settings import LoopRule, RateLimit
 

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from haltline.console.access.keys import Keys, Role, Who
 from haltline.console.app import create_app
-from haltline.console.auth import Keys, Role, Who
 from haltline.console.settings import ConsoleSettings
 from tests.waiting import wait_until
 

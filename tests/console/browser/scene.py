@@ -12,7 +12,7 @@ from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
-from haltline.streams.policy_file import parse_policy
+from haltline.streams.policy.loader import parse_policy
 from tests.console.topics import produce, said
 
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"

@@ -7,15 +7,15 @@ from concurrent.futures import Future
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.console.auth import Keys, Role
+from haltline.console.access.keys import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.notify.links import OPENS_AT, LinkKey
 from tests.console.browser.conftest import SECOND, served, signed_in
 from tests.mock_cluster import QuickBroker
+from tests.streams.operator.test_approval_client import PATIENT, delete, guard_of, in_background
 from tests.streams.running import running_worker
-from tests.streams.test_inbox import PATIENT, delete, guard_of, in_background
 from tests.waiting import wait_until
 
 LINK_KEY = LinkKey("k" * 32)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.console.auth import Keys, Role
+from haltline.console.access.keys import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
 from tests.console.browser.conftest import served, signed_in

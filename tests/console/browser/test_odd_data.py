@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from haltline.console.auth import Keys
+from haltline.console.access.keys import Keys
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import ScopeKind

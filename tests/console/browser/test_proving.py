@@ -8,10 +8,10 @@ import pytest
 from deltalake import DeltaTable
 from playwright.sync_api import Browser, Page, expect
 
-from haltline.console.auth import Keys, Role
+from haltline.console.access.keys import Keys, Role
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
-from haltline.streams.policies import current
+from haltline.streams.policy.source import current
 from tests.console.browser.conftest import served, signed_in
 from tests.console.browser.scene import HEALTHY, LOOP, STUCK, fill_topics, write_audit
 from tests.mock_cluster import QuickBroker

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from haltline.interventions.agent import Guard, Refused
-from haltline.interventions.agent.kafka_link import KafkaLink
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
+from haltline.interventions.agent.transport.kafka_transport import KafkaTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.topics import Topics
@@ -152,7 +152,7 @@ def test_a_full_queue_has_room_left_for_what_destroys(cluster: MockCluster) -> N
     settings = GuardSettings(
         bootstrap=cluster.bootstrap, kafka={"queue.buffering.max.messages": 100, "linger.ms": 60_000}
     )
-    link = KafkaLink(settings)
+    link = KafkaTransport(settings)
     handed = [link.publish("haltline.actions", b"{}") for _ in range(200)]
     assert handed == [True] * 90 + [False] * 110
     must = [link.publish("haltline.actions", b"{}", must=True) for _ in range(20)]

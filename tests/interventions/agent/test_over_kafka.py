@@ -18,7 +18,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, decision, silent, standing, third_delete_kills
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.waiting import wait_until

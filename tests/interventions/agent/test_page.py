@@ -9,9 +9,9 @@ import pytest
 from haltline.interventions.agent import ClientRules, Level, Refused
 from haltline.interventions.agent.rules.objection import BUDGET_WARNING, TEXTS
 from haltline.interventions.agent.testing import ScriptedGuard, killed
-from haltline.interventions.holding import record
-from haltline.interventions.said import Who
-from haltline.interventions.standing import Held
+from haltline.interventions.control.freeze import record
+from haltline.interventions.state.effects import SessionRef
+from haltline.interventions.state.session_control import Freeze
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
 from tests.builders import T0_MS
@@ -39,8 +39,8 @@ def refused(guard: ScriptedGuard) -> Refused:
 
 def held(state: ControlState) -> ScriptedGuard:
     """As an operator's freeze or containment writes it."""
-    asked = Held(state.value, by="ada", reason="to look at it", since_ms=T0_MS, decision_id="d1")
-    return ScriptedGuard(standing=(record(asked, Who("scripted", "cleaner", listens=True)),))
+    asked = Freeze(state.value, by="ada", reason="to look at it", since_ms=T0_MS, decision_id="d1")
+    return ScriptedGuard(standing=(record(asked, SessionRef("scripted", "cleaner", listens=True)),))
 
 
 @pytest.mark.parametrize(

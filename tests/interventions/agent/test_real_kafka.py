@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, standing, third_delete_kills
 from tests.interventions.agent.test_over_kafka import attempts, in_a_process
 from tests.waiting import wait_until

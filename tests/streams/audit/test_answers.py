@@ -8,8 +8,8 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.streams.audit.query import open_query
-from haltline.streams.cli.app import app
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
 
 EVENTS = 178

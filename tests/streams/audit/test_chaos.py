@@ -24,8 +24,8 @@ from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.run import EXIT_FAILED, EXIT_OK, run_audit, running_audit
 from haltline.streams.audit.table import DeltaAuditTable
-from haltline.streams.kafka_jars import fetch
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch
 from tests.conftest import require_kafka
 from tests.streams.audit.log import (
     QUIET,

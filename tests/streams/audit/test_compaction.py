@@ -11,7 +11,7 @@ from haltline.streams.audit.compaction import Compacted, Compactor, Ended, compa
 from haltline.streams.audit.observer import Unobserved
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.streams.audit.log import Log, assert_each_once, wait_for_rows
 from tests.streams.audit.test_verify import Audit
 from tests.waiting import wait_until

@@ -7,8 +7,8 @@ import pytest
 from arro3.core import Array, DataType, Field, Schema, Table
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 
-from haltline.streams.audit.care import Caretaker
 from haltline.streams.audit.columns import SCHEMA
+from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.redacting import Redaction

@@ -12,8 +12,8 @@ import pytest
 from arro3.io import read_parquet
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.streams.audit.export import cef, post
-from haltline.streams.cli.app import app
 from tests.streams.audit.records import TOPICS
 from tests.streams.audit.test_verify import AT_7, Audit
 

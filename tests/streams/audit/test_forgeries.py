@@ -9,9 +9,9 @@ import pytest
 from deltalake import write_deltalake
 
 from haltline.schemas.keys import make_keys
-from haltline.streams.audit.care import Caretaker
 from haltline.streams.audit.chain import CHECKPOINT, ERASED, KEPT_OF_ERASED, Head, chained
 from haltline.streams.audit.columns import to_arrow
+from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.signing import load_signer

@@ -9,10 +9,10 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision
 from haltline.streams.audit.questions import QUESTIONS
-from haltline.streams.cli.app import app
 from tests.builders import at
 from tests.streams.replay.recorded import TOPICS, a_night, deletes
 

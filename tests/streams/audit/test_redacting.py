@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.interventions.agent.personal import is_card_number
+from haltline.interventions.agent.redaction.pii_patterns import is_card_number
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.redacting import KINDS, Headers, Redaction

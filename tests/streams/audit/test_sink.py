@@ -12,7 +12,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.query import open_query, session_story
 from haltline.streams.audit.run import EXIT_FAILED, run_audit, running_audit
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, SinkProcess, assert_each_once, rows_of, wait_for_rows
 from tests.streams.audit.records import REASON, event, one_of_each

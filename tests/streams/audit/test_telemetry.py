@@ -12,8 +12,8 @@ from haltline.schemas.topics import Topics
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.telemetry import SinkTelemetry, telemetry
 from haltline.streams.audit.writer import Place
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.metrics import Metrics
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.runtime.metrics import Metrics
 from tests.streams.audit.log import Log, wait_for_rows
 from tests.waiting import wait_until
 

@@ -10,8 +10,8 @@ from arro3.core import Table
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from haltline.schemas.keys import load_public_key, make_keys
-from haltline.streams.audit.care import Caretaker
 from haltline.streams.audit.chain import CHECKPOINT
+from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.signing import Signer, load_signer

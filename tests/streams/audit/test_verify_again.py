@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from haltline.cli.operator.verify_again import verify_again
 from haltline.streams.audit.verify import Problem, Verification
-from haltline.streams.cli.verify_again import verify_again
 
 
 def test_the_last_verification_is_told_and_a_table_that_is_away_is_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from haltline.detectors.stagnation import SHIPPED, Stagnation
-from haltline.detectors.stagnation_candidate import StagnationCandidate
+from haltline.detectors.session.stagnation import SHIPPED, Stagnation
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
 from haltline.streams.learning.candidate import document, promoted, with_candidate
 from haltline.streams.learning.comparing import prior_of
-from haltline.streams.policy_file import parse_policy
+from haltline.streams.policy.loader import parse_policy
 
 LEARNED = replace(SHIPPED, name="learned", version=2, base=-1.25, trained={"on": "a table", "seed": 1})
 OWN = """

@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.detectors.stagnation import SHIPPED
+from haltline.detectors.session.stagnation import SHIPPED
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.policy import Policy
-from haltline.streams.backtest import Recorded, backtest
-from haltline.streams.core import Core
-from haltline.streams.labels import recorded
+from haltline.streams.engine.core import Core
 from haltline.streams.learning.comparing import (
     FOLDS,
     Calibration,
@@ -27,6 +25,8 @@ from haltline.streams.learning.comparing import (
 from haltline.streams.learning.labelled import Lesson, Word
 from haltline.streams.learning.report import markdown, picture, to_dict
 from haltline.streams.learning.spans import Span
+from haltline.streams.replay.backtest import Recorded, backtest
+from haltline.streams.replay.label_precision import recorded
 from tests.streams.learning.recorded import checks, digs, loops
 
 

@@ -2,7 +2,7 @@ from math import inf
 
 import pytest
 
-from haltline.detectors.novelty import VALUES
+from haltline.detectors.features.novelty import VALUES
 from haltline.streams.learning.examples import Example, arrays
 from haltline.streams.learning.spans import Span
 from haltline.streams.learning.steps import Steps

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from haltline.detectors.additive_model import MAX_BINS, Feature, Model
-from haltline.detectors.novelty import VALUES
-from haltline.detectors.stagnation import SHIPPED
+from haltline.detectors.features.additive_model import MAX_BINS, Feature, Model
+from haltline.detectors.features.novelty import VALUES
+from haltline.detectors.session.stagnation import SHIPPED
 from haltline.streams.learning.fit import PLACES, ROUNDS, Floats, fit, scores_of
 
 Steps = tuple[Floats, Floats, Floats]

@@ -5,13 +5,12 @@ import pytest
 from haltline.detectors import BY_ID
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision, Level
-from haltline.streams.backtest import Recorded
 from haltline.streams.learning.labelled import (
     LASTS,
     LEADS,
     LOOPS,
     Lesson,
-    Said,
+    SessionLabel,
     Word,
     counts_of,
     lesson_of,
@@ -20,6 +19,7 @@ from haltline.streams.learning.labelled import (
     too_few,
 )
 from haltline.streams.learning.spans import Span
+from haltline.streams.replay.backtest import Recorded
 from tests.builders import at, event
 
 EVENTS = [event(second, session="s") for second in range(60)]
@@ -107,11 +107,11 @@ def test_what_is_taken_from_labels(labels: list[Command], expected: Lesson | Non
 
 def test_a_confirmed_decision_whose_events_are_not_there_says_nothing() -> None:
     other = Recorded("s", tuple(enumerate(EVENTS[:10])))
-    assert lesson_of(other, Said(confirmed=[EVENTS[30].event_id])) is None
+    assert lesson_of(other, SessionLabel(confirmed=[EVENTS[30].event_id])) is None
 
 
 def test_a_runaway_at_the_first_events_begins_with_the_session() -> None:
-    lesson = lesson_of(SESSION, Said(confirmed=[EVENTS[2].event_id]))
+    lesson = lesson_of(SESSION, SessionLabel(confirmed=[EVENTS[2].event_id]))
     assert lesson is not None
     assert lesson.span == Span(0, 2, 2 + LASTS)
 
@@ -167,7 +167,7 @@ def test_enough_labels(counts: dict[str, int]) -> None:
 
 def test_lessons_are_in_the_order_of_ids_and_counted_by_word() -> None:
     sessions = [Recorded(name, SESSION.events) for name in ("c", "a", "b", "d")]
-    said = {"b": Said(missed=True), "d": Said(otherwise=True)}
+    said = {"b": SessionLabel(missed=True), "d": SessionLabel(otherwise=True)}
     lessons = lessons_of(sessions, said, quiet={"b", "c"})
     assert [(one.session_id, one.word) for one in lessons] == [("b", Word.MISSED), ("c", Word.QUIET)]
     assert counts_of(lessons) == {

@@ -10,18 +10,18 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from haltline.detectors.stagnation import SHIPPED
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from haltline.detectors.session.stagnation import SHIPPED
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy, Rule
 from haltline.streams.audit.archive import Archive
-from haltline.streams.backtest import backtest
-from haltline.streams.cli.app import app
-from haltline.streams.cli.common import Exit
-from haltline.streams.core import Core
-from haltline.streams.labels import recorded
+from haltline.streams.engine.core import Core
 from haltline.streams.learning.comparing import prior_of
-from haltline.streams.policy_file import load_policy
+from haltline.streams.policy.loader import load_policy
+from haltline.streams.replay.backtest import backtest
+from haltline.streams.replay.label_precision import recorded
 from tests.builders import call
 from tests.streams.learning.recorded import LabelledLog, checks, digs, labelled_log, loops
 from tests.streams.replay.recorded import TOPICS, a_night

@@ -1,10 +1,10 @@
-from haltline.detectors.novelty import VALUES
-from haltline.detectors.stagnation import SHIPPED, Stagnation
+from haltline.detectors.features.novelty import VALUES
+from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.policy import Policy
-from haltline.streams.backtest import Recorded
-from haltline.streams.labels import recorded
 from haltline.streams.learning.steps import steps_of
+from haltline.streams.replay.backtest import Recorded
+from haltline.streams.replay.label_precision import recorded
 from tests.builders import call, event, findings
 from tests.streams.learning.recorded import checks, digs, loops
 

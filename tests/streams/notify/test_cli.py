@@ -6,7 +6,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
-from haltline.streams.cli.app import app
+from haltline.cli.app import app
 from haltline.streams.notify.config import BadConfig, load_config
 from tests.streams.notify.receivers import SECRET, receiver
 from tests.streams.notify.records import change

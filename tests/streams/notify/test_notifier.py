@@ -11,9 +11,9 @@ import pytest
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.incidents import IncidentChange
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.children import Children
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Children
 from tests.streams.notify.receivers import receiver
 from tests.streams.notify.records import change
 from tests.streams.notify.running import System, ids
@@ -131,7 +131,7 @@ def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_
         arguments = ["notify", "--config", str(system.file), "--bootstrap", system.bootstrap, "--metrics-port", "0"]
         arguments += ["--prefix", kafka_topics.prefix, "--session-timeout", "6"]
         system.produce(*changes[:4])
-        first = children.start_module("first", "haltline.streams", arguments, must_run=False)
+        first = children.start_module("first", "haltline.cli", arguments, must_run=False)
         system.wait_for(4)
         there.holds = threading.Event()
         system.produce(*changes[4:])
@@ -139,10 +139,10 @@ def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_
         os.kill(first.pid, signal.SIGKILL)
         first.stop(within_s=10)
         there.holds.set()
-        second = children.start_module("second", "haltline.streams", arguments)
+        second = children.start_module("second", "haltline.cli", arguments)
         found = system.wait_for(len(changes))
         assert second.stop(within_s=30) == 0, second.last_lines()
-        third = children.start_module("third", "haltline.streams", arguments)
+        third = children.start_module("third", "haltline.cli", arguments)
         system.produce(change("escalated", 3, "inc-0", scope_id="s0"))
         system.wait_for(len(changes) + 1)
         assert third.stop(within_s=30) == 0, third.last_lines()

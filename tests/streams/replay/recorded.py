@@ -13,12 +13,12 @@ from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.signing import Signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
-from haltline.streams.changelog import Slice
-from haltline.streams.core import Core
-from haltline.streams.policies import News
+from haltline.streams.engine.core import Core
+from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord, Span, in_order
 from haltline.streams.replay.run import ReplayMeter
-from haltline.streams.sessions import SessionPipeline
+from haltline.streams.runtime.changelog import PartitionState
+from haltline.streams.sessions.processor import SessionProcessor
 from tests.builders import call
 
 PARTITIONS = 4
@@ -40,8 +40,8 @@ class LiveLog:
         """Keys of states that the worker dropped because they were idle."""
         self._news: deque[News] = deque()
         self._waiting: deque[LogRecord] = deque()
-        self._slices = [Slice(number) for number in range(PARTITIONS)]
-        self._worker = SessionPipeline(
+        self._slices = [PartitionState(number) for number in range(PARTITIONS)]
+        self._worker = SessionProcessor(
             Core(policy),
             topics=TOPICS,
             partitions=PARTITIONS,

@@ -11,13 +11,13 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # documented there
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.cli.app import app
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.log_reader import LogReader
-from haltline.streams.replay.choosing import chosen
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.replay.copying import Pace, Progress
+from haltline.streams.replay.record_filter import chosen
 from haltline.streams.replay.records import LogRecord, Span
 from tests.builders import at
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night

@@ -7,10 +7,10 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
 from haltline.schemas.policy import Policy
-from haltline.streams.cli.app import app
 from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.records import LogRecord

@@ -10,16 +10,16 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
-from haltline.streams.children import Children
-from haltline.streams.cli.app import app
-from haltline.streams.local_kafka import LocalKafka
-from haltline.streams.local_system import start_worker, wait_until_ready
-from haltline.streams.log_reader import Gone, LogReader, open_consumer, partitions_of
+from haltline.streams.kafka.log_reader import Gone, LogReader, open_consumer, partitions_of
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.subprocesses import Children
+from haltline.streams.local.system import start_worker, wait_until_ready
 from haltline.streams.replay.kafka_range import KafkaRange
-from haltline.streams.replay.moments import BadMoment, Moment
 from haltline.streams.replay.records import Span
+from haltline.streams.replay.time_range import BadMoment, Moment
 from tests.builders import at
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night, deletes, works
 from tests.waiting import wait_until

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from haltline.streams.cli.app import app
+from haltline.cli.app import app
 from haltline.streams.replay.parallel import shares
 from haltline.streams.replay.records import Span
 from tests.mock_cluster import QuickBroker

@@ -6,12 +6,12 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from haltline.streams.audit.care import Caretaker
+from haltline.cli.app import app
+from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
-from haltline.streams.cli.app import app
-from haltline.streams.log_reader import LogReader
+from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.replay.records import Missing, Span
 from haltline.streams.replay.table_range import TableRange
 from tests.mock_cluster import QuickBroker

@@ -17,10 +17,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented 
 )
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.topics import Topics
-from haltline.streams.cli.app import app
-from haltline.streams.kafka_jars import fetch
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch
 from tests.streams.counting import unused_port
 from tests.streams.secured.pki import Authority
 from tests.waiting import wait_until

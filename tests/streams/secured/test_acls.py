@@ -5,14 +5,16 @@ import pytest
 from confluent_kafka import KafkaError
 from typer.testing import CliRunner
 
+from haltline.cli.app import app
 from haltline.schemas.topics import Topics
-from haltline.streams.acls import May, Role, grants
-from haltline.streams.cli.app import app
-from haltline.streams.local_kafka import LocalKafka
+from haltline.streams.kafka.acls import May, Role, grants
+from haltline.streams.local.kafka import LocalKafka
 from tests.streams.secured.cluster import TOPICS, Cluster
 
 PRINCIPALS = {role: f"User:{role}" for role in Role}
-WANTED = grants(PRINCIPALS, TOPICS, changelog="changelog", group="haltline", audit_group="haltline-audit")
+WANTED = grants(
+    PRINCIPALS, TOPICS, changelogs=("changelog", "shadow-changelog"), group="haltline", audit_group="haltline-audit"
+)
 
 
 def may(role: Role, what: May) -> set[str]:
@@ -23,6 +25,13 @@ def test_an_agent_writes_what_it_does_and_what_it_answers_and_nothing_else() -> 
     assert may(Role.AGENT, May.WRITE) == {TOPICS.actions, TOPICS.feedback}
     assert may(Role.AUDIT, May.WRITE) == set()
     assert [role for role in Role if TOPICS.control in may(role, May.WRITE)] == [Role.WORKER]
+
+
+def test_what_runs_rules_in_shadow_writes_what_they_find_and_its_own_state() -> None:
+    assert may(Role.SHADOW, May.WRITE) == {TOPICS.detections, TOPICS.interventions, "shadow-changelog"}
+    assert may(Role.SHADOW, May.READ) == {*TOPICS.session_sources, TOPICS.policies, "shadow-changelog"}
+    groups = {g.name for g in WANTED if g.principal == PRINCIPALS[Role.SHADOW] and g.may is May.READ}
+    assert {"haltline-shadow"} == {name for name in groups if name.startswith("haltline-")}
 
 
 def test_the_lines_are_those_of_kafkas_own_tool() -> None:

@@ -13,14 +13,14 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner
 
-from haltline.console.auth import digest_of, new_key
+from haltline.cli.app import app
+from haltline.console.access.keys import digest_of, new_key
 from haltline.interventions.agent import Guard, Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.keys import make_keys
 from haltline.streams.audit.query import open_query
-from haltline.streams.children import Child, Children
-from haltline.streams.cli.app import app
-from haltline.streams.local_system import wait_until_ready
+from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.system import wait_until_ready
 from tests.streams.secured.cluster import USERS, Cluster, password_of
 from tests.streams.secured.pki import Authority
 from tests.waiting import wait_until
@@ -54,7 +54,7 @@ class System:
 
     def start(self, user: str, *command: str, **more: str) -> Child:
         env = self.cluster.environment(user) | more
-        return self.children.start_module(command[0], "haltline.streams", command, env=env)
+        return self.children.start_module(command[0], "haltline.cli", command, env=env)
 
     def follow(self, child: Child) -> str:
         """Where it serves, once it says so."""
@@ -133,7 +133,11 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
         at = ["--worker", system.worker, "--sink", system.sink, "--console", system.console]
         told.append(said_by(cluster, "admin", "doctor", *at, "--json"))
         verdicts = {check["what"]: check["verdict"] for check in json.loads(told[-1])}
-        assert {what for what, verdict in verdicts.items() if verdict != "ok"} <= {"canary", "clocks"}, told[-1]
+        assert {what for what, verdict in verdicts.items() if verdict != "ok"} <= {
+            "canary",
+            "clocks",
+            "shadow workers' progress",
+        }, told[-1]
         for address in (system.worker, system.sink, system.console):
             assert "haltline_consumer_lag_records{" in system.ask(f"{address}/metrics")
     told += [file.read_text() for file in (tmp_path / "logs").iterdir()]
@@ -211,7 +215,7 @@ def test_what_waits_for_a_broker_says_why_and_tells_nobody_that_it_is_ready(
     why, env = BY_PASSWORD, wrong(cluster, {"sasl_password": WRONG})
     with Children(tmp_path) as children, caplog.at_level(logging.WARNING, "haltline.agent"):
         arguments = ["console", "--port", "0", "--database", f"sqlite:///{tmp_path}/console.db"]
-        console = children.start_module("console", "haltline.streams", arguments, env=env)
+        console = children.start_module("console", "haltline.cli", arguments, env=env)
         settings = GuardSettings.from_env(env, session_id="s", mode="blocking")
         with Guard(settings, budget_s=0.2, start_budget_s=0.2, close_budget_s=0.2) as guard:
             with pytest.raises(Refused, match="no_verdict"):

@@ -5,14 +5,14 @@ import { ago, count, plural, span } from "../say.js";
 
 export const title = "Kill";
 
-// What can be done to whom; `whom` is what follows for the sessions that are reached.
+// The actions of this page; `effect` is what follows for the sessions in the preview.
 const ACTS = {
-  kill: { text: "kill: nothing more is done", button: "Kill", past: "Killed", noun: "kill", whom: "would stop", danger: true },
-  freeze: { text: "freeze: every call is refused", button: "Freeze", past: "Frozen", noun: "freeze", whom: "would be refused every call" },
-  contain: { text: "contain: it may look, and touch nothing", button: "Contain", past: "Contained", noun: "containment", whom: "would be refused what does more than look" },
+  kill: { text: "kill: nothing more is done", button: "Kill", past: "Killed", noun: "kill", effect: "would stop", danger: true },
+  freeze: { text: "freeze: every call is refused", button: "Freeze", past: "Frozen", noun: "freeze", effect: "would be refused every call" },
+  contain: { text: "contain: it may look, and touch nothing", button: "Contain", past: "Contained", noun: "containment", effect: "would be refused what does more than look" },
 };
 const SCOPES = [["session", "one session, and what it started"], ["agent", "every session of an agent"], ["mission", "every session of a mission"], ["tool", "a tool, for everybody"], ["target", "a target, for everybody"], ["fleet", "the whole fleet"]];
-const SHOWN = 200; // of whom is reached, and of what stands
+const SHOWN = 200; // sessions of a preview, and records of the control topic
 const NAMED = 12;
 const BACK = [["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "24 h"]];
 
@@ -52,7 +52,7 @@ function form(query, after, kept) {
   const preview = h("button", { type: "submit" }, "Preview");
   const button = h("button", { type: "button", disabled: true });
   const said = h("div");
-  const whom = h("div");
+  const affected = h("div");
   let seen = null;
   const of = () => ({ scope: scope.value, id: scope.value === "fleet" ? "*" : id.value.trim() });
   const chosen = () => ACTS[act.value];
@@ -62,7 +62,7 @@ function form(query, after, kept) {
     button.textContent = seen ? `${word} ${many}` : word;
     button.className = danger ? "danger" : "primary";
     button.disabled = !seen;
-    fill(whom, seen ? reached(seen, chosen()) : h("p", { class: "dim" }, `Preview first: it lists the sessions that the ${noun} would affect, and changes nothing.`));
+    fill(affected, seen ? reached(seen, chosen()) : h("p", { class: "dim" }, `Preview first: it lists the sessions that the ${noun} would affect, and changes nothing.`));
   };
   const stale = () => {
     seen = null;
@@ -103,11 +103,11 @@ function form(query, after, kept) {
     }
     const asked = of();
     const how = act.value;
-    const { button: name, noun, whom: follows, danger } = chosen();
+    const { button: name, noun, effect, danger } = chosen();
     const word = asked.scope === "fleet" ? "fleet" : null;
     const sure = await ask({
       title: `${name} ${asked.scope} ${asked.scope === "fleet" ? "" : asked.id}`.trim(),
-      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${follows}.`), seen.unknown && h("p", { class: "notice" }, `Nothing was heard of ${asked.scope} ${asked.id}: is that the id?`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
+      text: [h("p", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")} ${effect}.`), seen.unknown && h("p", { class: "notice" }, `Nothing was heard of ${asked.scope} ${asked.id}: is that the id?`), word && h("p", { class: "notice" }, "The fleet takes two operators: yours is noted, and holds when a second one does the same within 15 minutes.")],
       action: name,
       danger,
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
@@ -135,7 +135,7 @@ function form(query, after, kept) {
     "form",
     { class: "stack", novalidate: true, onsubmit: (event) => { event.preventDefault(); look(); } },
     h("div", { class: "row low" }, field("What", act), field("Scope", scope), h("div", { class: "field grow" }, h("label", { for: "id" }, "Id"), id), field("Heard of within", back), preview),
-    whom,
+    affected,
     field("Reason", reason, "Stays in the audit with your name."),
     said,
     h("div", { class: "row" }, button),
@@ -144,7 +144,7 @@ function form(query, after, kept) {
   return panel("Whom", made);
 }
 
-function reached(seen, { noun, whom }) {
+function reached(seen, { noun, effect }) {
   if (seen.unknown) return h("p", { class: "notice" }, `Nothing was heard of ${seen.scope} ${seen.id}. Check the id; the ${noun} would hold for it if it starts, and nobody would acknowledge it before.`);
   if (!seen.sessions.length) return h("p", { class: "notice" }, `Nobody was heard of in this time. The ${noun} still holds for whoever comes, until somebody ends it.`);
   const list = table(
@@ -159,7 +159,7 @@ function reached(seen, { noun, whom }) {
   );
   list.update(seen.sessions.slice(0, SHOWN).map((of) => ({ key: of.session_id, of })));
   const [agents, more] = [seen.agents.slice(0, NAMED).join(", "), seen.agents.length - NAMED];
-  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${whom}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Whom it would reach" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last heard of; all ${count(seen.sessions.length)} are reached.`)];
+  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${effect}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Whom it would reach" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last heard of; all ${count(seen.sessions.length)} are reached.`)];
 }
 
 function outcome(asked, seen, answer, how) {

@@ -1,7 +1,7 @@
 """Holds the guards of one session of Claude Code for its hooks: each hook is a new process, and a guard takes a second.
 
 A hook connects to the companion's socket, says what it was told, and prints what comes back. The companion is
-started by the first hook (`streams/cli/hook.py`), holds a lock while it lives, and ends with the session, or when no
+started by the first hook (`cli/agent/hook.py`), holds a lock while it lives, and ends with the session, or when no
 hook has come for half an hour. When it is killed, the next hook starts another, which reads from the `control` topic
 what stands; what it last knew is in a file beside the socket, for a hook that reaches neither companion nor broker.
 """

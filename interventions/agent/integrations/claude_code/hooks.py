@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.any_json import parsed, written
 from haltline.interventions.agent.integrations.claude_code.messages import Turns
 from haltline.interventions.agent.integrations.desk import Answer, Desk
-from haltline.interventions.agent.pending import APPROVAL_PENDING
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardSettings
 

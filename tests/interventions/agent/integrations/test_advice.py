@@ -12,14 +12,14 @@ import orjson
 import pytest
 
 from haltline.interventions.agent import Refused
-from haltline.interventions.agent.causes import Advice
+from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
 from haltline.interventions.agent.integrations.desk import Desk
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
-from haltline.streams.intake import said_of
+from haltline.streams.intake.app import said_of
 from tests.interventions.agent.integrations.test_frameworks import langchain, langchain_async, openai_agents
 
 HINT = "Think again: the last three results were the same."

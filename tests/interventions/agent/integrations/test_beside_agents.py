@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from haltline.streams.__main__ import BESIDE_AGENTS, PROCESSOR
+from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from haltline.streams.__main__ import BESIDE_AGENTS, PROCESSOR
 def test_what_an_extra_brings_is_named_when_it_is_not_there(command: list[str], extra: str) -> None:
     program = (
         f"import sys; sys.modules['aiohttp'] = None; sys.argv[1:] = {[*command, '--bootstrap', 'a:1']!r}\n"
-        "from haltline.streams.__main__ import main; main()"
+        "from haltline.cli.__main__ import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
@@ -28,7 +28,7 @@ def test_the_command_runs_without_the_processor(command: str) -> None:
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({sorted(PROCESSOR)!r}))\n"
         f"sys.argv[1:] = [{command!r}, '--help']\n"
-        "from haltline.streams.__main__ import main; main()"
+        "from haltline.cli.__main__ import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

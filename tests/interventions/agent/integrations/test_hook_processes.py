@@ -16,7 +16,7 @@ from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.mock_cluster import QuickBroker
 from tests.waiting import wait_until
@@ -36,7 +36,7 @@ class ClaudeCode:
             "HALTLINE_START_BUDGET_S": "20",
             **environment,
         }
-        self._command = [sys.executable, "-m", "haltline.streams", "hook", "--bootstrap", bootstrap]
+        self._command = [sys.executable, "-m", "haltline.cli", "hook", "--bootstrap", bootstrap]
 
     def __call__(self, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
         said = json.dumps({"session_id": "s1", "hook_event_name": event, "tool_input": {"a": 1}, **fields})
@@ -237,7 +237,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(folder: Path) -> None:
 def test_a_hook_loads_nothing_but_the_standard_library() -> None:
     program = (
         "import sys; sys.argv[1:] = ['hook', '--help']\n"
-        "from haltline.streams.__main__ import main\n"
+        "from haltline.cli.__main__ import main\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "slow = {'pydantic', 'orjson', 'confluent_kafka', 'typer', 'asyncio', 'subprocess'}\n"

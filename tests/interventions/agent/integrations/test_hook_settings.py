@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.streams.cli import hook_settings
-from haltline.streams.cli.hook_settings import command_of, installed, parsed, uninstalled, without
+from haltline.cli.agent import hook_settings
+from haltline.cli.agent.hook_settings import command_of, installed, parsed, uninstalled, without
 
 OTHERS = {
     "model": "opus",

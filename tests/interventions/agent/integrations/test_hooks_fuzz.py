@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from haltline.cli.agent import hook as command
 from haltline.interventions.agent.integrations.claude_code.companion import Companion
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
 from haltline.schemas.events import Kind
-from haltline.streams.cli import hook as command
 from tests.waiting import wait_until
 
 EVENTS = (

@@ -39,7 +39,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
 from tests.waiting import wait_until
 
@@ -238,7 +238,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
             await inner(scope, receive, send)
 
         async with serving(app) as url:
-            command = ["-m", "haltline.streams", "mcp-proxy", "--bootstrap", embedded.bootstrap, "--session", "s1"]
+            command = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", embedded.bootstrap, "--session", "s1"]
             proxy = await asyncio.create_subprocess_exec(
                 sys.executable, *command, "--url", url, "--port", "0",
                 "--header-file", str(tmp_path / "headers"),
@@ -278,7 +278,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
     ],
 )
 def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -> None:
-    command = [sys.executable, "-m", "haltline.streams", "mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments]
+    command = [sys.executable, "-m", "haltline.cli", "mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert wanted in done.stderr.replace("\n  ", " ")

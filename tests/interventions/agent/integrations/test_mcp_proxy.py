@@ -20,7 +20,7 @@ from haltline.interventions.agent.integrations.mcp_proxy import Proxy
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn
 from tests.waiting import wait_until
 
@@ -31,7 +31,7 @@ def through_the_proxy(
     bootstrap: str, reached: Path, talk: Callable[[ClientSession], Awaitable[Any]], **environment: str
 ) -> Any:
     """What a client says to the server through `haltline mcp-proxy`."""
-    arguments = ["-m", "haltline.streams", "mcp-proxy", "--bootstrap", bootstrap, "--session", "s1", "--name", "files"]
+    arguments = ["-m", "haltline.cli", "mcp-proxy", "--bootstrap", bootstrap, "--session", "s1", "--name", "files"]
     parameters = StdioServerParameters(
         command=sys.executable,
         args=[*arguments, "--", sys.executable, str(SERVER), str(reached)],
@@ -229,7 +229,7 @@ def test_a_call_of_any_shape_is_asked_about(params: object) -> None:
 
 def test_a_server_that_does_not_start_is_told() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "haltline.streams", "mcp-proxy", "--bootstrap", "127.0.0.1:9", "--", "/no/such/server"],
+        [sys.executable, "-m", "haltline.cli", "mcp-proxy", "--bootstrap", "127.0.0.1:9", "--", "/no/such/server"],
         capture_output=True,
         text=True,
         check=False,

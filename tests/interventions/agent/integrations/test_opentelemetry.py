@@ -15,7 +15,7 @@ from haltline.interventions.agent.integrations.opentelemetry import (
 )
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome, Usage
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn
 from tests.waiting import wait_until
 

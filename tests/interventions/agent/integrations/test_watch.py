@@ -21,7 +21,7 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Outcome, Usage
-from haltline.streams.broker import EmbeddedBroker
+from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, decision, standing
 from tests.waiting import wait_until
 
@@ -50,7 +50,7 @@ def watch(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Watch]:
 
     def run(how: str, form: str = "claude", *options: str) -> "subprocess.Popen[str]":
         agent = [sys.executable, "-m", "tests.interventions.agent.integrations.line_agent", str(tmp_path), how, form]
-        command = [sys.executable, "-m", "haltline.streams", "watch", "--bootstrap", embedded.bootstrap]
+        command = [sys.executable, "-m", "haltline.cli", "watch", "--bootstrap", embedded.bootstrap]
         started.append(
             subprocess.Popen(
                 [*command, "--session", "s1", "--grace", "0.3", *options, "--", *agent],
@@ -177,7 +177,7 @@ def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -
         "HALTLINE_CLOSE_BUDGET_S": "0",
     }
     done = subprocess.run(
-        [sys.executable, "-m", "haltline.streams", *arguments],
+        [sys.executable, "-m", "haltline.cli", *arguments],
         capture_output=True, text=True, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 2
@@ -190,7 +190,7 @@ DELETES = """print('{"type": "tool_call", "id": "1", "name": "delete_asset", "ar
 def test_with_the_broker_away_the_agent_goes_on() -> None:
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "haltline.streams", "watch", "--bootstrap", "127.0.0.1:9", "--"),
+            *(sys.executable, "-m", "haltline.cli", "watch", "--bootstrap", "127.0.0.1:9", "--"),
             *(sys.executable, "-c", DELETES),
         ],
         capture_output=True,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from haltline.interventions.agent import ClientRules, Guard, GuardSettings, Level, Refused, Usage
-from haltline.interventions.agent.local import LocalDecider
 from haltline.interventions.agent.rules.settings import Arguments, Constraint, LoopRule, RateLimit
 from haltline.interventions.agent.rules.windows import Loop
 from haltline.interventions.agent.testing import ScriptedGuard, decision
+from haltline.interventions.agent.transport.local_decider import LocalDecider
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.findings import Severity
 

@@ -1,0 +1,125 @@
+"""The tables of capacity: constants, checks, and the worked plan, as `benchmarks.capacity` computes them."""
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Final
+
+from benchmarks.capacity import LIVE_SESSIONS, Demand, Limits, Plan, Prices, TooFewFigures, checks, constants, plan
+from benchmarks.report import Document
+from benchmarks.table import Table, mib, us
+
+_DEMAND: Final = {
+    "agents": "agents at work at the same time, each with one session",
+    "events_per_agent_s": "events a second of an agent (a call is two)",
+    "new_sessions_per_agent_day": "sessions of an agent in a day",
+    "sessions_per_process": "sessions in one process of the agents' side",
+    "utilisation": "utilisation of a worker's, sink's or broker's cores at the peak",
+    "replication": "replicas of each topic",
+    "events_kept_days": "days for which `actions` is kept",
+    "outputs_kept_days": "days for which the other topics are kept",
+    "audit_kept_days": "days for which the audit table is kept",
+}
+_PRICES: Final = {
+    "core_hour": "dollars for a core and hour",
+    "gib_hour": "dollars for a GiB of memory and hour",
+    "disk_gb_month": "dollars for a GB of disk and month",
+    "object_gb_month": "dollars for a GB of object storage and month",
+    "traffic_gb": "dollars for a GB between availability zones",
+}
+_LIMITS: Final = {
+    "broker_written_bytes_s": "bytes a second that one broker is planned to write",
+    "broker_read_bytes_s": "bytes a second that one broker is planned to be read",
+    "broker_partitions": "replicas of partitions, of all topics, that one broker is planned to have",
+    "broker_cores": "cores of a broker",
+    "broker_memory_gib": "GiB of memory of a broker",
+    "read_by_agents_bytes_s": "bytes a second that all agents together are planned to read",
+}
+
+
+def constants_table(document: Document) -> Table:
+    """What was measured of one worker, one sink and the broker."""
+    known = constants(document)
+    per_event = [[f"c: worker, CPU per event, {at:,.0f} sessions", us(value)] for at, value in known.cpu_us_per_event]
+    rows = [
+        *per_event,
+        ["n: worker, CPU per new session", us(known.cpu_us_per_new_session)],
+        ["m0: memory of a worker without sessions", mib(known.empty_rss_bytes)],
+        ["m: memory per session, as an object", mib(known.live_bytes_per_session)],
+        [f"k: memory per session beyond {LIVE_SESSIONS:,} of a worker, as bytes", mib(known.kept_bytes_per_session)],
+        ["s: changelog, bytes per record", mib(known.changelog_bytes_per_record)],
+        ["changelog records per event, measured at full speed", f"{known.changelog_records_per_event:.2f}"],
+        ["e: size of an event", mib(known.event_bytes)],
+        ["o: records published per event, every proposal awaits its verdict", f"{known.output_records_per_event:.2f}"],
+        ["p: bytes published per event", mib(known.output_bytes_per_event)],
+        ["v: of them read by agents", mib(known.verdict_bytes_per_event)],
+        ["b: broker, CPU per event", us(known.broker_cpu_us_per_event)],
+        ["w: sink, CPU per row", us(known.sink_cpu_us_per_row)],
+        ["a: sink, bytes per row", mib(known.sink_bytes_per_row)],
+        ["memory of a sink", mib(known.sink_rss_bytes)],
+        ["start of a worker, per 100,000 sessions", f"{known.recovery_s_per_session * 100_000:.1f} s"],
+    ]
+    return Table("Constants of capacity", ["constant", "measured"], rows)
+
+
+def checks_table(document: Document) -> Table:
+    """Predictions beside measurements."""
+    rows = [
+        [check.what, check.unit, f"{check.predicted:,.0f}", f"{check.measured:,.0f}", f"{check.ratio:.2f}"]
+        for check in checks(document)
+    ]
+    return Table("Checks of capacity", ["configuration", "unit", "predicted", "measured", "measured / predicted"], rows)
+
+
+def plan_table(found: Plan) -> Table:
+    """What a demand needs, and its dollars."""
+    demand = found.demand
+    rows = [
+        ["events a second", f"{demand.events_per_s:,.0f}"],
+        ["sessions in memory and changelog", f"{demand.kept_sessions:,.0f}"],
+        ["CPU per event with the sessions of one worker", us(found.cpu_us_per_event)],
+        ["workers, one core each", f"{found.workers:,}"],
+        ["memory of each worker", mib(found.worker_memory_bytes)],
+        ["start of a worker after a failure", f"{found.recovery_s:,.0f} s"],
+        ["partitions", f"{found.partitions:,}"],
+        ["audit rows a second", f"{found.rows_per_s:,.0f}"],
+        ["audit sinks, one core each", f"{found.sinks:,}"],
+        ["changelog", f"{mib(found.changelog_bytes_per_s)} a second"],
+        ["written to Kafka before replication", f"{mib(found.written_bytes_per_s)} a second"],
+        ["read by agents", f"{mib(found.read_by_agents_bytes_s)} a second"],
+        ["brokers", f"{found.brokers:,}"],
+        ["disk of all brokers", mib(found.disk_bytes)],
+        ["audit table", mib(found.audit_bytes)],
+        *([f"dollars a month: {part}", f"{dollars:,.0f}"] for part, dollars in found.dollars.items()),
+        ["dollars a month", f"{found.dollars_a_month:,.0f}"],
+        ["dollars a month for 1,000 agents", f"{found.dollars_a_month / demand.agents * 1000:,.0f}"],
+    ]
+    return Table(f"A plan for {demand.agents:,} agents", ["what", "needed"], rows)
+
+
+def assumptions_table(demand: Demand, prices: Prices, limits: Limits) -> Table:
+    """What is not measured."""
+    rows = [
+        [words[one.name], f"{getattr(of, one.name):,.10g}"]
+        for of, words in ((demand, _DEMAND), (limits, _LIMITS), (prices, _PRICES))
+        for one in fields(of)
+    ]
+    return Table("Assumptions", ["assumption", "value"], rows)
+
+
+def _if_measured(make: Callable[[Document], Table]) -> Callable[[Document], Table]:
+    def made(document: Document) -> Table:
+        try:
+            return make(document)
+        except TooFewFigures:
+            return Table("", (), (), ())
+
+    return made
+
+
+CAPACITY_TABLES: Final = {
+    "constants": _if_measured(constants_table),
+    "checks": _if_measured(checks_table),
+    "plan": _if_measured(lambda document: plan_table(plan(constants(document), Demand(), Prices(), Limits()))),
+    "assumptions": lambda _document: assumptions_table(Demand(), Prices(), Limits()),
+}
+"""By the name of the mark in a page."""

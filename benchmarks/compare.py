@@ -1,0 +1,94 @@
+"""Two runs: which figures of the newer one are better or worse than those of the older one, beyond noise.
+
+Each figure is compared as a multiple of the peer or of the calibration of its own run, so that a slower machine is
+not taken for slower code. Noise is half the spread of the rounds of both runs, and at least what
+a single figure varies by.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+from benchmarks.figures import figures, relative
+from benchmarks.report import Document
+
+
+class Verdict(StrEnum):
+    """What a change is."""
+
+    BETTER = "better"
+    SAME = "within noise"
+    WORSE = "worse"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One figure in both runs."""
+
+    name: str
+    old: float
+    """As measured."""
+    new: float
+    base: str | None
+    """What both are a multiple of in `ratio`; None: themselves, or one run lacks the base."""
+    ratio: float
+    """New to old, as multiples of their bases."""
+    noise: float
+    """The share up to which a ratio says nothing."""
+    verdict: Verdict
+
+
+def compare(old: Document, new: Document) -> list[Change]:
+    """The figures that are about haltline and in both, in the order of the newer document."""
+    return list(_changes(old, new))
+
+
+def only_in_one(old: Document, new: Document) -> tuple[list[str], list[str]]:
+    """The names of figures that only the older one has, and only the newer one."""
+    before, after = figures(old), figures(new)
+    return [name for name in before if name not in after], [name for name in after if name not in before]
+
+
+def remarks(old: Document, new: Document) -> list[str]:
+    """What a reader of the changes must know of the two runs."""
+    loud = [f"{which}: {run['load']['note']}" for which, run in (("old", old), ("new", new)) if run["load"]["note"]]
+    differing = sorted(
+        name
+        for name in old["settings"].keys() | new["settings"].keys()
+        if old["settings"].get(name) != new["settings"].get(name)
+    )
+    other = [f"Settings differ: {', '.join(differing)}."] if differing else []
+    cpus = [old["machine"]["cpu"], new["machine"]["cpu"]]
+    return loud + other + ([f"Different processors: {cpus[0]}, then {cpus[1]}."] if cpus[0] != cpus[1] else [])
+
+
+def _changes(old: Document, new: Document) -> Iterator[Change]:
+    before, after = figures(old), figures(new)
+    for name, figure in after.items():
+        if not figure.judged or name not in before:
+            continue
+        base = figure.base if figure.base in before and figure.base in after else None
+        was, now = (relative(run[name], run[base] if base else None) for run in (before, after))
+        ratio = median(now) / median(was)
+        noise = max(figure.least, (_spread(was) + _spread(now)) / 2)
+        yield Change(
+            name=name,
+            old=before[name].value,
+            new=figure.value,
+            base=base,
+            ratio=ratio,
+            noise=noise,
+            verdict=_verdict(ratio if figure.higher_is_better else 1 / ratio, noise),
+        )
+
+
+def _spread(values: tuple[float, ...]) -> float:
+    return (max(values) - min(values)) / median(values)
+
+
+def _verdict(gain: float, noise: float) -> Verdict:
+    """`gain`: how many times as good."""
+    if gain > 1 + noise:
+        return Verdict.BETTER
+    return Verdict.WORSE if 1 / gain > 1 + noise else Verdict.SAME

@@ -1,0 +1,172 @@
+"""What `benchmarks.core` has measured, as data, JSON and tables."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.report import machine
+
+_AIM_PER_S = 100_000
+CALIBRATION, DECODE, NOTHING, FIRST, ENFORCING, CORE, BOTH = (
+    "orjson reads the bytes",
+    "decode only",
+    "core without a detector",
+    "core with the first rules",
+    "core with every rule that enforces by default",
+    "core with every detector",
+    "decode, then core",
+)
+_AIMS_US = {NOTHING: 12, FIRST: 15, ENFORCING: 40}
+"""Processor time of an event, microseconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of one way of going over the events: of each piece the best round, since others only add to it."""
+
+    name: str
+    wall_ns: float
+    """For each event."""
+    cpu_ns: float
+
+    @property
+    def per_s(self) -> float:
+        return 1e9 / self.wall_ns
+
+    @property
+    def per_cpu_s(self) -> float:
+        return 1e9 / self.cpu_ns
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectorCost:
+    """Of one detector among all the others."""
+
+    detector: str
+    ns: float
+    """For each event of the mix, in its `concerns` and `observe`, without what the timing takes. What several
+    detectors share, such as the session's progress, is in that of the first that asks for it."""
+    observed: float
+    """Share of the events that it takes in."""
+    state_bytes_median: int
+    state_bytes_max: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class States:
+    """Of the sessions at their ends, as they are written to the changelog."""
+
+    sessions: int
+    bytes_median: int
+    bytes_max: int
+    largest: str
+    """The session with the largest."""
+    encode_us: float
+    """For each state."""
+    decode_us: float
+    parts_median: dict[str, int]
+    """Bytes of each part of the state before it is compressed, in the median."""
+
+
+@dataclass(kw_only=True)
+class Measured:
+    """One run."""
+
+    events: int
+    event_bytes: float
+    sessions: int
+    rounds: int
+    costs: dict[str, Cost] = field(default_factory=dict)
+    states: States | None = None
+    profile_events: int = 0
+    by_rules: dict[str, Cost] = field(default_factory=dict)
+    """Of the core over the events of the profile, with so many of the rules."""
+    detectors: list[DetectorCost] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        base = self.costs[CALIBRATION].cpu_ns
+        return {
+            "settings": {k: getattr(self, k) for k in ("events", "event_bytes", "sessions", "rounds")},
+            "costs": [
+                asdict(cost)
+                | {"per_s": cost.per_s, "per_cpu_s": cost.per_cpu_s, "times_calibration": cost.cpu_ns / base}
+                for cost in self.costs.values()
+            ],
+            "profile": {"events": self.profile_events, "costs": [asdict(cost) for cost in self.by_rules.values()]},
+            "detectors": [asdict(cost) for cost in self.detectors],
+            "states": asdict(self.states) if self.states else None,
+            "machine": machine(),
+        }
+
+
+def show(measured: Measured, console: Console) -> None:
+    base = measured.costs[CALIBRATION]
+    console.print(
+        f"{measured.events:,} events of {measured.event_bytes:.0f} bytes, {measured.sessions:,} sessions, "
+        f"best of {measured.rounds} rounds"
+    )
+    table = _table("The core alone", ["", "events/s", "events per CPU second", "CPU us/event", "calibration, times"])
+    for cost in measured.costs.values():
+        times = f"{cost.cpu_ns / base.cpu_ns:.1f}"
+        table.add_row(cost.name, f"{cost.per_s:,.0f}", f"{cost.per_cpu_s:,.0f}", f"{cost.cpu_ns / 1000:.2f}", times)
+    console.print(table)
+    if measured.by_rules:
+        console.print(_rules(measured))
+        console.print(_profile(measured))
+    if measured.states is not None:
+        s = measured.states
+        console.print(
+            f"State of a session: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most ({s.largest}); "
+            f"{s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
+            highlight=False,
+        )
+        parts = sorted(s.parts_median.items(), key=lambda part: -part[1])[:5]
+        console.print(
+            f"  of it before compression, in the median: {', '.join(f'{name} {size:,}' for name, size in parts)}",
+            highlight=False,
+        )
+    reached = measured.costs[CORE].per_cpu_s / _AIM_PER_S
+    console.print(f"Aim: {_AIM_PER_S:,} events/s on one quiet core; here {reached:.0%} of it, by processor time")
+
+
+def _rules(measured: Measured) -> Table:
+    base = measured.by_rules[NOTHING].cpu_ns
+    table = _table(
+        f"By rules, over {measured.profile_events:,} of the events", ["", "CPU us/event", "over none", "aim, us/event"]
+    )
+    for cost in measured.by_rules.values():
+        aim = _AIMS_US.get(cost.name)
+        us = cost.cpu_ns / 1000
+        table.add_row(cost.name, f"{us:.1f}", f"{us - base / 1000:.1f}", "" if aim is None else f"{aim}")
+    return table
+
+
+def _profile(measured: Measured) -> Table:
+    whole = measured.by_rules[CORE].cpu_ns
+    table = _table(
+        f"Each detector among all, of {whole:,.0f} ns an event; what several share counts for the first that asks",
+        ["detector", "ns/event", "of all", "events taken in", "ns for each", "state bytes, median", "max"],
+    )
+    for row in sorted(measured.detectors, key=lambda row: -row.ns):
+        table.add_row(
+            row.detector,
+            f"{row.ns:,.0f}",
+            f"{row.ns / whole:.1%}",
+            f"{row.observed:.1%}",
+            f"{row.ns / row.observed:,.0f}" if row.observed else "",
+            f"{row.state_bytes_median:,}",
+            f"{row.state_bytes_max:,}",
+        )
+    rest = whole - sum(row.ns for row in measured.detectors)
+    table.add_row("everything else", f"{rest:,.0f}", f"{rest / whole:.1%}", "", "", "", "")
+    return table
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    return table

@@ -1,0 +1,125 @@
+"""Every figure of a document by name, with what it is compared to: a peer's or the calibration's in the same run."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from benchmarks import latency, overhead, sink, throughput
+from benchmarks.report import Document
+
+CALIBRATION: Final = "calibration: CPU us a step"
+_REPEATED: Final = 0.05
+_ONCE: Final = 0.15
+_TAIL: Final = 0.5
+_OURS: Final = "haltline"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What one run says of one thing."""
+
+    values: tuple[float, ...]
+    """One for each round."""
+    higher_is_better: bool = False
+    base: str | None = None
+    """The figure of the same run that it is a multiple of; None: it stands for itself."""
+    least: float = _ONCE
+    """The smallest change that is taken for one, as a share, however close the rounds are."""
+    judged: bool = True
+    """Whether it is about haltline, and not a peer's or the calibration's."""
+
+    @property
+    def value(self) -> float:
+        """In the median of the rounds."""
+        return median(self.values)
+
+
+def figures(document: Document) -> dict[str, Figure]:
+    """All of them."""
+    return dict(_all(document))
+
+
+def relative(figure: Figure, base: Figure | None) -> tuple[float, ...]:
+    """The values of a figure as multiples of another's: round by round where both have as many rounds.
+
+    No base: the values as they are.
+    """
+    if base is None:
+        return figure.values
+    if len(base.values) == len(figure.values):
+        return tuple(own / other for own, other in zip(figure.values, base.values, strict=True))
+    return tuple(own / base.value for own in figure.values)
+
+
+def _all(document: Document) -> Iterator[tuple[str, Figure]]:
+    yield CALIBRATION, Figure(values=tuple(document["calibration_us"]), judged=False)
+    yield from _throughput(document)
+    yield from _latency(document)
+    yield from _sink(document)
+    for cost in (document["guard"] or {}).get("costs", ()):
+        ours, name = cost["name"].startswith(_OURS), f"guarded call, {cost['name']}: us"
+        base = f"guarded call, {overhead.PEER}: us" if ours else None
+        yield name, Figure(values=(cost["best_us"],), base=base, judged=ours)
+    for cost in (document["core"] or {}).get("costs", ()):
+        ours = cost["times_calibration"] != 1  # the first one is the calibration, of which the others are multiples
+        yield (
+            f"core, {cost['name']}: times its calibration",
+            Figure(values=(cost["times_calibration"],), judged=ours, least=_REPEATED),
+        )
+    yield from _growth(document)
+
+
+def _throughput(document: Document) -> Iterator[tuple[str, Figure]]:
+    rounds: dict[tuple[str, int], list[Document]] = defaultdict(list)
+    for result in document["throughput"]:
+        rounds[result["engine"], result["sessions"]].append(result)
+    for (engine, sessions), results in rounds.items():
+        ours = engine.startswith(_OURS) or engine == throughput.CORE_ALONE
+        least = _REPEATED if len(results) > 1 else _ONCE
+        at = f"{sessions:,} sessions"
+        rates = tuple(result["events_per_s"] for result in results if result["events_per_s"])
+        base = f"{throughput.BARE_COUNT}, {at}: events/s" if ours else None
+        if rates:
+            yield (
+                f"{engine}, {at}: events/s",
+                Figure(values=rates, higher_is_better=True, base=base, judged=ours, least=least),
+            )
+        costs = tuple(result["cpu_us_per_event"] for result in results if result["cpu_us_per_event"])
+        if costs:
+            yield f"{engine}, {at}: CPU us/event", Figure(values=costs, base=CALIBRATION, judged=ours, least=least)
+
+
+def _latency(document: Document) -> Iterator[tuple[str, Figure]]:
+    for result in document["latency"]:
+        ours = result["engine"] == latency.WORKER
+        for which, least in (("p50", _ONCE), ("p99", _TAIL)):
+            base = f"{latency.ECHO} at {result['rate']:,} events/s: {which} ms" if ours else None
+            name = f"{result['engine']} at {result['rate']:,} events/s: {which} ms"
+            values = tuple(result[f"{which}_ms_by_round"])
+            yield name, Figure(values=values, base=base, judged=ours, least=least)
+
+
+def _sink(document: Document) -> Iterator[tuple[str, Figure]]:
+    for result in document["sink"]:
+        engine = result["engine"]
+        ours = engine.startswith(_OURS)
+        for what, key, higher in (("rows/s", "rows_per_s", True), ("CPU us/row", "cpu_us_per_row", False)):
+            if result[key]:
+                base = f"{sink.PEER}: {what}" if ours else None
+                yield (
+                    f"{engine}: {what}",
+                    Figure(values=(result[key],), higher_is_better=higher, base=base, judged=ours),
+                )
+
+
+def _growth(document: Document) -> Iterator[tuple[str, Figure]]:
+    for point in document["growth"]:
+        at = f"{point['workers']} worker(s), {point['sessions']:,} sessions"
+        yield f"{at}: CPU us/event", Figure(values=(point["cpu_us_per_event"],), base=CALIBRATION)
+        if point["cpu_us_per_new_session"]:
+            yield f"{at}: CPU us/new session", Figure(values=(point["cpu_us_per_new_session"],), base=CALIBRATION)
+        yield f"{at}: memory, bytes", Figure(values=(point["rss_bytes"],))
+        yield f"{at}: changelog, bytes", Figure(values=(point["changelog_bytes"],))
+        yield f"{at}: start, s", Figure(values=(point["start_s"],), least=_TAIL)

@@ -1,0 +1,238 @@
+"""One run: every part, one after another, on one real Kafka."""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+
+from benchmarks import core, growth, latency, overhead, profiling, sink, throughput
+from benchmarks.capacity import LIVE_SESSIONS
+from benchmarks.cluster import Cluster
+from benchmarks.engines import kafka_streams
+from benchmarks.load import Load, generate
+from benchmarks.machine import available_bytes, calibration
+from benchmarks.quality.sessions import default_files
+from benchmarks.report import Results
+from benchmarks.rules import CORE
+from benchmarks.tables import show
+from benchmarks.throughput import Engine
+from haltline.schemas.topics import Topics
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
+from haltline.streams.local.subprocesses import ChildDied, Children
+
+PARTS = ("throughput", "latency", "guard", "core", "sink", "growth")
+EXTRA_PARTS = ("profile",)
+"""Only when they are named."""
+_OURS_AT_MOST_S = 900.0
+_EVENTS_EACH = 30
+"""Of a session, where `--growth-events` allows that many: its state has its full size then."""
+_SPARE = 1.5
+"""Of memory: how much more than expected must be there."""
+_WIDTH = 160  # also where there is no terminal
+
+
+def run(asked: argparse.Namespace, console: Console) -> None:
+    """Measures what was asked for; prints it, and writes it as JSON, also when a part fails."""
+    results = Results(settings=settings_of(asked))
+    with tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
+        os.environ["TMPDIR"] = scratch  # what the engines leave behind goes with it
+        logs = Path(asked.logs or scratch, "logs")
+        console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
+        try:
+            with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
+                _Run(asked, Cluster(kafka), children, results, console, Path(scratch)).all_parts()
+        finally:  # what was measured before a failure is worth having
+            document = results.as_json()
+            show(document, Console(width=_WIDTH))
+            asked.json.parent.mkdir(parents=True, exist_ok=True)
+            asked.json.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            console.print(f"Written: {asked.json}")
+
+
+def settings_of(asked: argparse.Namespace) -> dict[str, Any]:
+    """What the figures depend on: no paths of this machine."""
+    return {name: value for name, value in vars(asked).items() if isinstance(value, int | float | list)}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What every part needs."""
+
+    asked: argparse.Namespace
+    cluster: Cluster
+    children: Children
+    results: Results
+    console: Console
+    scratch: Path
+
+    def all_parts(self) -> None:
+        parts: dict[str, Callable[[], None]] = {
+            "throughput": self.throughput,
+            "latency": self.latency,
+            "guard": self.guard,
+            "core": self.core,
+            "sink": self.sink,
+            "growth": self.growth,
+            "profile": self.profile,
+        }
+        for name in self.asked.only:
+            self.results.calibration_us.append(calibration())
+            with self.results.watch.part(name):
+                parts[name]()
+        self.results.calibration_us.append(calibration())
+
+    def throughput(self) -> None:
+        asked = self.asked
+        engines = [throughput.OURS, *throughput.PEERS]
+        if why := self._missing_streams():
+            engines = [engine for engine in engines if engine.module != throughput.STREAMS]
+            self.results.skipped["Kafka Streams"] = why
+        for sessions in asked.sessions:
+            topics = self.fill(sessions)
+            for number in range(1, asked.rounds + 1):
+                for engine in engines:
+                    self.one_engine(engine, topics, sessions, number)
+                alone = self.load(asked.core_events, min(sessions, asked.core_events))
+                self.results.throughput.append(throughput.core_alone(alone, number))
+
+    def _missing_streams(self) -> str:
+        if why := kafka_streams.missing():
+            return why
+        try:
+            kafka_streams.jars()  # not while it is measured
+        except LocalKafkaError as error:
+            return str(error).splitlines()[0]
+        return ""
+
+    def one_engine(self, engine: Engine, topics: Topics, sessions: int, number: int) -> None:
+        asked = self.asked
+        self.console.print(f"{engine.name} over {sessions:,} sessions, round {number} ...")
+        ours = engine is throughput.OURS
+        result = throughput.measure(
+            engine,
+            self.cluster,
+            self.children,
+            topics,
+            sessions=sessions,
+            round_number=number,
+            at_most_s=_OURS_AT_MOST_S if ours else asked.peer_seconds,
+        )
+        if ours and not result.complete:
+            raise RuntimeError(f"{engine.name}: expected {asked.events} events done, got {result.events}")
+        self.results.throughput.append(result)
+        if result.events_per_s is not None:
+            took = "" if result.complete else f"; all would take {asked.events / result.events_per_s:,.0f} s"
+            self.console.print(f"  {result.events_per_s:,.0f} events/s{took}")
+
+    def latency(self) -> None:
+        asked = self.asked
+        for rate in asked.rates:
+            self.console.print(f"Decision latency at {rate} events/s, echo and worker in turns ...")
+            self.results.latency += latency.measure(
+                self.cluster, self.children, rate, asked.latency_seconds, rounds=max(2, asked.rounds)
+            )
+
+    def guard(self) -> None:
+        self.console.print("Guarded calls ...")
+        measured = overhead.measure(self.asked.pieces).as_json()
+        del measured["machine"]  # it is the run's
+        self.results.guard = measured
+
+    def core(self) -> None:
+        files = [file for file in (self.asked.traces / file.name for file in default_files()) if file.is_file()]
+        if not files:
+            self.results.skipped["the core on recorded sessions"] = "no recorded sessions on this machine"
+            return
+        self.console.print("The core on recorded sessions ...")
+        asked = self.asked
+        measured = core.measure(files, copies=1, rounds=asked.core_rounds, seed=asked.seed, console=self.console)
+        found = measured.as_json()
+        self.results.core = {name: found[name] for name in ("settings", "costs", "states")}
+
+    def sink(self) -> None:
+        topics = Topics("benchsink.")
+        self.console.print(f"Producing {self.asked.sink_events:,} events of {sink.EVENT_BYTES} bytes for the sinks ...")
+        sink.fill(self.cluster, topics, self.asked.sink_events, self.asked.seed)
+        for result in sink.measure(self.cluster, self.children, topics, self.scratch):
+            self.results.sink.append(result)
+            self.console.print(f"  {result.engine}: {result.rows_per_s or 0:,.0f} rows/s")
+
+    def growth(self) -> None:
+        asked = self.asked
+        few, *more = asked.growth
+        points = [
+            (1, few),
+            *((workers, few) for workers in asked.workers if workers > 1),
+            *((1, many) for many in more),
+        ]
+        for workers, sessions in points:
+            name = f"{workers} worker{'s' * (workers > 1)} with {sessions:,} sessions"
+            if why := self._too_large(sessions):
+                self.results.skipped[name] = why
+                continue
+            self.console.print(f"{name} ...")
+            try:
+                grown = growth.measure(
+                    self.cluster,
+                    self.children,
+                    workers=workers,
+                    sessions=sessions,
+                    events=min(asked.growth_events, max(_EVENTS_EACH * sessions, asked.growth_events // 2)),
+                    seed=asked.seed,
+                    at_most_s=asked.growth_seconds,
+                )
+            except (growth.TooMuch, ChildDied) as error:
+                self.results.skipped[name] = str(error).splitlines()[0]
+                continue
+            self.results.growth.append(grown)
+            self.console.print(
+                f"  {grown.cpu_us_per_event:.0f} us of processor time an event, {grown.rss_bytes / 2**20:,.0f} MiB"
+            )
+
+    def _too_large(self, sessions: int) -> str:
+        """Why so many sessions cannot be measured here, by what fewer of them took; empty when they can."""
+        available, before = available_bytes(), [grown for grown in self.results.growth if grown.workers == 1]
+        if available is None or not before:
+            return ""
+        largest = max(before, key=lambda grown: grown.sessions)
+        if sessions <= largest.sessions:
+            return ""
+        live = (largest.peak_rss_bytes - largest.empty_rss_bytes) / largest.sessions
+        kept = max(0, largest.recovered_rss_bytes - largest.empty_rss_bytes) / largest.sessions
+        objects = min(sessions, LIVE_SESSIONS)
+        needed = (objects * live + (sessions - objects) * kept) * _SPARE
+        if needed < available:
+            return ""
+        return f"needs {needed / 2**30:.0f} GiB of memory, there are {available / 2**30:.0f} GiB"
+
+    def profile(self) -> None:
+        sessions = self.asked.sessions[0]
+        topics = self.fill(sessions, "profile")
+        self.asked.profile.parent.mkdir(parents=True, exist_ok=True)
+        for name, rules in (("first", CORE), ("every", ())):
+            report = self.asked.profile.with_stem(f"{self.asked.profile.stem}-{name}")
+            self.console.print(f"Profile of a worker with {name} rules and {sessions:,} sessions ...")
+            said = profiling.measure(self.cluster, self.children, topics, report, rules)
+            self.console.print(said, markup=False, highlight=False)
+            self.console.print(f"All of it: {report}")
+
+    def fill(self, sessions: int, name: str = "bench") -> Topics:
+        """A topic with the events of a throughput run."""
+        topics, events = Topics(f"{name}{sessions}."), self.asked.events
+        self.console.print(f"Producing {events:,} events of {sessions:,} sessions ...")
+        self.cluster.make_topics(topics, f"{topics.prefix}changelog")
+        size = self.cluster.fill(topics.actions, generate(self.load(events, sessions)))
+        self.console.print(f"  {size / events:.0f} bytes each")
+        return topics
+
+    def load(self, events: int, sessions: int) -> Load:
+        twelve_hours_ago_ms = time.time_ns() // 1_000_000 - 12 * 3_600_000
+        return Load(events=events, sessions=sessions, start_ms=twelve_hours_ago_ms, seed=self.asked.seed)

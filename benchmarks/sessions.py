@@ -1,0 +1,263 @@
+"""`python -m benchmarks.sessions`: a worker with many live sessions of the activity that recorded ones had.
+
+The states of recorded sessions stand in the changelog under as many new names as are asked for. Said are what they
+take there, how long a worker takes until it decides, its memory, and how long its checkpoints then take.
+"""
+
+import argparse
+import random
+import socket
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import cast
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from benchmarks import processes, verdicts
+from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group
+from benchmarks.quality.sessions import default_files, read
+from benchmarks.report import machine
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch
+from haltline.streams.local.subprocesses import Child, Children, interruptible
+from haltline.streams.sessions import state_codec
+
+_EVENTS = 20_000
+_WITHIN_S = 900.0
+_CHECKPOINTS = "haltline_checkpoint_duration_seconds"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One worker with so many sessions, processor time where nothing else is said."""
+
+    sessions: int
+    state_bytes_median: int
+    changelog_bytes: int
+    """On the broker's disk."""
+    compression: str
+    """Of the producer that filled the changelog."""
+    empty_start_s: float
+    """From the start of the process to a verdict from every partition, with nothing to recover."""
+    start_s: float
+    """The same with these sessions."""
+    start_cpu_s: float | None
+    rss_bytes: int | None
+    """Once recovered: sessions are held as bytes until their events come."""
+    touched: int
+    """Sessions that then had an event each, at once."""
+    checkpoint_s: float
+    """The mean of the checkpoints after these."""
+    touched_rss_bytes: int | None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0."""
+    asked = _options().parse_args(arguments)
+    states = _recorded(asked.files or default_files())
+    with (
+        interruptible(),
+        tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch,
+        LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka,
+        Children(Path(scratch, "logs")) as children,
+    ):
+        measured = _measure(Cluster(kafka), children, states, asked.sessions, asked.compression)
+    print(orjson.dumps(asdict(measured) | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
+    return 0
+
+
+def _recorded(files: Sequence[Path]) -> list[SessionState]:
+    """The states of recorded sessions at their ends."""
+    core, states = Core(), []
+    for known in read(files):
+        state: SessionState | None = None
+        for offset, (_, event) in enumerate(known.session.events):
+            state = core.on_event(state, event, Position("actions", 0, offset)).state
+        if state is not None and state.standing.killed is None:  # what is killed is no live session
+            states.append(replace(state, offsets={}))
+    return states
+
+
+def _measure(
+    cluster: Cluster,
+    children: Children,
+    states: Sequence[SessionState],
+    sessions: int,
+    compression: str,
+) -> Measured:
+    group, topics = "sessions", Topics("sessions.")
+    changelog = f"{group}-sessions-changelog"
+    cluster.make_topics(topics, changelog)
+    empty_start_s, worker = _start(cluster, children, topics, group, "empty")
+    processes.stop(worker)
+    sizes = _fill(cluster, changelog, states, sessions, compression)
+    port = _free_port()
+    start_s, worker = _start(cluster, children, topics, group, "again", ["--metrics-port", str(port)])
+    cpu_s, ready_rss = processes.cpu_s(worker.pid), processes.rss_bytes(worker.pid)
+    touched = min(sessions, _EVENTS)
+    before = _checkpoints(port)
+    watched = Group(cluster.bootstrap, group, [topics.actions])
+    _touch(cluster, topics, touched)
+    end = watched.end()
+    processes.wait_until(worker, lambda: watched.committed() == end, "lag zero", within_s=_WITHIN_S)
+    count, seconds = (now - then for now, then in zip(_checkpoints(port), before, strict=True))
+    rss = processes.rss_bytes(worker.pid)
+    watched.close()
+    processes.stop(worker)
+    return Measured(
+        sessions=sessions,
+        state_bytes_median=round(median(sizes)),
+        changelog_bytes=cluster.log_bytes(changelog),
+        compression=compression,
+        empty_start_s=empty_start_s,
+        start_s=start_s,
+        start_cpu_s=cpu_s,
+        rss_bytes=ready_rss,
+        touched=touched,
+        checkpoint_s=seconds / max(1, count),
+        touched_rss_bytes=rss,
+    )
+
+
+def _start(  # noqa: PLR0917 - as every part of the benchmarks is called
+    cluster: Cluster, children: Children, topics: Topics, group: str, label: str, more: Sequence[str] = ()
+) -> tuple[float, Child]:
+    """Starts a worker; the seconds until each partition gave a verdict, and the worker, which runs on."""
+    probe = verdicts.Probe(cluster.bootstrap, topics, label)
+    began = time.perf_counter()
+    arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, group)
+    worker = processes.start(children, f"{group}-{label}", processes.WORKER, [*arguments, *more])
+    probe.wait([worker])
+    return time.perf_counter() - began, worker
+
+
+def _fill(
+    cluster: Cluster, changelog: str, states: Sequence[SessionState], sessions: int, compression: str
+) -> list[int]:
+    """Writes states under new names as a worker does; their sizes."""
+    headers = _headers(cluster, changelog)
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "linger.ms": 20,
+            "compression.type": compression,
+            "queue.buffering.max.messages": 50_000,
+        },
+        logger=QUIET,
+    )
+    failed: list[str] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    sizes: list[int] = []
+    shuffled = random.Random(1).sample(states, len(states))
+    for number in range(sessions):
+        state = replace(shuffled[number % len(states)], session_id=_name(number))
+        value = state_codec.encode(state)
+        sizes.append(len(value))
+        while True:
+            try:
+                producer.produce(
+                    changelog,
+                    key=_name(number).encode(),
+                    value=value,
+                    partition=partition_of(_name(number), PARTITIONS),
+                    headers=headers,
+                    on_delivery=delivered,
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    if producer.flush(120) or failed:
+        raise RuntimeError(f"{changelog}: expected every state delivered, got {failed[:3] or 'no answer'}")
+    return sizes
+
+
+def _name(number: int) -> str:
+    return f"live-{number:07d}"
+
+
+def _headers(cluster: Cluster, changelog: str) -> list[tuple[str, str | bytes | None]]:
+    """Those of a state that a worker wrote."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "sessions-probe"}, logger=QUIET)
+    consumer.assign([TopicPartition(changelog, number, 0) for number in range(PARTITIONS)])
+    message = consumer.poll(10)
+    consumer.close()
+    if message is None or message.error() is not None:
+        raise RuntimeError(f"{changelog}: expected the state of a probe, got none")
+    return cast("list[tuple[str, str | bytes | None]]", message.headers() or [])  # as a consumer's messages have
+
+
+def _touch(cluster: Cluster, topics: Topics, sessions: int) -> None:
+    """One event of each of so many sessions."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
+    for event in _events(sessions):
+        producer.produce(topics.actions, key=event.session_id.encode(), value=event.to_json())
+        producer.poll(0)
+    producer.flush(60)
+
+
+def _events(sessions: int) -> Iterator[ActionEvent]:
+    for number in range(sessions):
+        yield ActionEvent(
+            event_id=f"touch-{number}",
+            kind=Kind.PROPOSED,
+            session_id=_name(number),
+            time=time.time_ns() // 1_000_000,
+            action="read_file",
+            call_id=f"touch-{number}",
+            args={"path": f"f{number}"},
+        )
+
+
+def _checkpoints(port: int) -> tuple[float, float]:
+    """How many there were, and their seconds."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        told = answer.read().decode().splitlines()
+    count, seconds = (
+        next((float(line.split()[1]) for line in told if line.startswith(f"{_CHECKPOINTS}_{what} ")), 0.0)
+        for what in ("count", "sum")
+    )
+    return count, seconds
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.sessions",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m benchmarks.sessions --sessions 100000",
+    )
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="recorded traces (../shared/traces)")
+    parser.add_argument("--sessions", type=int, default=100_000, help="that are live (%(default)s)")
+    parser.add_argument(
+        "--compression", default="none", choices=("none", "lz4", "zstd"), help="of what fills the changelog"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,163 @@
+"""`python -m benchmarks.soak`: a worker's memory at a steady rate, over an hour, on a real Kafka.
+
+The sessions are the same all the time and go on calling tools, so that their states stop growing once they are at
+their bounds: memory that still grows afterwards is a leak, of this code or of a library.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import linear_regression
+
+import orjson
+from confluent_kafka import Producer
+
+from benchmarks import processes
+from benchmarks.cluster import QUIET, Cluster, Group
+from benchmarks.load import Load, generate
+from haltline.schemas.topics import Topics
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch, missing_tools
+from haltline.streams.local.subprocesses import Child, Children, interruptible
+
+_SAMPLE_EVERY_S = 10.0
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One look at the worker."""
+
+    after_s: float
+    rss_bytes: int
+    cpu_s: float
+    lag: int
+    """Events that are not processed yet."""
+
+
+def growth_bytes_per_hour(samples: Sequence[Sample]) -> float:
+    """Slope of memory by least squares. 0 for fewer than two samples."""
+    if len(samples) < 2:
+        return 0.0
+    return linear_regression([s.after_s / 3600 for s in samples], [s.rss_bytes for s in samples]).slope
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0 when it was measured to the end."""
+    options = _options().parse_args(arguments)
+    if missing := missing_tools():
+        print(f"benchmarks.soak: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
+        return 1
+    with (
+        interruptible(),
+        tempfile.TemporaryDirectory(prefix="haltline-soak-") as scratch,
+        LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka,
+        Children(Path(scratch, "logs")) as children,
+    ):
+        samples = _run(Cluster(kafka), children, options)
+    second_half = [s for s in samples if s.after_s >= options.minutes * 30]
+    result = {
+        "minutes": options.minutes,
+        "rate": options.rate,
+        "sessions": options.sessions,
+        "load_average": os.getloadavg()[1],
+        "rss_mib": {
+            "first": samples[0].rss_bytes / _MIB,
+            "middle": second_half[0].rss_bytes / _MIB,
+            "last": samples[-1].rss_bytes / _MIB,
+            "most": max(s.rss_bytes for s in samples) / _MIB,
+        },
+        "growth_mib_per_hour_of_second_half": growth_bytes_per_hour(second_half) / _MIB,
+        "cpu_us_per_event": samples[-1].cpu_s * 1e6 / (options.rate * samples[-1].after_s),
+        "most_lag": max(s.lag for s in samples),
+        "samples": [asdict(s) for s in samples],
+    }
+    print(orjson.dumps(result, option=orjson.OPT_INDENT_2).decode())
+    return 0
+
+
+def _run(cluster: Cluster, children: Children, options: argparse.Namespace) -> list[Sample]:
+    topics, name = Topics("soak."), "soak"
+    cluster.make_topics(topics, f"{name}-sessions-changelog")
+    worker = processes.start(
+        children, name, processes.WORKER, processes.worker_arguments(cluster.bootstrap, topics.prefix, name)
+    )
+    stop = threading.Event()
+    failed: list[Exception] = []
+    producing = threading.Thread(
+        target=_produce, args=(cluster.bootstrap, topics.actions, options, stop, failed), daemon=True
+    )
+    group = Group(cluster.bootstrap, name, [topics.actions])
+    began = time.monotonic()
+    producing.start()
+    samples: list[Sample] = []
+    try:
+        while (after_s := time.monotonic() - began) < options.minutes * 60:
+            worker.require_running()
+            if failed:
+                raise failed[0]
+            samples.append(_sample(worker, group, after_s))
+            stop.wait(_SAMPLE_EVERY_S)
+    finally:
+        stop.set()
+        producing.join()
+        group.close()
+    processes.stop(worker)
+    return samples
+
+
+def _sample(worker: Child, group: Group, after_s: float) -> Sample:
+    rss_bytes, cpu_s = processes.rss_bytes(worker.pid), processes.cpu_s(worker.pid)
+    if rss_bytes is None or cpu_s is None:
+        raise RuntimeError("expected /proc to say what the worker uses, got nothing")
+    return Sample(after_s=after_s, rss_bytes=rss_bytes, cpu_s=cpu_s, lag=group.end() - group.committed())
+
+
+def _produce(
+    bootstrap: str, topic: str, options: argparse.Namespace, stop: threading.Event, failed: list[Exception]
+) -> None:
+    try:
+        producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"}, logger=QUIET)
+        load = Load(
+            events=int(options.rate * options.minutes * 60),
+            sessions=options.sessions,
+            start_ms=time.time_ns() // 1_000_000,
+            seconds_between=options.sessions / options.rate,  # event time passes as the clock does
+            runaway_share=0.0,
+            destructive_share=0.0,
+        )
+        began = time.monotonic()
+        for number, sent in enumerate(generate(load)):
+            if stop.wait(max(0.0, began + number / options.rate - time.monotonic())):
+                break
+            producer.produce(topic, key=sent.session_id.encode(), value=sent.value)
+            producer.poll(0)
+        producer.flush(30)
+    except Exception as error:
+        failed.append(error)
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m benchmarks.soak --minutes 60 --rate 300 --sessions 2000",
+    )
+    parser.add_argument("--minutes", type=float, default=60.0, help="(%(default)s)")
+    parser.add_argument("--rate", type=float, default=300.0, help="events per second (%(default)s)")
+    parser.add_argument("--sessions", type=int, default=2_000, help="(%(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,67 @@
+"""One table of figures, and how figures are written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text, and lines below them."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    lines: Sequence[str] = field(default_factory=tuple)
+    """Empty ones are left out."""
+
+    def markdown(self) -> str:
+        """For a page, without the title."""
+        lines = [line for line in self.lines if line]
+        table = [self.columns, ["---"] * len(self.columns), *self.rows] if self.rows else []
+        text = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in table)
+        return text + "".join(f"\n{line}\n" for line in lines)
+
+    def show(self, console: Console) -> None:
+        """In a terminal."""
+        table = RichTable(title=self.title or None, title_justify="left")
+        for number, column in enumerate(self.columns):
+            table.add_column(column, justify="left" if number == 0 else "right")
+        for row in self.rows:
+            table.add_row(*row)
+        if self.rows:
+            console.print(table)
+        for line in self.lines:
+            if line:
+                console.print(line, highlight=False)
+
+
+def ratio(one: float | None, other: float | None) -> float | None:
+    """None where one of them is missing."""
+    return one / other if one and other else None
+
+
+def times(value: float | None) -> str:
+    """A ratio."""
+    if value is None:
+        return "-"
+    return f"{value:.2f} times" if value < 10 else f"{value:.1f} times"
+
+
+def us(value: float | None) -> str:
+    """Microseconds."""
+    if value is None:
+        return "-"
+    return f"{value:.1f} us" if value < 100 else f"{value:.0f} us"
+
+
+def mib(value: float | None) -> str:
+    """Bytes, with a unit that fits."""
+    if value is None:
+        return "-"
+    for unit, size in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}" if value < 1000 * size else f"{value / size:,.0f} {unit}"
+    return f"{value:.0f} bytes"

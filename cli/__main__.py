@@ -1,0 +1,32 @@
+"""The entry point of the command line: `haltline`, and `python -m haltline.cli`."""
+
+import sys
+from importlib import import_module
+
+from haltline.cli.base_commands import BESIDE_AGENTS, PROCESSOR
+
+
+def main() -> None:
+    """Runs a command and ends the process with its exit code."""
+    # What runs beside an agent, in the agent's own installation. `hook` starts with every call of a tool: nothing else
+    # is loaded.
+    if sys.argv[1:2] and sys.argv[1] in BESIDE_AGENTS:
+        command = import_module(BESIDE_AGENTS[sys.argv[1]])
+        sys.exit(command.main(sys.argv[2:]))
+    try:
+        from haltline.cli.app import app  # noqa: PLC0415  # a bare install must get this far
+
+        app()
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in PROCESSOR:
+            raise
+        print(
+            f"haltline: the command line needs {missing.name}, which is not installed. "
+            "It comes with the processor: pip install 'haltline[processor]'",
+            file=sys.stderr,
+        )
+        sys.exit(2)  # as every command that cannot work as it is set up
+
+
+if __name__ == "__main__":
+    main()

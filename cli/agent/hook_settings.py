@@ -1,0 +1,184 @@
+"""`haltline hook install` and `uninstall`: what they change in a settings file of Claude Code."""
+
+import argparse
+import copy
+import difflib
+import json
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+EVENTS = {
+    "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",
+    "Stop": None, "SubagentStop": None, "SessionEnd": None,
+}  # fmt: skip
+"""The hooks, and the matcher of those that have one."""
+
+_TIMEOUT_S = 60
+_OURS = re.compile(r"""(?:(?:^|[/\s])haltline(?:\.exe)?['"]?|-m haltline\.streams)\s+hook(?:\s|$)""")
+Settings = dict[str, Any]
+
+
+class BadSettings(Exception):
+    """A settings file that cannot be changed: where, what was expected, what was given."""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 it cannot be done."""
+    parser = argparse.ArgumentParser(prog=f"haltline hook {arguments[0]}", description=__doc__)
+    parser.add_argument("--settings", type=Path, default=Path(".claude/settings.json"), metavar="FILE",
+                        help="left out: .claude/settings.json; ~/.claude/settings.json: every project")  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    if arguments[0] == "install":
+        for name in ("--bootstrap", "--prefix", "--agent-id", "--client-config"):
+            parser.add_argument(name, metavar="TEXT", help="part of the command; left out: as the environment says")
+    said = vars(parser.parse_args(arguments[1:]))
+    file, dry_run = said.pop("settings").expanduser(), said.pop("dry_run")
+    try:
+        before = file.read_bytes() if file.exists() else None
+        if arguments[0] == "install":
+            after: bytes | None = installed(before, command_of(said), str(file))
+        else:
+            after = uninstalled(before, _kept(file), str(file))
+        _show(file, before, after)
+        if not dry_run and before != after:
+            _write(file, before, after, keep=arguments[0] == "install")
+    except (BadSettings, OSError) as error:
+        print(f"haltline: hook: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def command_of(options: dict[str, str | None]) -> str:
+    """The command that a hook runs: by its whole path, for hooks do not have the PATH of a shell."""
+    script = Path(sys.executable).with_name("haltline")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "haltline.cli"]
+    said = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    return shlex.join([*program, "hook", *said])
+
+
+def installed(before: bytes | None, command: str, where: str) -> bytes:
+    """The file with our hooks, in place of any that were there.
+
+    Raises:
+        BadSettings: it is not what Claude Code reads.
+
+    """
+    settings = without(parsed(before, where), where)
+    hooks = settings.setdefault("hooks", {})
+    for event, matcher in EVENTS.items():
+        entry: Settings = {} if matcher is None else {"matcher": matcher}
+        entry["hooks"] = [{"type": "command", "command": command, "timeout": _TIMEOUT_S}]
+        hooks.setdefault(event, []).append(entry)
+    return _text(settings)
+
+
+def uninstalled(before: bytes | None, kept: tuple[bytes | None] | None, where: str) -> bytes | None:
+    """The file without our hooks; None: without the file. As it was to the byte, when nothing else has changed.
+
+    `kept` is what was there before `install`, if that is known. Raises BadSettings as `installed`.
+    """
+    if before is None:
+        return None
+    settings = parsed(before, where)
+    left = without(settings, where)
+    if left == settings:
+        return before
+    if kept is not None and _said(parsed(kept[0], where)) == _said(left):
+        return kept[0]
+    return _text(left)
+
+
+def parsed(text: bytes | None, where: str) -> Settings:
+    """The settings of a file. Raises BadSettings when they are no JSON object."""
+    if text is None or not text.strip():
+        return {}
+    try:
+        settings = json.loads(text)
+    except ValueError as error:
+        raise BadSettings(f"{where}: expected JSON, got {error}; nothing was changed") from None
+    if not isinstance(settings, dict):
+        raise BadSettings(f"{where}: expected a JSON object, got {type(settings).__name__}; nothing was changed")
+    return settings
+
+
+def without(settings: Settings, where: str) -> Settings:
+    """A copy without our hooks, and without what is empty when they are gone."""
+    settings = copy.deepcopy(settings)
+    hooks = settings.get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise BadSettings(f"{where}: hooks: expected an object, got {type(hooks).__name__}; nothing was changed")
+    for event in list(hooks):
+        entries = hooks[event]
+        if not isinstance(entries, list):
+            raise BadSettings(f"{where}: hooks: {event}: expected a list, got {type(entries).__name__}")
+        left = [entry for entry in map(_without_ours, entries) if entry is not None]
+        if left != entries:
+            hooks[event] = left
+            if not left:
+                del hooks[event]
+                if not hooks:
+                    del settings["hooks"]
+    return settings
+
+
+def _said(settings: Settings) -> Settings:
+    """Without what is empty: that there are no hooks can be said in several ways."""
+    hooks = {event: entries for event, entries in settings.get("hooks", {}).items() if entries}
+    return {name: value for name, value in settings.items() if name != "hooks"} | ({"hooks": hooks} if hooks else {})
+
+
+def _without_ours(entry: Any) -> Any:
+    hooks = entry.get("hooks") if isinstance(entry, dict) else None
+    if not isinstance(hooks, list):
+        return entry
+    left = [h for h in hooks if not (isinstance(h, dict) and _OURS.search(str(h.get("command", ""))))]
+    return entry if left == hooks else {**entry, "hooks": left} if left else None
+
+
+def _text(settings: Settings) -> bytes:
+    return (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _keep(file: Path) -> Path:
+    return file.with_name(f"{file.name}.before-haltline")
+
+
+def _kept(file: Path) -> tuple[bytes | None] | None:
+    """What was there before `install`; an empty file stands for none. None: it is not known."""
+    kept = _keep(file)
+    return (kept.read_bytes() or None,) if kept.exists() else None
+
+
+def _show(file: Path, before: bytes | None, after: bytes | None) -> None:
+    old, new = ([] if text is None else text.decode(errors="replace").splitlines() for text in (before, after))
+    was, becomes = ("/dev/null" if text is None else str(file) for text in (before, after))
+    diff = list(difflib.unified_diff(old, new, was, becomes, lineterm=""))
+    print("\n".join(diff) if diff else f"{file}: nothing to change")
+
+
+def _write(file: Path, before: bytes | None, after: bytes | None, *, keep: bool) -> None:
+    kept = _keep(file)
+    if keep:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not kept.exists():  # a second install: the first one knows how it was
+            _replace(kept, before or b"")
+    if after is None:
+        file.unlink()
+    else:
+        _replace(file, after)
+    if not keep:
+        kept.unlink(missing_ok=True)
+
+
+def _replace(file: Path, text: bytes) -> None:
+    """At once: a reader sees the old file or the new one. Follows a link, and keeps the mode."""
+    file = file.resolve()
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    new.write_bytes(text)
+    if file.exists():
+        new.chmod(file.stat().st_mode & 0o7777)
+    new.replace(file)

@@ -1,0 +1,41 @@
+"""The commands that run beside agents, for the help: `__main__` runs them before the processor is loaded."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+import typer
+
+from haltline.cli.base_commands import BESIDE_AGENTS
+
+_HELP = {
+    "hook": "Answer a hook of Claude Code; `install` and `uninstall` change its settings.\n\n"
+    "Example: haltline hook install --bootstrap kafka-1:9092",
+    "watch": "Run an agent that prints JSON lines, and end it and all that it started when it is killed.\n\n"
+    "Example: haltline watch -- claude -p 'tidy up' --output-format stream-json --verbose",
+    "mcp-proxy": "Run an MCP server behind a guard.\n\nExample: haltline mcp-proxy -- npx server-filesystem /srv",
+    "import": "Print recordings of agents (Claude Code, OpenHands, SWE-agent, mini-SWE-agent, OTel) as events.\n\n"
+    "Example: haltline import run.traj.json > events.jsonl",
+    "intake": "Serve HTTP for agents in other languages.\n\nExample: haltline intake --bootstrap kafka-1:9092",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for name, text in _HELP.items():
+        app.command(
+            name,
+            help=text,
+            add_help_option=False,
+            context_settings={
+                "ignore_unknown_options": True,
+                "allow_extra_args": True,
+                "allow_interspersed_args": False,
+            },
+        )(_run(BESIDE_AGENTS[name]))
+
+
+def _run(module: str) -> Callable[[typer.Context], None]:
+    def run(ctx: typer.Context) -> None:
+        raise typer.Exit(import_module(module).main(ctx.args))
+
+    return run

@@ -1,0 +1,101 @@
+"""What the operators' commands say of their answers."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from haltline.cli.common import (
+    DEFAULT_GROUP,
+    Client,
+    Exit,
+    ago,
+    group_of,
+    print_json,
+    say,
+    say_error,
+)
+from haltline.schemas.control import ControlRecord, ControlState
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import rfc3339
+from haltline.schemas.topics import Topics
+from haltline.streams.operator.client import CommandResult, Operator
+from haltline.streams.operator.commands import FLEET
+from haltline.streams.operator.known_sessions import HINT
+
+
+def operator_of(bootstrap: str, prefix: str, client: Client, timeout_s: float, group: str = DEFAULT_GROUP) -> Operator:
+    """The hands of whoever gives a command."""
+    return Operator(
+        bootstrap, topics=Topics(prefix), group=group or group_of(prefix), answer_within_s=timeout_s, client=client
+    )
+
+
+def id_within(scope: ScopeKind, scope_id: str) -> str:
+    """The id that was given; the fleet has one of its own."""
+    return scope_id or (FLEET if scope is ScopeKind.FLEET else "")
+
+
+Unknown = Annotated[
+    bool,
+    typer.Option("--unknown", help="Take ID as it is, though nothing was heard of it: it is stopped if it starts."),
+]
+
+NOTHING_TO_END = "nothing stands against it, and nothing was heard of it"
+
+
+def whole_id(operator: Operator, scope: ScopeKind, scope_id: str, *, unknown: bool = False, hint: str = HINT) -> str:
+    """The id that is meant, which may be given by its beginning. Raises NotFound and Ambiguous."""
+    given = id_within(scope, scope_id)
+    return given if unknown else operator.find(scope, given, hint=hint)
+
+
+def named(answer: CommandResult) -> str:
+    """Whom the command was about."""
+    return "the fleet" if answer.command.scope is ScopeKind.FLEET else f"{answer.command.scope} {answer.command.id}"
+
+
+def story(record: ControlRecord) -> str:
+    """What was done, why, by whom and when."""
+    since = f"{rfc3339(record.stands_since)}, {ago(record.stands_since, time.time_ns() // 1_000_000)} ago"
+    stopped = f"; {acknowledged(record)}" if record.scope is ScopeKind.SESSION else ""
+    return f"{record.reason} ({record.code}, by {record.by} at {since}{stopped})"
+
+
+def acknowledged(record: ControlRecord) -> str:
+    """Whether the agent's side has said that it stopped, and how fast that was."""
+    if record.scope is not ScopeKind.SESSION:
+        return "-"  # each session of the scope acknowledges for itself
+    if record.state is ControlState.PROBATION:
+        return f"released, for {record.actions_left} actions on probation"
+    if record.state is not ControlState.KILLED:
+        return "-"
+    if record.stopped_at is None and record.unheard:
+        return "nothing was heard of it: it is stopped if it starts"
+    if record.stopped_at is None:
+        times = f", though sent {record.issued} times" if record.issued else ""
+        return f"NEVER acknowledged{times}" if record.escalated_at else f"not acknowledged by an agent yet{times}"
+    took = f" {record.time_to_stop_ms} ms after the decision" if record.time_to_stop_ms is not None else ""
+    return f"the agent stopped{took}"
+
+
+def conclude(answer: CommandResult, text: str, *, as_json: bool) -> None:
+    """Prints what happened; exit 1 when no worker has answered."""
+    if as_json:
+        print_json(
+            {
+                "command": answer.command,
+                "answered": answer.answered,
+                "before": answer.before,
+                "after": answer.after,
+                "waited_s": round(answer.waited_s, 3),
+            }
+        )
+    elif answer.answered:
+        say(text)
+    if not answer.answered:
+        say_error(
+            f"haltline: {text} within {answer.waited_s:g} s, got none. The command "
+            f"({answer.command.command_id}) is kept and will be carried out when a worker runs"
+        )
+        raise typer.Exit(Exit.NO)

@@ -1,0 +1,254 @@
+"""What the commands share: options, exit codes, how errors and data are printed."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import orjson
+import typer
+from confluent_kafka import KafkaError, KafkaException
+from rich.console import Console
+from rich.text import Text
+from typer.core import TyperGroup
+
+from haltline.schemas.record import Record
+from haltline.schemas.topics import Topics
+from haltline.schemas.wire import InvalidRecord
+from haltline.streams.kafka.log_reader import Gone, NoSuchTopic, Unreachable
+from haltline.streams.operator.approval_client import Closed
+from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.ids import Ambiguous, NotFound
+
+
+class Exit(IntEnum):
+    """What a script can tell from a command's exit code."""
+
+    OK = 0
+    NO = 1
+    """The answer is no, something was found, or what was started has failed."""
+    USAGE = 2
+    """The command or its configuration is wrong."""
+    UNREACHABLE = 3
+    """No broker answers."""
+
+
+_NOT_ALLOWED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 the answer is no, or something was found; "
+    "2 the command or its configuration is wrong; 3 no broker answers."
+)
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        envvar="HALTLINE_BOOTSTRAP", help="Kafka's address, several separated by commas.", metavar="HOST:PORT"
+    ),
+]
+Prefix = Annotated[
+    str,
+    typer.Option(
+        envvar="HALTLINE_PREFIX",
+        help="What the names of haltline's topics begin with.",
+        metavar="TEXT",
+        is_eager=True,  # the group's default is made of it
+    ),
+]
+
+
+class Client(dict[str, str]):
+    """librdkafka's settings for encryption and credentials."""
+
+
+def _client(file: str | Client) -> Client:
+    """The settings in a file of lines `name=value`; empty lines and those that begin with # say nothing."""
+    if isinstance(file, Client):  # typer parses a default too
+        return file
+    settings = Client()
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{file}: expected a text file, got {error}") from error
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line or line.startswith("#"):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise typer.BadParameter(f"{file}:{number}: expected name=value, got {name.strip()[:40]!r}")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+ClientConfig = Annotated[
+    Client,
+    typer.Option(
+        parser=_client,
+        envvar="HALTLINE_CLIENT_CONFIG",
+        help="librdkafka settings for encryption and credentials (security.protocol=...), one name=value a line.",
+        metavar="FILE",
+        show_default=False,
+    ),
+]
+NO_CLIENT_CONFIG = Client()
+
+
+def group_of(prefix: str) -> str:
+    """The workers' consumer group of the topics with this prefix: two prefixes on one cluster share no state."""
+    return prefix.strip(".") or "haltline"
+
+
+def _group(ctx: typer.Context, value: str) -> str:
+    return value or group_of(ctx.params.get("prefix", DEFAULT_PREFIX))
+
+
+Group = Annotated[
+    str,
+    typer.Option(
+        envvar="HALTLINE_GROUP",
+        help="The workers' consumer group; left out: the prefix without its dot.",
+        metavar="NAME",
+        callback=_group,
+        show_default=False,
+    ),
+]
+
+
+def _said(param: typer.CallbackParam, value: str) -> str:
+    if param.required and not value.strip():  # before anything is looked up
+        raise typer.BadParameter("must not be empty")
+    return value
+
+
+By = Annotated[
+    str,
+    typer.Option(
+        callback=_said,
+        envvar="HALTLINE_OPERATOR",
+        help="Who does it: a person's name, for the audit. Never guessed from the login, which may be shared.",
+        metavar="NAME",
+    ),
+]
+Reason = Annotated[
+    str, typer.Option(callback=_said, help="Why, for the audit and for whoever reads it later.", metavar="TEXT")
+]
+Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+MetricsPort = Annotated[
+    int, typer.Option(help="Where /metrics, /healthz and /readyz are served; 0 takes a free port.", min=0, max=65535)
+]
+MetricsHost = Annotated[str, typer.Option(help="Address to serve them on; 0.0.0.0 for all.", metavar="ADDRESS")]
+PolicyFile = Annotated[
+    Path | None, typer.Option(help="The policy document (YAML); left out: every default.", metavar="FILE")
+]
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DEFAULT_PREFIX = Topics().prefix
+DEFAULT_GROUP = ""
+
+
+class Commands(TyperGroup):
+    """The group of all commands: an expected error is a sentence and an exit code, never a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command."""
+        try:
+            return super().invoke(ctx)
+        except Unreachable as error:
+            fail(error, Exit.UNREACHABLE)
+        except (NotFound, Ambiguous, Closed, Gone, InvalidRecord) as error:
+            fail(error, Exit.NO)
+        except (NoSuchTopic, NotAllowed) as error:
+            fail(error, Exit.USAGE)
+        except KafkaException as error:
+            fail(*_refusal(error.args[0]))
+
+
+def _refusal(error: KafkaError) -> tuple[str, Exit]:
+    said = f"broker: {error.name()}: {error.str()}"
+    if error.code() == KafkaError._INVALID_ARG:
+        return said, Exit.USAGE
+    if error.code() in _NOT_ALLOWED:
+        return f"{said} These credentials may not do that; `haltline topics acls` says who may do what.", Exit.NO
+    return said, Exit.UNREACHABLE
+
+
+def fail(error: object, code: Exit) -> NoReturn:
+    """Says what is wrong on standard error and ends the command."""
+    say_error(f"haltline: {error}")
+    raise typer.Exit(code)
+
+
+def say_error(text: str) -> None:
+    """Plain lines on standard error."""
+    lines = "\n".join(map(printable, text.splitlines()))
+    Console(stderr=True, soft_wrap=True).print(Text(lines, style="red"))
+
+
+def console() -> Console:
+    """Where people read: as wide as the terminal, and wide enough for one line each without one."""
+    return Console() if sys.stdout.isatty() else Console(width=200, soft_wrap=True)
+
+
+def say(text: str, style: str = "") -> None:
+    """One line for people, whatever the text holds."""
+    console().print(Text(printable(text), style=style))
+
+
+def printable(text: str) -> str:
+    """The text on one line, without what an agent could make a terminal do."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
+def print_json(data: Mapping[str, object] | Sequence[object]) -> None:
+    """Data for scripts, indented."""
+    typer.echo(orjson.dumps(data, default=_plain, option=orjson.OPT_INDENT_2).decode())
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Record):
+        return value.model_dump(mode="json", exclude_none=True)
+    raise TypeError(f"JSON output: expected plain values, got {type(value).__name__}")
+
+
+_PART = re.compile(r"(\d+(?:\.\d+)?)(d|h|m|s)")
+_UNIT = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+
+
+def duration(text: str | timedelta) -> timedelta:
+    """The length of time that a text such as `90s`, `30m` or `1h30m` says."""
+    if isinstance(text, timedelta):  # typer parses a default too
+        return text
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise typer.BadParameter(f"expected a length of time such as 90s, 30m or 1h30m, got {text!r}")
+    return sum((timedelta(**{_UNIT[unit]: float(number)}) for number, unit in parts), timedelta())
+
+
+def ago(moment_ms: int, now_ms: int) -> str:
+    """How long ago, in one or two units: `3 min`, `2 h 5 min`."""
+    seconds = max(0, now_ms - moment_ms) // 1000
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min"
+    if seconds < 48 * 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 86_400} d"
+
+
+def token_in(file: Path) -> str:
+    """The token that a file holds. Raises ValueError for an empty file, and OSError."""
+    token = file.read_text(encoding="utf-8").strip()
+    if not token:
+        raise ValueError(f"{file}: expected a token, got an empty file")
+    return token

@@ -1,0 +1,376 @@
+"""`haltline audit keygen`, `verify`, `witness`, `compact`, `retain`, `erase`, `export`: proof and care of the table."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from haltline.cli.common import (
+    DEFAULT_PREFIX,
+    AsJson,
+    Exit,
+    MetricsHost,
+    MetricsPort,
+    Prefix,
+    duration,
+    fail,
+    print_json,
+    say,
+)
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.schemas.topics import Topics
+
+if TYPE_CHECKING:
+    from haltline.streams.audit.maintenance import Caretaker
+    from haltline.streams.audit.verify import Verification, Verifier
+
+_AT_LINE = re.compile(r" at line \d+, column \d+")
+
+By = Annotated[str, typer.Option(envvar="HALTLINE_OPERATOR", help="Your name, for the audit.", metavar="NAME")]
+Why = Annotated[str, typer.Option(help="Why, for the audit.", metavar="TEXT")]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="HALTLINE_AUDIT_KEY",
+        help="Private key; signs the statement of it. Needed where the table is signed.",
+        metavar="FILE",
+    ),
+]
+Sink = Annotated[str, typer.Option(help="The sink whose rows they are.", metavar="NAME")]
+
+
+def keygen(
+    file: Annotated[Path, typer.Argument(help="Where the private key goes; the public one goes beside it (.pub).")],
+) -> None:
+    """Make a pair of keys for signing the audit. Keep the private one where only the sink can read it.
+
+    Example: haltline audit keygen /etc/haltline/audit-key.pem
+    """
+    from haltline.schemas.keys import make_keys  # noqa: PLC0415  # cryptography takes a while to load
+
+    try:
+        public = make_keys(file)
+    except FileExistsError:
+        fail(
+            f"{file}: expected no file there, got one: a key that has signed is needed to prove what it signed",
+            Exit.USAGE,
+        )
+    except OSError as error:
+        fail(f"{file}: {error.strerror or error}", Exit.USAGE)
+    say(f"private key: {file}")
+    say(f"public key: {public}")
+
+
+def verify(
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    prefix: Prefix = DEFAULT_PREFIX,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_AUDIT_PUBLIC_KEY",
+            help="Check signatures with it; left out: the chains alone.",
+            metavar="FILE",
+        ),
+    ] = None,
+    witness: Annotated[
+        Path | None, typer.Option(help="Checkpoints that were kept elsewhere, by `audit witness`.", metavar="FILE")
+    ] = None,
+    every: Annotated[
+        timedelta | None,
+        typer.Option(help="Again and again, so often, until Ctrl-C; left out: once.", parser=duration, metavar="TIME"),
+    ] = None,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9467,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that no record of the table was changed, removed, added, doubled or moved, or name the first that was.
+
+    VERIFIED: chains and signatures are right (--public-key). INTACT, UNSIGNED: the chains are right, and no key was
+    given, so that whoever can write the table could have made all of it anew. NOT INTACT: something is wrong.
+
+    Exit 0 for the first two; with --public-key a table that nobody signed is not intact. Exit 1 when something is
+    wrong, 2 when there is no table or no such key. Works while sinks write, on the table as it was at the start. With
+    --every the result is on /metrics, and deploy/prometheus has alerts on it.
+
+    Example: haltline audit verify --table /srv/haltline/audit --public-key audit-key.pem.pub
+    """
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large; other commands need none
+
+    from haltline.cli.operator.verify_again import verify_again  # noqa: PLC0415  # as above
+    from haltline.schemas.keys import BadKey, load_public_key  # noqa: PLC0415
+    from haltline.streams.audit.verify import Verifier  # noqa: PLC0415
+
+    def once() -> "Verification":
+        try:
+            key = load_public_key(public_key) if public_key is not None else None
+            kept = _witnessed(witness) if witness is not None else []
+            verifier = Verifier(table, options_of(storage_option), topics=Topics(prefix), public_key=key, witness=kept)
+        except DeltaError as error:
+            raise OSError(str(error)) from error
+        _verify(verifier, as_json=as_json)
+        return verifier.found
+
+    try:
+        if every is not None:
+            verify_again(every, metrics_host, metrics_port, once)
+        found = once()
+    except (BadKey, OSError) as error:
+        fail(f"audit verify: {error}", Exit.USAGE)
+    if not found.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def _verify(verifier: "Verifier", *, as_json: bool) -> None:
+    """Goes through the table and prints what was found."""
+    shown = Console(stderr=True)
+    with Progress(console=shown, disable=not shown.is_terminal) as progress:
+        task = progress.add_task("Rows", total=None)
+        for (_, topic, partition), rows in verifier.run():
+            progress.update(task, description=f"{topic}[{partition}]", advance=rows)
+    found = verifier.found
+    told: dict[str, Any] = {
+        "ok": found.ok,
+        "verdict": found.verdict,
+        "partitions": found.partitions,
+        "rows": found.rows,
+        "erased": found.erased,
+        "unfinished": found.unfinished,
+        "counted": found.counted,
+        "checkpoints": found.checkpoints,
+        "unsigned": found.unsigned,
+        "problems": [{"place": p.place, "offset": p.offset, "what": p.what} for p in found.problems],
+    }
+    if as_json:
+        print_json(told)
+    else:
+        for problem in found.problems:
+            say(f"WRONG  {problem}")
+        if found.with_key:
+            signed = f"{found.checkpoints} signatures checked"
+        else:
+            signed = f"{found.checkpoints or 'no'} signatures in it, none checked as no public key was given"
+        say(
+            f"{found.verdict.words}: {found.rows} rows of {found.partitions} partitions, {signed}; "
+            f"{found.unsigned} rows not signed yet, {found.erased} erased"
+        )
+        if found.unfinished:
+            say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes what is said")
+        if found.counted:
+            say(
+                f"{found.counted} erasures were stated by an earlier release, which told only how many rows it was: "
+                "that others are in their place would not show"
+            )
+
+
+def witness(
+    file: Annotated[
+        Path, typer.Argument(help="They are added to this file, one JSON object a line. Keep it elsewhere.")
+    ],
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Keep the newest signed checkpoint of each partition outside of the table: proof against its being put back.
+
+    Example: haltline audit witness /mnt/other/witness.jsonl --table /srv/haltline/audit
+    """
+    from haltline.streams.audit.chain import CHECKPOINT  # noqa: PLC0415
+    from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
+
+    sql = (
+        f"SELECT last_value(raw ORDER BY \"offset\") AS raw FROM audit WHERE kind = '{CHECKPOINT}' "
+        'GROUP BY sink, "topic", "partition"'
+    )
+    try:
+        rows = open_query(table, options_of(storage_option)).rows(sql)
+        with file.open("ab") as out:
+            out.writelines(row["raw"] + b"\n" for row in rows)
+    except (QueryFailed, OSError) as error:
+        fail(f"audit witness: {error}", Exit.USAGE)
+    say(f"{len(rows)} checkpoints added to {file}")
+
+
+def compact(
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    vacuum_hours: Annotated[
+        int | None, typer.Option(help="Delete files that nothing of so many hours needs (168 is usual).", min=0)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be deleted.")] = False,
+) -> None:
+    """Put small files together; with --vacuum-hours, delete those that are not needed any more.
+
+    Readers and sinks that began longer ago than the hours lose their files: 0 is only for a table at rest.
+
+    Example: haltline audit compact --table /srv/haltline/audit --vacuum-hours 168
+    """
+    care = _caretaker(table, storage_option, by="", reason="", key=None, sink="audit")
+    done = {} if dry_run else _ask(care.compact)
+    say(f"{done.get('numFilesRemoved', 0)} files made into {done.get('numFilesAdded', 0)}")
+    if vacuum_hours is not None:
+        files = _ask(lambda: care.vacuum(kept_hours=vacuum_hours, dry_run=dry_run))
+        say(f"{len(files)} files {'would be ' if dry_run else ''}deleted")
+
+
+def retain(
+    days: Annotated[int, typer.Argument(help="Days that are kept, by the time on the broker (UTC).", min=1)],
+    *,
+    by: By,
+    reason: Why,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    signing_key: Key = None,
+    sink: Sink = "audit",
+) -> None:
+    """Drop what is older, with a statement that says so. The rest stays provable.
+
+    Example: haltline audit retain 400 --by ada --reason "retention policy 7" --signing-key audit-key.pem
+    """
+    care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
+    say(f"{_ask(lambda: care.retain(days))} rows dropped")
+
+
+def erase(
+    *,
+    session: Annotated[str | None, typer.Option(help="All rows of this session.", metavar="ID")] = None,
+    agent: Annotated[str | None, typer.Option(help="All rows of this agent.", metavar="ID")] = None,
+    by: By,
+    reason: Why,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    signing_key: Key = None,
+    sink: Sink = "audit",
+) -> None:
+    """Delete the content of all rows of one session or agent; digests and places stay, so the rest stays provable.
+
+    The files that held it go with `audit compact --vacuum-hours`. Kafka's own copy goes with its retention.
+
+    Example: haltline audit erase --session night-7 --by ada --reason "erasure request 12" --signing-key audit-key.pem
+    """
+    if (session is None) == (agent is None):
+        fail("audit erase: expected --session or --agent, got neither or both", Exit.USAGE)
+    care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
+    rows = _ask(lambda: care.erase(session_id=session, agent_id=agent))
+    if not rows:
+        fail(f"audit erase: expected rows of {session or agent!r}, got none", Exit.NO)
+    say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` for their content to go from the disk too")
+
+
+def export(
+    *,
+    out: Annotated[Path | None, typer.Option(help="A file; left out: standard output.", metavar="FILE")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="parquet, csv, json (lines) or cef; left out: by the file's name.")
+    ] = "",
+    to: Annotated[str | None, typer.Option(help="Post them there as JSON, 500 at a time.", metavar="URL")] = None,
+    header: Annotated[list[str] | None, typer.Option(help="For --to, such as 'Authorization: Splunk X'.")] = None,
+    where: Annotated[str, typer.Option(help="Only these rows, in SQL.", metavar="SQL")] = "true",
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Give the audit, or a part of it, to another program: a file, a pipe, or a SIEM.
+
+    Example: haltline audit export --where "level = 'KILL'" --out kills.csv
+
+    Example: haltline audit export --format cef --where "kind = 'decision'" | nc siem 514
+    """
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
+
+    from haltline.streams.audit import export as exporting  # noqa: PLC0415
+    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415
+
+    form = form or (exporting.form_of(out) if out is not None else "json")
+    if form not in exporting.FORMATS:
+        fail(f"--format: expected one of {', '.join(exporting.FORMATS)}, got {form!r}", Exit.USAGE)
+    sql = f'SELECT * FROM audit WHERE (\n{where}\n) ORDER BY "timestamp_ms", "topic", "partition", "offset"'
+    options = options_of(storage_option)
+    try:
+        if to is not None:
+            headers = {name.strip(): value.strip() for name, _, value in (h.partition(":") for h in header or [])}
+            rows = exporting.post(exporting.rows_of(table, sql, options), to, headers)
+        elif out is not None:
+            rows = _write_beside(out, lambda file: exporting.write_file(table, sql, file, form, options))
+        else:
+            rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
+    except QueryFailed as error:  # of the SQL, only the condition is the caller's
+        said = _AT_LINE.sub("", str(error).replace("audit query: ", f"--where {where!r:.100}: "))
+        fail(f"audit export: {said}", Exit.USAGE)
+    except (OSError, DeltaError, ValueError) as error:
+        fail(f"audit export: {error}", Exit.USAGE)
+    say(f"{rows} rows") if out is not None or to is not None else sys.stdout.buffer.flush()
+
+
+def _witnessed(file: Path) -> list[dict[str, Any]]:
+    """The checkpoints in a file of `audit witness`; fails where a line is none."""
+    kept: list[dict[str, Any]] = []
+    wanted = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
+        try:
+            said = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            fail(f"--witness: {file}, line {number}: expected a checkpoint in JSON, got {error}", Exit.USAGE)
+        if not isinstance(said, dict) or not all(type(said.get(name)) is kind for name, kind in wanted.items()):
+            came = line.decode(errors="replace")
+            fail(
+                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(wanted)}), got {came:.80}",
+                Exit.USAGE,
+            )
+        kept.append(said)
+    return kept
+
+
+def _write_beside(out: Path, write: Callable[[BinaryIO], int]) -> int:
+    """Writes a file whole or not at all: what was there before stays where it fails."""
+    if out.exists() and not out.is_file():  # a pipe or a terminal
+        with out.open("wb") as file:
+            return write(file)
+    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            rows = write(file)
+        beside.replace(out)
+    finally:
+        beside.unlink(missing_ok=True)
+    return rows
+
+
+def _caretaker(
+    table: str, storage_option: list[str] | None, *, by: str, reason: str, key: Path | None, sink: str
+) -> "Caretaker":
+    from haltline.schemas.keys import BadKey  # noqa: PLC0415
+    from haltline.streams.audit.maintenance import Caretaker  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.signing import load_signer  # noqa: PLC0415
+
+    try:
+        signer = load_signer(key) if key is not None else None
+    except (BadKey, OSError) as error:
+        fail(f"--signing-key: {error}", Exit.USAGE)
+    return Caretaker(table, by, reason, signer, sink, options_of(storage_option))
+
+
+def _ask(act: Any) -> Any:
+    from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
+
+    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above
+
+    try:
+        return act()
+    except (QueryFailed, DeltaError, OSError, ValueError) as error:
+        fail(f"audit table: {error}", Exit.USAGE)
+
+
+def register(audit: typer.Typer) -> None:
+    """Adds the commands to the group `audit`."""
+    for command in (keygen, verify, witness, compact, retain, erase, export):
+        audit.command()(command)

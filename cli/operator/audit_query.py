@@ -1,0 +1,244 @@
+"""`haltline audit query`, `ask` and `story`: questions to the audit table."""
+
+import csv
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from haltline.cli.common import AsJson, Exit, console, fail, printable, say, say_error
+
+AuditTable = Annotated[
+    str,
+    typer.Option(
+        envvar="HALTLINE_AUDIT_TABLE", help="A folder, or the URI of a table in a store (s3://...).", metavar="DIR"
+    ),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(help="For a store, such as AWS_REGION=eu-north-1; may be repeated.", metavar="NAME=VALUE"),
+]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        help="The first so many rows; left out: 200 in a table for people, all as --json and --csv.",
+        min=1,
+        show_default=False,
+    ),
+]
+DEFAULT_TABLE = ".haltline/audit"
+
+_INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+_SHOWN = 200
+_STORY_SHOWN = 500
+_ABREAST = 14
+"""Columns of a table for people."""
+_CELL = 200
+"""Characters of a cell in a table for people."""
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="A SELECT on the table `audit`.", metavar="SQL")],
+    *,
+    limit: Limit = None,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Ask the audit table in SQL; works while the sink writes.
+
+    A table for people ends after 200 rows and says so; --json and --csv have every row, and hold a part of them in
+    memory at a time. "offset" is a word of SQL: it wants its quotes.
+
+    Example: haltline audit query "SELECT session_id, summary FROM audit WHERE level = 'KILL'"
+
+    Example: haltline audit query 'SELECT topic, partition, max("offset") FROM audit GROUP BY topic, partition'
+    """
+    from haltline.streams.audit.query import QueryFailed, open_query  # noqa: PLC0415  # deltalake is large
+
+    try:
+        found = open_query(table, options_of(storage_option)).answer(sql)
+        _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+
+
+def ask(
+    name: Annotated[str, typer.Argument(help="The question's name; see --list.", metavar="NAME")] = "",
+    *,
+    list_all: Annotated[bool, typer.Option("--list", help="Say which questions there are.")] = False,
+    session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="ID")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="ID")] = None,
+    since: Annotated[
+        str, typer.Option("--from", help="A time, or how long ago (-7d).", metavar="MOMENT", show_default=False)
+    ] = "",
+    until: Annotated[
+        str, typer.Option("--to", help="A time, or how long ago.", metavar="MOMENT", show_default=False)
+    ] = "",
+    limit: Annotated[int, typer.Option(help="The first so many rows.", min=1)] = 50,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Ask a ready question: trips by rule, top targets, time to stop, spend by agent, approvals, precision.
+
+    Example: haltline audit ask trips --from -7d
+
+    Example: haltline audit ask spend --csv > spend.csv
+    """
+    from haltline.streams.audit.query import QueryFailed, open_query, session_in  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.questions import QUESTIONS, sql_of  # noqa: PLC0415
+    from haltline.streams.replay.time_range import BadMoment, parse_moment  # noqa: PLC0415
+
+    named = [{"name": one, "tells": question.what} for one, question in QUESTIONS.items()]
+    named.append({"name": "story", "tells": "what is known of one session, in its order (--session)"})
+    if list_all:
+        _show(("name", "tells"), iter(named), as_json=as_json, as_csv=as_csv)
+        return
+    if name == "story":
+        if session is None:
+            fail("audit ask story: expected --session, got none", Exit.USAGE)
+        story(session, table=table, storage_option=storage_option, as_json=as_json, as_csv=as_csv)
+        return
+    if name not in QUESTIONS:
+        fail(f"audit ask: expected one of {', '.join(one['name'] for one in named)}, got {name!r}", Exit.USAGE)
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        start, end = (parse_moment(text, now_ms).time_ms for text in (since, until))
+        asks = open_query(table, options_of(storage_option))
+        session = None if session is None else session_in(asks.rows, session)
+        sql = sql_of(name, session_id=session, agent_id=agent, since_ms=start, until_ms=end, limit=limit + 1)
+        found = asks.answer(sql)
+        _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
+    except (QueryFailed, BadMoment) as error:
+        fail(error, Exit.USAGE)
+
+
+def story(
+    session: Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")],
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Tell what is known of a session, in the order in which it happened. Exit 1 when nothing is.
+
+    Example: haltline audit story session-42
+    """
+    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+        QueryFailed,
+        open_query,
+        session_in,
+        session_story,
+    )
+
+    try:
+        session = session_in(open_query(table, options_of(storage_option)).rows, session)
+        rows = session_story(table, session, options_of(storage_option))
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    if not rows:
+        fail(f"audit table {table}: expected records of session {session!r}, got none", Exit.NO)
+    columns = ("timestamp", "topic", "kind", "action", "outcome", "level", "summary")
+    shown = rows if as_json else [{name: row[name] for name in columns} for row in rows]
+    if not as_json and not as_csv and len(shown) > _STORY_SHOWN:  # how it ended matters more than how it began
+        say(f"the last {_STORY_SHOWN} of {len(shown)} records; --json and --csv have all", "dim")
+        shown = shown[-_STORY_SHOWN:]
+    _show(tuple(shown[0]), iter(shown), as_json=as_json, as_csv=as_csv, limit=len(shown))
+
+
+def options_of(storage_option: Sequence[str] | None) -> dict[str, str]:
+    """Store settings from `NAME=VALUE` options."""
+    return dict(option.partition("=")[::2] for option in storage_option or [])
+
+
+def _show(
+    names: Sequence[str],
+    rows: Iterator[Mapping[str, Any]],
+    *,
+    as_json: bool,
+    as_csv: bool,
+    limit: int | None = None,
+) -> None:
+    """Prints the first rows, or all, and says on standard error when there are more. Raises as reading them does."""
+    if as_json and as_csv:
+        fail("expected one of --json and --csv, got both", Exit.USAGE)
+    if limit is None and not (as_json or as_csv):
+        limit = _SHOWN
+    first = islice(rows, limit)
+    if as_json:
+        _json(first)
+    elif as_csv:
+        written = csv.writer(sys.stdout, lineterminator="\n")
+        written.writerow(names)
+        written.writerows([_cell(value) for value in row.values()] for row in first)
+    else:
+        count = _table(names, first) if len(names) <= _ABREAST else _one_by_one(first)
+        console().print(f"{count} row{'' if count == 1 else 's'}", style="dim")
+    if limit is not None and next(rows, None) is not None:
+        say_error(f"these are the first {limit} rows; there are more: --limit, or --json or --csv with all of a query")
+
+
+def _table(names: Sequence[str], rows: Iterator[Mapping[str, Any]]) -> int:
+    shown = Table(*names)
+    for row in rows:
+        shown.add_row(*(_cut(printable(_cell(value))) for value in row.values()))
+    if shown.row_count:
+        console().print(shown)
+    return shown.row_count
+
+
+def _one_by_one(rows: Iterator[Mapping[str, Any]]) -> int:
+    """Too many columns to stand side by side: each row as lines, without what is empty."""
+    count = 0
+    for count, row in enumerate(rows, start=1):  # returned
+        console().rule(f"row {count}", align="left", style="dim")
+        for name, value in row.items():
+            if (cell := _cell(value)) != "":
+                console().print(Text(f"{name}: {_cut(printable(cell))}"))
+    return count
+
+
+def _json(rows: Iterator[Mapping[str, Any]]) -> None:
+    """A list of objects, as `print_json` prints it, of which one is in memory at a time."""
+    before = "["
+    for row in rows:
+        text = orjson.dumps({name: _plain(value) for name, value in row.items()}, default=str, option=_INDENTED)
+        sys.stdout.write(before + "\n  " + text.decode().replace("\n", "\n  "))
+        before = ","
+    sys.stdout.write("[]\n" if before == "[" else "\n]\n")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _cell(value: Any) -> str:
+    """A value as text; what has parts, as JSON."""
+    if isinstance(value, list | dict):
+        return orjson.dumps(value, default=str).decode()
+    return "" if value is None else str(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def register(audit: typer.Typer) -> None:
+    """Adds the commands to the group `audit`."""
+    audit.command()(query)
+    audit.command()(ask)
+    audit.command()(story)

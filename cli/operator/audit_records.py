@@ -1,0 +1,176 @@
+"""`haltline audit interventions` and `haltline audit incident`: what was done, and the whole report of a stop."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.table import Table
+
+from haltline.cli.common import AsJson, Exit, console, fail, print_json, printable, say
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.schemas.record import rfc3339
+from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from haltline.schemas.decisions import Decision
+    from haltline.streams.audit.archive import Archive
+
+_FORMATS: Final = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
+
+
+def interventions(
+    *,
+    kind: Annotated[RecordType | None, typer.Option("--type", help="Only of this type.")] = None,
+    outcome: Annotated[RecordOutcome | None, typer.Option(help="Only with this outcome.")] = None,
+    risk: Annotated[RiskLevel | None, typer.Option(help="Only of this risk level.")] = None,
+    session: Annotated[str | None, typer.Option(help="Only of this session.", metavar="ID")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.", metavar="ID")] = None,
+    rule: Annotated[str | None, typer.Option(help="Only by this rule.", metavar="RULE")] = None,
+    action: Annotated[str | None, typer.Option(help="Only of this tool.", metavar="NAME")] = None,
+    since: Annotated[datetime | None, typer.Option(help="Only from this moment on, UTC.", formats=_FORMATS)] = None,
+    until: Annotated[datetime | None, typer.Option(help="Only before this moment, UTC.", formats=_FORMATS)] = None,
+    limit: Annotated[int, typer.Option(help="The last so many.", min=1, max=1000)] = 50,
+    stats: Annotated[bool, typer.Option("--stats", help="Counts and sums instead.")] = False,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """List intervention records: what was prevented or changed, with outcome, risk, blast radius and cost.
+
+    A call that is tried again and again counts its cost once. Exit 1 when there is none. With --stats also whether
+    hints helped, by rule (`advice`): what the session did in its next ten actions.
+
+    Example: haltline audit interventions --type loop_detected --json
+
+    Example: haltline audit interventions --stats
+    """
+    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+        QueryFailed,
+        literal,
+        open_query,
+        session_in,
+    )
+    from haltline.streams.audit.records import records_of, statistics  # noqa: PLC0415
+
+    try:
+        session = None if session is None else session_in(open_query(table, options_of(storage_option)).rows, session)
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    asked = {"session_id": session, "agent_id": agent}
+    conditions = [f'"{name}" = {literal(value)}' for name, value in asked.items() if value is not None]
+    for sign, moment in ((">=", since), ("<", until)):
+        if moment is not None:
+            conditions.append(f'"timestamp" {sign} {literal(moment.replace(tzinfo=UTC))}')
+    try:
+        archive = Archive(table, options_of(storage_option))
+        decisions = archive.decisions(" AND ".join(conditions))
+        records = records_of(decisions, archive.proposals([decision.event_id for decision in decisions]))
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    records = [
+        record
+        for record in records
+        if kind in (None, record.type) and outcome in (None, record.outcome) and risk in (None, record.risk_level)
+        if action in (None, record.action_name) and rule in (None, record.policy_id)
+    ]
+    if not records:
+        fail(f"audit table {table}: expected interventions, got none", Exit.NO)
+    if stats:
+        try:
+            advice = _advice(archive, decisions, " AND ".join(conditions))
+        except QueryFailed as error:
+            fail(error, Exit.USAGE)
+        print_json({**statistics(records), "advice": advice})
+    elif as_json:
+        shown = records[-limit:]
+        print_json({"interventions": shown, "total": len(records), "skip": len(records) - len(shown), "limit": limit})
+    else:
+        columns = ("timestamp", "type", "outcome", "risk", "action", "attempt", "prevented $", "session", "reason")
+        lines = Table(*columns)
+        for one in records[-limit:]:
+            cells = (
+                rfc3339(one.timestamp), one.type, one.outcome, one.risk_level, one.action_name, str(one.attempt),
+                f"{one.cost_prevented_usd:g}", one.run_id, one.reason,
+            )  # fmt: skip
+            lines.add_row(*map(printable, cells))
+        console().print(lines)
+
+
+def _advice(archive: "Archive", decisions: "Sequence[Decision]", where: str) -> list[dict[str, object]]:
+    """Of each rule, what became of its hints."""
+    from haltline.interventions.hint_effectiveness import by_rule, is_hint  # noqa: PLC0415  # for this question alone
+
+    sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
+    found = archive.detections(where) if sessions else []
+    return [rule.to_dict() for rule in by_rule(decisions, found, archive.events_of(sessions))]
+
+
+def incident(
+    session: Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")],
+    incident_id: Annotated[
+        str | None, typer.Option("--id", help="Of several: the incident's or the decision's id; left out: the last.")
+    ] = None,
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the whole report of a stop: timeline, impact, root cause, what to do, and the last 50 actions before it.
+
+    Exit 1 when the session was not stopped by haltline.
+
+    Example: haltline audit incident session-42
+    """
+    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.incident import stop_of, whole  # noqa: PLC0415
+    from haltline.streams.audit.query import (  # noqa: PLC0415  # as above
+        QueryFailed,
+        literal,
+        open_query,
+        session_in,
+    )
+
+    try:
+        archive = Archive(table, options_of(storage_option))
+        session = session_in(open_query(table, options_of(storage_option)).rows, session)
+        decisions = archive.decisions(f'"session_id" = {literal(session)}')
+        stop = stop_of(decisions, incident_id)
+        events = archive.events(session) if stop is not None else []
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    if stop is None:
+        fail(f"audit table {table}: expected a stop of session {session!r}, got none", Exit.NO)
+    report, actions = whole(stop, decisions, events)
+    if as_json:
+        print_json({"decision_id": stop.decision_id, "incident": report, "action_history": actions})
+        return
+    say(f"{report.incident_id}  {report.severity}  {report.summary}", style="bold")
+    say(f"root cause: {report.root_cause}")
+    spent = ", ".join(f"{name} {amount:g}" for name, amount in report.impact.resources.items())
+    lasted = "" if report.impact.duration_s is None else f" in {report.impact.duration_s:g} s"
+    touched = ", ".join(report.impact.things) or "nothing"
+    say(f"impact: {report.impact.actions} actions{lasted}; touched: {touched}; {spent}")
+    for title, lines in (
+        ("contributing", report.contributing_factors),
+        ("now", report.recommendations.immediate),
+        ("next time", report.recommendations.preventive),
+        ("configuration", report.recommendations.configuration),
+        ("options", tuple(f"{option.option}: {option.description}" for option in report.recovery_options)),
+        ("timeline", tuple(f"{rfc3339(m.time) if m.time else '-'}  {m.what}" for m in report.timeline)),
+    ):
+        for line in lines:
+            say(f"{title}: {line}")
+    shown = Table("time", "action", "targets", "outcome", "error", title=f"the last {len(actions)} actions")
+    for act in actions:
+        cells = (rfc3339(act["time"]), act.get("action", ""), " ".join(act.get("targets", ())), act.get("outcome", "-"))
+        shown.add_row(*map(printable, (*cells, act.get("error", ""))))
+    console().print(shown)
+
+
+def register(audit: typer.Typer) -> None:
+    """Adds the commands to the group `audit`."""
+    audit.command()(interventions)
+    audit.command()(incident)

@@ -1,0 +1,65 @@
+"""Whom a kill would stop, and whom it has stopped, for people and scripts."""
+
+import time
+from datetime import timedelta
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from haltline.cli.answers import named, story
+from haltline.cli.common import Exit, ago, console, print_json, printable, say
+from haltline.streams.operator.blast_radius import BlastRadius, Stopped
+from haltline.streams.operator.client import CommandResult
+
+
+def show_impact(impact: BlastRadius, lookback: timedelta, *, as_json: bool) -> None:
+    """The preview."""
+    if as_json:
+        print_json(
+            {
+                "scope": impact.scope,
+                "id": impact.scope_id,
+                "agents": impact.agents,
+                "sessions": [
+                    {"session_id": s.session_id, "agent_id": s.agent_id, "last": s.last_ms} for s in impact.sessions
+                ],
+            }
+        )
+        return
+    many, agents = len(impact.sessions), len(impact.agents)
+    sessions = f"{many} session" + ("" if many == 1 else "s")
+    say(
+        f"this would stop {sessions} of {agents} agent{'' if agents == 1 else 's'} "
+        f"(heard of within {lookback}, and not ended). Nothing was done"
+    )
+    if not impact.sessions:
+        return
+    now_ms = time.time_ns() // 1_000_000
+    table = Table("session", "agent", "last heard of")
+    for seen in impact.sessions:
+        cells = (seen.session_id, seen.agent_id, f"{ago(seen.last_ms, now_ms)} ago")
+        table.add_row(*(Text(printable(cell)) for cell in cells))
+    console().print(table)
+
+
+def show_stopped(answer: CommandResult, stopped: Stopped, *, as_json: bool) -> None:
+    """The exact list afterwards; exit 1 when somebody has not stopped in time."""
+    if as_json:
+        print_json(
+            {
+                "command": answer.command,
+                "after": answer.after,
+                "stopped_ms": dict(stopped.by_session),
+                "silent": stopped.silent,
+            }
+        )
+    else:
+        told = "" if answer.after is None else f": {story(answer.after)}"
+        say(f"{named(answer)} is killed{told}")
+        for session, took_ms in stopped.by_session.items():
+            say(f"  {session} stopped" + ("" if took_ms is None else f" {took_ms} ms after the decision"))
+        for session in stopped.silent:
+            say(f"  {session} has NOT said that it stopped", "red")
+    if stopped.silent:
+        raise typer.Exit(Exit.NO)

@@ -1,0 +1,131 @@
+"""`haltline canary`: prove that a runaway would be stopped, now or every few minutes."""
+
+import sys
+import time
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    ClientConfig,
+    Exit,
+    MetricsHost,
+    MetricsPort,
+    Prefix,
+    duration,
+    fail,
+    print_json,
+    say,
+    say_error,
+)
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import Unreachable
+from haltline.streams.operator.canary import Flight, fly
+from haltline.streams.runtime.health import HealthServer, Verdict
+from haltline.streams.runtime.metrics import Metrics
+
+
+def canary(
+    *,
+    every: Annotated[
+        timedelta | None,
+        typer.Option(help="Again and again, so often; left out: once.", parser=duration, metavar="TIME"),
+    ] = None,
+    within: Annotated[
+        timedelta, typer.Option(help="How long the whole loop may take.", parser=duration, metavar="TIME")
+    ] = timedelta(seconds=10),
+    verify_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HALTLINE_VERIFY_KEY",
+            help="The workers' public key, several separated as in PATH: what they have not sealed counts for nothing.",
+            metavar="FILE",
+        ),
+    ] = None,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9466,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Run a session that must be killed, and see that it is, and that the stop is acknowledged.
+
+    It executes nothing and leaves nothing standing. Once: exit 0 when it was stopped, 1 when it was not. With --every
+    it goes on until Ctrl-C, and tells its results on /metrics; deploy/prometheus has an alert on them.
+
+    Example: haltline canary
+
+    Example: haltline canary --every 5m --within 10s
+    """
+    metrics = Metrics("canary")
+    server = None
+    if every is not None:
+        server = HealthServer(
+            metrics_host,
+            metrics_port,
+            verdict=lambda: Verdict(alive=True, ready=True, reasons=(), partitions=0, lag_records=0, stuck=()),
+            exposition=metrics.exposition,
+        )
+        print(f"haltline canary: serves /metrics on port {server.port}", file=sys.stderr, flush=True)
+    try:
+        while True:
+            began = time.monotonic()
+            flight = _fly(bootstrap, Topics(prefix), within, client_config, verify_key, keep_on=every is not None)
+            _count(metrics, flight)
+            _show(flight, as_json=as_json)
+            if every is None:
+                raise typer.Exit(Exit.OK if flight is not None and flight.well else Exit.NO)
+            time.sleep(max(0.0, every.total_seconds() - (time.monotonic() - began)))
+    finally:
+        if server is not None:
+            server.close()
+
+
+def _fly(
+    bootstrap: str, topics: Topics, within: timedelta, client: dict[str, str], verify_key: str | None, *, keep_on: bool
+) -> Flight | None:
+    try:
+        return fly(bootstrap, topics, within_s=within.total_seconds(), client=client, verify_key=verify_key)
+    except ValueError as wrong:
+        fail(wrong, Exit.USAGE)
+    except Unreachable as failed:
+        if not keep_on:
+            raise
+        say_error(f"haltline: {failed}")
+        return None
+
+
+def _count(metrics: Metrics, flight: Flight | None) -> None:
+    well = flight is not None and flight.well
+    metrics.counter("canary_flights_total").labels("stopped" if well else "failed").inc()
+    metrics.gauge("canary_up").set(1 if well else 0)
+    metrics.gauge("canary_last_flight_timestamp_seconds").set(time.time())
+    for result in ("stopped", "failed"):
+        metrics.counter("canary_flights_total").labels(result).inc(0)
+    if flight is not None and well:
+        metrics.gauge("canary_seconds").set(flight.seconds)
+
+
+def _show(flight: Flight | None, *, as_json: bool) -> None:
+    if flight is None:
+        return
+    if as_json:
+        print_json({**asdict(flight), "well": flight.well})
+    elif flight.well:
+        took = "" if flight.time_to_stop_ms is None else f", {flight.time_to_stop_ms} ms from the decision to the stop"
+        say(f"stopped at call {flight.attempts}, acknowledged after {flight.seconds:.2f} s{took}")
+    else:
+        say_error(f"haltline: canary {flight.session_id}: {flight.problem}")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(canary)

@@ -1,0 +1,113 @@
+"""`haltline freeze`, `contain`, `lift`: to hold without killing."""
+
+import typer
+
+from haltline.cli.answers import NOTHING_TO_END, Unknown, conclude, named, operator_of, story, whole_id
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    By,
+    ClientConfig,
+    Group,
+    Prefix,
+    Reason,
+    Timeout,
+)
+from haltline.cli.operator.kill_and_reset import Scope, ScopeId
+from haltline.schemas.control import CommandKind
+from haltline.schemas.decisions import ScopeKind
+from haltline.streams.operator.client import Operator
+
+
+def freeze(
+    *,
+    by: By,
+    reason: Reason,
+    scope_id: ScopeId = "",
+    scope: Scope = ScopeKind.SESSION,
+    unknown: Unknown = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Refuse every call of a session, agent or mission, of one tool, or about one target, until it is lifted.
+
+    Example: haltline freeze --scope target asset_id=fact_sales --by ada --reason 'is being restored'
+    """
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
+    _hold(operator, CommandKind.FREEZE, scope, scope_id, by=by, reason=reason, as_json=as_json)
+
+
+def contain(
+    *,
+    by: By,
+    reason: Reason,
+    scope_id: ScopeId = "",
+    scope: Scope = ScopeKind.SESSION,
+    unknown: Unknown = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Let a session, an agent or the fleet look, and touch nothing, until it is lifted.
+
+    What only looks is known by a tool's name (get_*, list_*, read_* ...) or its declared effect; all else is refused.
+
+    Example: haltline contain session-42 --by ada --reason 'we look at what it did'
+    """
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
+    _hold(operator, CommandKind.CONTAIN, scope, scope_id, by=by, reason=reason, as_json=as_json)
+
+
+def lift(
+    *,
+    by: By,
+    reason: Reason,
+    scope_id: ScopeId = "",
+    scope: Scope = ScopeKind.SESSION,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """End what was frozen or contained. A kill needs a reset.
+
+    Example: haltline lift --scope target asset_id=fact_sales --by ada --reason 'restored'
+    """
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
+    _hold(operator, CommandKind.LIFT, scope, scope_id, by=by, reason=reason, as_json=as_json)
+
+
+def _hold(
+    operator: Operator, kind: CommandKind, scope: ScopeKind, scope_id: str, *, by: str, reason: str, as_json: bool
+) -> None:
+    answer = operator.hold(kind, scope, scope_id, by=by, reason=reason)
+    if answer.second_wanted:
+        conclude(answer, f"{named(answer)}: {kind} is noted; a second operator has to ask for it too", as_json=as_json)
+    elif not answer.answered:
+        conclude(answer, f"{named(answer)}: expected an answer from a worker", as_json=as_json)
+    elif answer.after is not None and kind is not CommandKind.LIFT:
+        conclude(answer, f"{named(answer)} is {answer.after.state}: {story(answer.after)}", as_json=as_json)
+    else:
+        conclude(answer, f"{named(answer)} is free", as_json=as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for function in (freeze, contain, lift):
+        app.command()(function)

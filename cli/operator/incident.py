@@ -1,0 +1,77 @@
+"""`haltline incident`: one session in one file, with the proof that nothing of it was changed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from haltline.cli.common import DEFAULT_PREFIX, AsJson, Exit, PolicyFile, Prefix, fail, print_json, say
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.sources import Sink
+from haltline.schemas.topics import Topics
+
+
+def incident(
+    session: Annotated[str, typer.Argument(help="The session.", metavar="SESSION")],
+    *,
+    out: Annotated[Path, typer.Option(help="The file to write.", metavar="FILE")],
+    policy: PolicyFile = None,
+    policy_name: Annotated[
+        str, typer.Option(help="Without --policy: which of the published policies was followed.", metavar="NAME")
+    ] = "default",
+    prefix: Prefix = DEFAULT_PREFIX,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    sink: Sink = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a session from the audit table into one zip: what it did, what was decided and why, and the proof.
+
+    In it: events, decisions, findings, commands, control entries, the policy, what was remembered of the session when
+    it was stopped, its part of the hash chains with the signed statements over it, and report.html. Elsewhere,
+    `haltline replay FILE` checks all of it and decides again. Exit 1 when the decisions are not the same again here, or
+    nothing is known of the session.
+
+    Example: haltline incident session-42 --out session-42.zip && haltline replay session-42.zip
+    """
+    from haltline.cli.policy_option import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
+    from haltline.streams.audit.engine import NoRecords, QueryFailed  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.query import session_in  # noqa: PLC0415
+    from haltline.streams.incident.bundle import read_bundle, write_bundle  # noqa: PLC0415
+    from haltline.streams.incident.check import check  # noqa: PLC0415
+    from haltline.streams.incident.collect import collect  # noqa: PLC0415
+    from haltline.streams.replay.table_range import TableRange  # noqa: PLC0415
+
+    plugins = read_plugins()
+    chosen = read_policy(policy) if policy is not None else None
+    try:
+        found = TableRange(table, Topics(prefix), sink=sink, storage_options=options_of(storage_option))
+        session = session_in(found.rows, session)
+        collected = collect(found, session, policy=chosen, name=policy_name, plugins=plugins)
+        write_bundle(out, collected.manifest, collected.files)
+        bundle = read_bundle(out)
+    except QueryFailed as error:
+        fail(error, Exit.NO if isinstance(error, NoRecords) else Exit.USAGE)
+    except OSError as error:
+        fail(f"{out}: {error.strerror or error}", Exit.USAGE)
+    checked = check(bundle, plugins=plugins)
+    compared = checked.replayed.compared
+    if as_json:
+        print_json({**bundle.manifest, "replay": compared.to_dict(), "proof": {"links": checked.proved.links,
+                    "problems": checked.proved.problems, "partitions_unsigned": collected.unsigned}})  # fmt: skip
+    else:
+        stop = collected.stop
+        told = "not stopped" if stop is None else f"{stop.level.value} {stop.code}"
+        say(f"{out}: session {session}, {told}, {len(bundle.files)} files")
+        say(f"decided again: {compared.same} of {compared.recorded} decisions the same, bit for bit")
+        unsigned = f"; nothing is signed yet in {collected.unsigned} partitions" if collected.unsigned else ""
+        say(f"proof: {checked.proved.records} records in {checked.proved.links} links of hash chains{unsigned}")
+        for line in ([f"first divergence: {compared.first}"] if compared.first else []) + checked.proved.problems[:5]:
+            say(line, style="red")
+    if not checked.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(incident)

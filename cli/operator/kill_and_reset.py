@@ -1,0 +1,262 @@
+"""`haltline kill`, `reset`, `batch`, `label`: what an operator asks of the worker."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from haltline.cli.answers import (
+    NOTHING_TO_END,
+    Unknown,
+    conclude,
+    named,
+    operator_of,
+    story,
+    whole_id,
+)
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    By,
+    ClientConfig,
+    Exit,
+    Group,
+    Prefix,
+    Reason,
+    Timeout,
+    duration,
+    fail,
+)
+from haltline.cli.operator.blast_radius import show_impact, show_stopped
+from haltline.interventions.control.probation import CLOSED
+from haltline.schemas.control import ControlState
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import rfc3339
+from haltline.schemas.topics import Topics
+from haltline.streams.operator.blast_radius import preview as find_impact
+from haltline.streams.operator.blast_radius import wait_for_stops
+from haltline.streams.operator.commands import LABELS, require_label
+from haltline.streams.operator.ids import NotFound
+
+Scope = Annotated[ScopeKind, typer.Option(help="What ID is the id of.", case_sensitive=False)]
+ScopeId = Annotated[
+    str, typer.Argument(help="The session's id, or the id within --scope; a unique beginning is enough.", metavar="ID")
+]
+Session = Annotated[str, typer.Argument(help="The session's id, or its beginning.", metavar="SESSION")]
+
+
+def kill(
+    *,
+    by: By,
+    reason: Reason,
+    scope_id: ScopeId = "",
+    scope: Scope = ScopeKind.SESSION,
+    preview: Annotated[bool, typer.Option("--preview", help="Only say whom it would stop.")] = False,
+    lookback: Annotated[
+        timedelta,
+        typer.Option("--lookback", help="How far back sessions are looked for.", parser=duration, metavar="TIME"),
+    ] = timedelta(hours=1),
+    until_stopped: Annotated[
+        bool, typer.Option("--until-stopped", help="Wait until the agents' side says that it stopped; list who did.")
+    ] = False,
+    unknown: Unknown = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Stop a session, or every session of an agent, tool, target, mission or the fleet, now.
+
+    The id of a session, an agent or a mission may be shortened; one that nothing was heard of is refused (exit 1),
+    unless --unknown says that it is meant: then it is stopped if it starts, and nobody is waited for.
+
+    --preview says whom, by what was published within --lookback, and does nothing. The fleet takes two operators, each
+    with this command. Doing it twice does no harm. Exit 1 when no worker answers in time (the command is kept for when
+    one runs), or when not all have stopped in time.
+
+    Example: haltline kill session-42 --by ada --reason 'deletes the wrong schema'
+
+    Example: haltline kill --scope agent cleaner --preview --by ada --reason 'catalogue is being restored'
+    """
+    if unknown and until_stopped and scope is ScopeKind.SESSION:
+        fail(
+            "--until-stopped cannot be used with --unknown: no event of this session can confirm that it stopped",
+            Exit.USAGE,
+        )
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    scope_id = whole_id(operator, scope, scope_id, unknown=unknown)
+    find = partial(find_impact, bootstrap, Topics(prefix), scope, scope_id, lookback=lookback, client=client_config)
+    if preview:
+        show_impact(find(), lookback, as_json=as_json)
+        return
+    of_many = until_stopped and scope is not ScopeKind.SESSION
+    expected = find() if of_many else None
+    answer = operator.kill(scope, scope_id, by=by, reason=reason, until_stopped=until_stopped and not of_many)
+    if answer.second_wanted:
+        conclude(answer, f"{named(answer)}: it is noted; a second operator has to ask for it too", as_json=as_json)
+    elif not answer.answered or answer.after is None:
+        what = "that it stopped" if until_stopped and not of_many else "from a worker"
+        conclude(answer, f"{named(answer)}: expected an answer {what}", as_json=as_json)
+    elif expected is None:
+        before = answer.before
+        again = "was killed already" if before is not None and before.state is ControlState.KILLED else "is killed"
+        conclude(answer, f"{named(answer)} {again}: {story(answer.after)}", as_json=as_json)
+    else:
+        stopped = wait_for_stops(
+            bootstrap,
+            Topics(prefix),
+            answer.after.decision_id,
+            (seen.session_id for seen in expected.sessions),
+            since_ms=answer.after.since,
+            within_s=timeout,
+            client=client_config,
+        )
+        show_stopped(answer, stopped, as_json=as_json)
+
+
+def reset(
+    *,
+    by: By,
+    reason: Reason,
+    scope_id: ScopeId = "",
+    scope: Scope = ScopeKind.SESSION,
+    probation: Annotated[
+        int | None, typer.Option(help="For how many actions; left out: as the policy says.", min=0, max=10_000)
+    ] = None,
+    only: Annotated[
+        str | None, typer.Option("--only", help="Of an agent, a mission or the fleet: this session.", metavar="SESSION")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Within the lockout; takes two different operators, one after the other.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Release what was killed; a session begins anew, on probation. Refused without a reason.
+
+    On probation, for some actions, limits are lower and a refusal is a kill; after such a kill a reset is refused
+    until the lockout is over. Doing it twice does no harm. Exit 1 when no worker answers in time: the command is kept.
+
+    Example: haltline reset session-42 --by ada --reason 'task corrected: report instead of deleting'
+
+    Example: haltline reset --scope agent cleaner --only session-42 --by ada --reason 'this one only reads'
+    """
+    operator = operator_of(bootstrap, prefix, client_config, timeout)
+    scope_id = whole_id(operator, scope, scope_id, hint=NOTHING_TO_END)
+    if only is not None:
+        only = whole_id(operator, ScopeKind.SESSION, only, hint=NOTHING_TO_END)
+        answer = operator.spare(scope, scope_id, only, by=by, reason=reason)
+        what = "is released from it" if answer.answered else "expected an answer from a worker"
+        conclude(answer, f"{named(answer)}: session {only} {what}", as_json=as_json)
+        return
+    answer = operator.reset(scope, scope_id, by=by, reason=reason, probation_actions=probation, force=force)
+    if not answer.answered and force:
+        conclude(answer, f"{named(answer)}: expected a second operator's reset --force, or a worker", as_json=as_json)
+    elif answer.after is not None and answer.after.code == CLOSED:
+        conclude(answer, f"{named(answer)} stays closed: the policy asks for a new session", as_json=as_json)
+    elif not answer.answered:
+        conclude(answer, f"{named(answer)}: expected an answer from a worker", as_json=as_json)
+    elif answer.before is None or answer.before.state is ControlState.PROBATION:
+        conclude(answer, f"{named(answer)} was not killed; what was counted is forgotten", as_json=as_json)
+    else:
+        on = answer.after.actions_left if answer.after is not None else None
+        held = f", on probation for {on} actions" if on else ""
+        conclude(answer, f"{named(answer)} is released{held}. It was killed: {story(answer.before)}", as_json=as_json)
+
+
+def batch(
+    *,
+    session: Session,
+    by: By,
+    reason: Reason,
+    max_deletes: Annotated[int, typer.Option(help="How many destructive acts are expected.", min=1, max=1_000_000)],
+    actions: Annotated[str, typer.Option(help="Tools it covers, a glob.", metavar="GLOB")] = "*",
+    targets: Annotated[
+        list[str] | None,
+        typer.Option(help="Targets it covers, a glob such as 'asset_id=stg_*'; may be repeated.", metavar="GLOB"),
+    ] = None,
+    lasts: Annotated[
+        timedelta,
+        typer.Option("--for", help="How long it holds, at most 8h.", parser=duration, metavar="TIME"),
+    ] = timedelta(hours=1),
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Declare a bulk clean-up beforehand, so that its volume does not stop the session, which may be still to start.
+
+    The same target twice still counts as a loop. Exit 1 when no worker answers in time.
+
+    Example: haltline batch night-7 --max-deletes 100 --targets 'asset_id=stg_*' --by ada --reason 'staging clean-up'
+    """
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    unheard = ""
+    try:
+        session = whole_id(operator, ScopeKind.SESSION, session)
+    except NotFound:
+        unheard = "; nothing was heard of this session yet"
+    answer = operator.declare_batch(
+        session,
+        max_deletes=max_deletes,
+        actions=actions,
+        targets=tuple(targets or ()),
+        lasts=lasts,
+        by=by,
+        reason=reason,
+    )
+    declared = answer.command.batch
+    if answer.answered and declared is not None:
+        covered = f"{declared.actions} on {', '.join(declared.targets) or 'any target'}"
+        until = rfc3339(declared.expires)
+        text = f"{named(answer)} may do {max_deletes} destructive acts until {until}: {covered}{unheard}"
+        conclude(answer, text, as_json=as_json)
+    else:
+        conclude(answer, f"batch of {named(answer)}: expected an answer from a worker", as_json=as_json)
+
+
+def label(
+    *,
+    decision: Annotated[str, typer.Argument(help="The decision's id, or its beginning.", metavar="DECISION")],
+    verdict: Annotated[str, typer.Argument(help=" or ".join(LABELS), metavar="LABEL")],
+    by: By,
+    reason: Reason,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Say whether the decision of a rule was right, for the audit and the tuning of thresholds.
+
+    Exit 1 when there is no such decision; an operator's own kill has no rule to be right about (exit 2). The ids are
+    in `haltline tail --topic interventions`.
+
+    Example: haltline label 9f3c0a77 false_alarm --by ada --reason 'was the nightly clean-up'
+    """
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    require_label(verdict)
+    meant = operator.decision(decision)
+    answer = operator.label(meant, verdict, by=by, reason=reason)
+    said = "is noted" if answer.answered else "expected an answer from a worker"
+    about = f"decision {meant.decision_id} of {meant.detector} in session {meant.session_id}"
+    conclude(answer, f"{about}, {verdict}: {said}", as_json=as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for function in (kill, reset, batch, label):
+        app.command()(function)

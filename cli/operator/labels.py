@@ -1,0 +1,146 @@
+"""`haltline missed`, `haltline audit labels`: what operators said of decisions, and what follows from it."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from haltline.cli.answers import operator_of, whole_id
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    By,
+    ClientConfig,
+    Exit,
+    Group,
+    PolicyFile,
+    Prefix,
+    Reason,
+    Timeout,
+    console,
+    fail,
+    print_json,
+    say,
+)
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.operator.kill_and_reset import Session
+from haltline.schemas.decisions import ScopeKind
+
+
+def missed(
+    *,
+    session: Session,
+    rule: Annotated[str, typer.Option(help="The rule that should have found something.", metavar="RULE")],
+    by: By,
+    reason: Reason,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    timeout: Timeout = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Say that a session was a runaway which a rule did not find, for the audit and the tuning of thresholds.
+
+    Exit 1 when no worker answers in time: what was said is kept.
+
+    Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was told'
+    """
+    operator = operator_of(bootstrap, prefix, client_config, timeout, group)
+    session = whole_id(operator, ScopeKind.SESSION, session, hint="nothing was heard of it")
+    answer = operator.missed(session, rule, by=by, reason=reason)
+    if as_json:
+        print_json({"command": answer.command, "answered": answer.answered})
+    else:
+        say(
+            f"session {session}, missed by {rule}: "
+            + ("is noted" if answer.answered else "is kept; no worker answered")
+        )
+    if not answer.answered:
+        raise typer.Exit(Exit.NO)
+
+
+def labels(
+    *,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="Try other thresholds on the labelled sessions. Changes nothing.")
+    ] = False,
+    policy: PolicyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """How often each rule was right, by what operators said (`haltline label`, `haltline missed`).
+
+    With --suggest: which other threshold would have been better in the labelled sessions. None is ever applied by
+    itself: try it with `haltline backtest --policy`, then publish it. Exit 1 when nothing is labelled.
+
+    Example: haltline audit labels --suggest --policy production.yaml
+    """
+    from haltline.cli.policy_option import read_policy  # noqa: PLC0415  # which registers this command
+    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above
+    from haltline.streams.replay.label_precision import by_rule, recorded  # noqa: PLC0415  # with every detector
+    from haltline.streams.replay.label_precision import suggest as suggestion_for  # noqa: PLC0415
+
+    archive = Archive(table, options_of(storage_option))
+    try:
+        said = archive.labels()
+        wanted = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')'
+        rules = by_rule(said, archive.decisions(wanted))
+        sessions = (
+            {
+                name: recorded(name, archive.events(name))
+                for name in sorted(
+                    {name for rule in rules for name in (*rule.confirmed, *rule.false_alarms, *rule.missed)}
+                )
+            }
+            if suggest
+            else {}
+        )
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    if not rules:
+        fail(f"audit table {table}: expected decisions that are labelled, got none", Exit.NO)
+    in_force = read_policy(policy)
+    err = Console(stderr=True)
+    looked = track(rules, "Rules", console=err, disable=not err.is_terminal) if suggest else ()
+    found = [one for rule in looked if (one := suggestion_for(rule, sessions, in_force)) is not None]
+    if as_json:
+        print_json(
+            {
+                "rules": [rule.to_dict() for rule in rules],
+                "suggestions": [{**one.to_dict(), "policy": one.policy} for one in found],
+            }
+        )
+        return
+    shown = Table("rule", "confirmed", "false alarms", "missed", "precision", "recall")
+    for rule in rules:
+        cells = rule.to_dict()
+        parts = ("-" if cells[name] is None else f"{cells[name]:.0%}" for name in ("precision", "recall"))
+        shown.add_row(rule.rule, *(str(cells[name]) for name in ("confirmed", "false_alarm", "missed")), *parts)
+    console().print(shown)
+    for one in found:
+        say(
+            f"{one.rule}: {one.setting} {one.instead_of:g} -> {one.value:g} leaves {one.false_alarms_left} of "
+            f"{one.false_alarms} false alarms, keeps {one.confirmed_kept} of {one.confirmed} confirmed, finds "
+            f"{one.missed_found} of {one.missed} missed. Not applied; to try it: {one.policy}"
+        )
+    if suggest and not found:
+        say("no other threshold of one setting would have been better in the labelled sessions")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command of operators."""
+    app.command()(missed)
+
+
+def register_audit(audit: typer.Typer) -> None:
+    """Adds the command to the group `audit`."""
+    audit.command()(labels)

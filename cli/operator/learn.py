@@ -1,0 +1,186 @@
+"""`haltline learn`: a model of `stagnation` from an operator's own labels."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.policy_option import read_policy
+
+if TYPE_CHECKING:
+    from haltline.streams.audit.archive import Archive
+    from haltline.streams.replay.backtest import Recorded
+
+MOST_QUIET = 100
+"""Sessions that nobody labelled, of which is learned: the more there are, the more the labels are drowned out."""
+_EXTRA = frozenset({"lightgbm", "numpy"})
+
+
+def learn(
+    *,
+    out: Annotated[Path, typer.Option(help="Where the policy document with the model is written.", metavar="FILE")],
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    sessions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of recorded sessions (.jsonl or .jsonl.gz): those that it calls solved are sound, of the "
+            "others the report says what would change. May be repeated.",
+            metavar="FILE",
+        ),
+    ] = None,
+    policy: PolicyFile = None,
+    report: Annotated[Path | None, typer.Option(help="Write the report (Markdown).", metavar="FILE.md")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the calibration.", metavar="FILE.svg")] = None,
+    seed: Annotated[int, typer.Option(help="Of the sampling; the same labels and seed give the same model.")] = 1,
+    promote: Annotated[
+        Path | None,
+        typer.Option(
+            help="Learn nothing: of this document, move the candidate's model to the rule stagnation.",
+            metavar="CANDIDATE",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn a model of the rule stagnation from your labels, on top of the one in force. Applies nothing.
+
+    The labels are those of `haltline label` and `haltline missed` in the audit table, at least 5 sessions that ran
+    away and 5 that did not; sessions that nobody labelled count little. What is written is the policy with the model
+    in the rule stagnation_candidate, in shadow: publish it, compare what both find, then use --promote and publish
+    again. Exit 1 when there are too few labels. Needs lightgbm and numpy, which the extra `learn` installs.
+
+    Example: haltline learn --policy production.yaml --out candidate.yaml --report report.md --plot calibration.svg
+
+    Example: haltline learn --promote candidate.yaml --out production.yaml
+    """
+    for option, file, suffix in (("--out", out, ""), ("--report", report, ".md"), ("--plot", plot, ".svg")):
+        if file is not None and (file.suffix != (suffix or file.suffix) or not file.parent.is_dir()):
+            fail(f"{option}: expected a file *{suffix} in a folder that exists, got {file}", Exit.USAGE)
+    if promote is not None:
+        _promote(promote, out)
+        return
+    _require_extra()
+    from haltline.streams.audit.archive import Archive  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above
+    from haltline.streams.learning import candidate, comparing, labelled  # noqa: PLC0415  # needs the extra
+    from haltline.streams.learning import report as reports  # noqa: PLC0415  # as above
+
+    in_force = read_policy(policy)
+    archive = Archive(table, options_of(storage_option))
+    try:
+        labels = archive.labels()
+        said = labelled.said_of(labels, archive.decisions(_LABELLED))
+        quiet = archive.quiet(MOST_QUIET, seed, besides=said)
+        known = _recorded(archive, sessions or (), {*said, *quiet})
+    except QueryFailed as error:
+        fail(error, Exit.USAGE)
+    lessons = labelled.lessons_of(known.values(), said, quiet)
+    if lacking := labelled.too_few(lessons):
+        fail(f"audit table {table}: {lacking}", Exit.NO)
+    examples = comparing.examples_of(lessons, in_force)
+    words = labelled.counts_of(lessons)
+    prior = comparing.prior_of(in_force)
+    trained = reports.trained_of(
+        words,
+        [label.time for label in labels],
+        table=table,
+        steps=sum(len(example.steps.numbers) for example in examples),
+        seed=seed,
+    )
+    others = [known[name] for name in sorted(known.keys() - {lesson.session_id for lesson in lessons})]
+    try:
+        model = comparing.learn(examples, prior, seed=seed, trained=trained)
+        compared = comparing.compare(lessons, examples, others, in_force, model, seed=seed)
+    except ValueError as error:
+        fail(f"audit table {table}: {error}; sessions must hold calls with their results", Exit.NO)
+    model = comparing.with_quality(model, compared)
+    out.write_text(candidate.document(candidate.with_candidate(in_force, model)), encoding="utf-8")
+    steps = _next_steps(out, policy, table)
+    if report is not None:
+        report.write_text(reports.markdown(model, prior, words, compared, steps), encoding="utf-8")
+    if plot is not None:
+        plot.write_text(reports.picture(model, prior, compared), encoding="utf-8")
+    if as_json:
+        print_json({**reports.to_dict(model, prior, words, compared), "next": [command for _, command in steps]})
+        return
+    before, after = compared.before, compared.after
+    say(f"learned from {', '.join(f'{count} {word.value}' for word, count in words.items() if count)}")
+    for name, of in ((f"{prior.name} {prior.version}", before), (f"{model.name} {model.version}", after)):
+        say(
+            f"{name}: {of.caught} of {of.runaways} runaways stopped, {of.early} of {of.located} early; "
+            f"{of.false_stops} of {of.sound} sound sessions stopped; {of.quiet_stops} of {of.quiet} without a label"
+        )
+    say(f"{len(compared.differing)} of {len(compared.changes)} sessions fare differently")
+    say(f"written: {', '.join(str(file) for file in (out, report, plot) if file is not None)}. Nothing is applied")
+    if policy is None:
+        say("it says nothing else: where a policy is published, begin with that (haltline policy show), by --policy")
+    for what, command in steps:
+        say(f"{what}: {command}")
+
+
+_LABELLED = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')'
+
+
+def _recorded(archive: "Archive", files: Sequence[Path], names: set[str]) -> "dict[str, Recorded]":
+    """By id: the sessions of the files, and of the table those with these names that are in no file."""
+    from haltline.streams.replay.label_precision import recorded  # noqa: PLC0415  # with every detector
+    from haltline.streams.replay.traces import UnreadableTrace, read_traces  # noqa: PLC0415  # as above
+
+    found: dict[str, Recorded] = {}
+    for file in files:
+        try:
+            found |= {session.session_id: session for session in read_traces(file)}
+        except OSError as error:
+            fail(f"{file}: {error.strerror or error}", Exit.USAGE)
+        except UnreadableTrace as error:
+            fail(error, Exit.USAGE)
+    of_table = archive.events_of(sorted(names - found.keys()))
+    return found | {name: recorded(name, events) for name, events in of_table.items()}
+
+
+def _next_steps(out: Path, policy: Path | None, table: str) -> list[tuple[str, str]]:
+    """What the operator may do then, as commands."""
+    preview = f"haltline backtest audit --table {table} --policy promoted.yaml"
+    return [
+        ("to see what it would do in force", f"haltline learn --promote {out} --out promoted.yaml"),
+        ("and compare", preview + (f" --against {policy}" if policy is not None else "")),
+        ("to try it in shadow", f"haltline policy publish {out} --by NAME --reason TEXT"),
+        ("to see what it finds there", "haltline audit ask trips"),
+        ("to put it in force then", "haltline policy publish promoted.yaml --by NAME --reason TEXT"),
+    ]
+
+
+def _promote(file: Path, out: Path) -> None:
+    from haltline.streams.learning import candidate  # noqa: PLC0415  # brings every detector
+
+    try:
+        promoted = candidate.promoted(read_policy(file))
+    except ValueError as error:
+        fail(f"{file}: {error}", Exit.USAGE)
+    out.write_text(candidate.document(promoted), encoding="utf-8")
+    say(
+        f"written: {out}. Nothing is applied; to put it in force: haltline policy publish {out} --by NAME --reason TEXT"
+    )
+
+
+def _require_extra() -> None:
+    try:
+        import lightgbm  # noqa: F401, PLC0415  # of the extra
+        import numpy  # noqa: F401, PLC0415  # as above
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        fail(
+            f"learn: expected the extra `learn`, got no {missing.name}: pip install 'haltline[processor,learn]'",
+            Exit.USAGE,
+        )
+    except OSError as error:  # of the library below it, such as OpenMP, which a slim image has not
+        fail(f"learn: expected that lightgbm can be loaded, got {error}", Exit.USAGE)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(learn)

@@ -1,0 +1,162 @@
+"""`haltline policy`: documents checked, shown and published; their schema."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    By,
+    ClientConfig,
+    Exit,
+    Prefix,
+    Reason,
+    fail,
+    print_json,
+    say,
+    say_error,
+)
+from haltline.cli.policy_option import read_policy
+from haltline.schemas.record import rfc3339
+from haltline.schemas.topics import Topics
+
+Document = Annotated[Path, typer.Argument(help="The policy document, YAML or JSON.", metavar="FILE")]
+
+
+def schema(
+    out: Annotated[Path | None, typer.Option(help="Write it to this file.", metavar="FILE")] = None,
+) -> None:
+    """Print the JSON Schema of a policy document, with the settings of every rule, for an editor to complete.
+
+    Example: haltline policy schema --out policy.schema.json
+    """
+    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy.json_schema import policy_schema  # noqa: PLC0415  # as above
+
+    try:
+        written = policy_schema(installed())
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    if out is None:
+        print_json(written)
+        return
+    out.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n")
+    say(f"schema written to {out}; in a document: # yaml-language-server: $schema={out}")
+
+
+def check(file: Document, as_json: AsJson = False) -> None:
+    """Check a document as a worker would. Exit 2 when it cannot be used, 1 when an override says something in vain.
+
+    Example: haltline policy check policy.yaml
+    """
+    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy.loader import in_vain  # noqa: PLC0415  # as above
+
+    policy = read_policy(file)
+    vain = in_vain(policy, installed())
+    if as_json:
+        print_json({"name": policy.name, "version": policy.version, "in_vain": vain})
+    else:
+        say(f"{file}: policy {policy.name}, version {policy.version}, can be used")
+    for line in vain:
+        say_error(f"{file}: {line}")
+    if vain:
+        raise typer.Exit(Exit.NO)
+
+
+def publish(
+    file: Document,
+    *,
+    by: By,
+    reason: Reason,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Put a document in force in every worker that follows its name, without a restart.
+
+    Its preset is spelled out. A version that it does not say is the next one; one that is not above the one that is
+    there is refused.
+
+    Example: haltline policy publish policy.yaml --by ada --reason 'clean-up of staging is over'
+    """
+    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # as above
+    from haltline.streams.policy import publish as publishing  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy.loader import BadPolicy, in_vain  # noqa: PLC0415  # as above
+    from haltline.streams.policy.source import DEFAULT_NAME  # noqa: PLC0415  # as above
+
+    policy = read_policy(file)
+    topic = Topics(prefix).policies
+    try:
+        policy, place = publishing.publish(
+            policy,
+            bootstrap=bootstrap,
+            topic=topic,
+            by=by,
+            reason=reason,
+            time_ms=time.time_ns() // 1_000_000,
+            client=client_config,
+        )
+    except BadPolicy as error:
+        fail(f"{file}: {error}", Exit.USAGE)
+    if as_json:
+        print_json(
+            {"name": policy.name, "version": policy.version, "partition": place.partition, "offset": place.offset}
+        )
+    else:
+        say(f"policy {policy.name}, version {policy.version}, is at {topic} {place.partition}:{place.offset}")
+        if policy.name != DEFAULT_NAME:
+            say(f"in force in workers that run with --policy-name {policy.name}")
+    for line in in_vain(policy, installed()):
+        say_error(f"{file}: {line}")
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="The policy's name; left out: a list of all.", metavar="NAME")] = "",
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Print a published document, or the names of all with version, who and why. Exit 1 when there is none.
+
+    Example: haltline policy show default
+    """
+    from haltline.streams.policy.source import current  # noqa: PLC0415  # brings every detector
+
+    documents = current(bootstrap, Topics(prefix).policies, client=client_config)
+    if name:
+        if name not in documents:
+            fail(f"policy {name}: expected one that was published, got none of {sorted(documents)}", Exit.NO)
+        typer.echo(orjson.dumps(orjson.loads(documents[name].value or b""), option=orjson.OPT_INDENT_2).decode())
+        return
+    if as_json:
+        print_json([orjson.loads(record.value or b"") for _, record in sorted(documents.items())])
+        if not documents:
+            raise typer.Exit(Exit.NO)
+        return
+    for each, record in sorted(documents.items()):
+        said = orjson.loads(record.value or b"")
+        published = said.get("published", {})
+        by, why = published.get("by", "?"), published.get("reason", "?")
+        say(f"{each}, version {said.get('version', '?')}, by {by} at {rfc3339(record.timestamp)}: {why}")
+    if not documents:
+        say("no policy was published: every worker without a file has the defaults")
+        raise typer.Exit(Exit.NO)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group."""
+    group = typer.Typer(help="Check, show and publish policy documents.", no_args_is_help=True)
+    for function in (check, publish, show, schema):
+        group.command()(function)
+    app.add_typer(group, name="policy")

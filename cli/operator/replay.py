@@ -1,0 +1,343 @@
+"""`haltline replay`: what was recorded, once more through the core."""
+
+import gc
+import zipfile
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    By,
+    ClientConfig,
+    Exit,
+    Prefix,
+    Reason,
+    console,
+    fail,
+    print_json,
+    printable,
+    say,
+)
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.operator.replay_onto import Onto, replay_onto
+from haltline.cli.sources import Since, Sink, Until, Where, opened, progress, say_missing
+from haltline.schemas.topics import Topics
+
+if TYPE_CHECKING:
+    from haltline.cli.sources import Range
+    from haltline.streams.replay.diff import Replayed
+    from haltline.streams.replay.record_filter import Choice
+    from haltline.streams.replay.records import Span
+
+_SHOWN = 20
+
+Sessions = Annotated[
+    list[str] | None, typer.Option("--session", help="Only this session; may be repeated.", metavar="ID")
+]
+Agents = Annotated[list[str] | None, typer.Option("--agent", help="Only this agent; may be repeated.", metavar="ID")]
+
+
+def replay(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a bundle "
+            "of `haltline incident`, or a file of events, one JSON object a line.",
+            metavar="SOURCE",
+        ),
+    ],
+    *,
+    since: Since = "",
+    until: Until = "",
+    policy: Annotated[
+        Path | None,
+        typer.Option(help="Decide under this document instead of those that were published then.", metavar="FILE"),
+    ] = None,
+    policy_name: Annotated[
+        str, typer.Option(help="Without --policy: which of the published policies was followed.", metavar="NAME")
+    ] = "default",
+    session: Sessions = None,
+    agent: Agents = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="Of a bundle: check the signatures over it with this key.", metavar="FILE")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
+    ] = False,
+    onto: Annotated[
+        str | None,
+        typer.Option(help="Decide nothing: write the records onto this topic, for a consumer.", metavar="TOPIC"),
+    ] = None,
+    of: Annotated[
+        str, typer.Option(help="With --onto: of which topic, without its prefix.", metavar="NAME")
+    ] = "actions",
+    tool: Annotated[
+        list[str] | None, typer.Option(help="Only calls of this tool; may be repeated.", metavar="NAME")
+    ] = None,
+    detector: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this rule's decisions (with --onto: of detections or interventions); may be repeated.",
+            metavar="NAME",
+        ),
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            help="Only records for which this holds, by their fields, such as 'args.count > 10'.",
+            metavar="CONDITION",
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(help="With --onto: so many times as fast as it was.", min=0.001, metavar="N")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="With --onto: at most so many records a second.", min=0.001, metavar="N")
+    ] = None,
+    processes: Annotated[
+        int, typer.Option(help="Share the partitions among so many processes; what comes of it is the same.", min=1)
+    ] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would be replayed, and do nothing.")] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="With --onto: where it is kept how far it is; if it is there, go on.", metavar="FILE"),
+    ] = None,
+    by: By = "",
+    reason: Reason = "",
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    sink: Sink = None,
+    as_json: AsJson = False,
+) -> None:
+    """Decide once more on what was recorded, and compare with what was decided then.
+
+    Reads beside the workers: nothing is joined, committed or written. Both ends of the range are frozen before
+    anything is read. Exit 1 when a decision is not the same; the first one is named. Also when there is nothing.
+
+    --agent, --detector, --tool and --where choose whose decisions are compared; everything is taken in, as decisions
+    follow from all that was before them. With --session only that session's records are.
+
+    With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
+    and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.
+
+    Example: haltline replay kafka --from -2h
+
+    Example: haltline replay kafka --from -1d --onto lab.actions --speed 10 --by ada --reason 'try the new dashboard'
+
+    Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
+    """
+    if onto is None and (speed or rate or resume):
+        fail("expected --onto with --speed, --rate and --resume", Exit.USAGE)
+    if zipfile.is_zipfile(source):
+        if onto is not None or since or until or session or agent or tool or detector or only or dry_run:
+            fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
+        _bundle(Path(source), policy, public_key, as_json=as_json)
+        return
+    from haltline.cli.policy_option import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
+    from haltline.streams.replay.diff import replay_and_compare  # noqa: PLC0415
+    from haltline.streams.replay.files import FileRange  # noqa: PLC0415
+    from haltline.streams.replay.policies import one, published  # noqa: PLC0415
+
+    chosen = read_policy(policy) if policy is not None else None
+    plugins = read_plugins()
+    where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
+    if onto is not None:
+        said = Onto(
+            target=onto,
+            of=of,
+            sessions=session or (),
+            agents=agent or (),
+            tools=tool or (),
+            detectors=detector or (),
+            where=only,
+            speed=speed,
+            rate=rate,
+            dry_run=dry_run,
+            resume=resume,
+            by=by,
+            reason=reason,
+        )
+        replay_onto(source, where, said, as_json=as_json)
+        return
+    choice = choice_of(where.topics, tools=tool, where=only)
+    with opened(source, where) as found:
+        if dry_run:
+            _count(found, session or (), choice, as_json=as_json)
+            return
+        gc.set_threshold(10_000, 10, 5000)  # as the worker: states live long, and hold no cycles
+        known = one(chosen, plugins) if chosen is not None else published(found.policies(), policy_name, plugins)
+        with progress("Replaying", sum(span.count for span in found.spans)) as step:
+            result = replay_and_compare(
+                found,
+                known,
+                follow=isinstance(found, FileRange),
+                sessions=session or (),
+                agents=agent or (),
+                detectors=detector or (),
+                tools=tool or (),
+                where=only,
+                processes=processes,
+                exact=exact,
+                step=step,
+            )
+        missing = found.missing(found.spans)
+        policies = [
+            {"since_ms": p.since_ms, "name": p.core.policy.name, "version": p.core.policy.version} for p in known
+        ]
+        if as_json:
+            print_json(
+                {
+                    "source": found.name,
+                    "range": [span.to_dict() for span in found.spans],
+                    "not_there": missing._asdict(),
+                    "policies": policies,
+                    **result.to_dict(),
+                    **({"decisions": result.decisions} if isinstance(found, FileRange) else {}),
+                }
+            )
+        else:
+            say(f"{found.name}: {sum(result.records.values())} records of")
+            for line in _ranges(found.spans):
+                say(f"  {line}")
+            say_missing(missing)
+            _show(result)
+    if not result.records:
+        fail(_nothing(session or ()), Exit.NO)
+    if not result.compared.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
+    """An incident bundle: its files, its proof, and its decisions once more."""
+    from haltline.cli.policy_option import read_plugins, read_policy  # noqa: PLC0415  # brings every detector
+    from haltline.schemas.keys import BadKey, load_public_key  # noqa: PLC0415  # takes a while to load
+    from haltline.streams.incident.bundle import BadBundle, read_bundle  # noqa: PLC0415
+    from haltline.streams.incident.check import check  # noqa: PLC0415
+
+    try:
+        key = load_public_key(public_key) if public_key is not None else None
+        bundle = read_bundle(file)
+        chosen = read_policy(policy) if policy is not None else None
+        checked = check(bundle, key=key, plugins=read_plugins(), policy=chosen)
+    except (BadKey, OSError) as error:
+        fail(error, Exit.USAGE)
+    except BadBundle as error:
+        fail(error, Exit.NO)
+    proved = checked.proved
+    if as_json:
+        proof = {name: getattr(proved, name) for name in ("records", "links", "signed", "unsigned", "problems")}
+        print_json({"source": bundle.name, "proof": proof, **checked.replayed.to_dict()})
+    else:
+        say(f"{bundle.name}: session {bundle.session_id}, {len(bundle.files)} files as the manifest says")
+        signed = f"{proved.signed} signatures hold" if key is not None else "signatures not checked: no --public-key"
+        chains = f"{proved.records} records in {proved.links} links of hash chains"
+        say(f"proof: {chains}; {signed}; {proved.unsigned} unsigned")
+        for line in proved.problems:
+            say(line, style="red")
+        _show(checked.replayed)
+        made, here = bundle.manifest.get("haltline"), version("haltline")
+        if not checked.replayed.compared.ok and policy is None and made != here:
+            say(f"the bundle was made by haltline {made}, this is {here}: a rule may be another one since")
+    if not checked.ok:
+        raise typer.Exit(Exit.NO)
+
+
+def choice_of(topics: Topics, *, tools: list[str] | None, where: str | None) -> "Choice | None":
+    """Which records' decisions are compared; None: all. Ends the command when `where` is no condition."""
+    from haltline.streams.replay.record_filter import chosen  # noqa: PLC0415  # with every detector
+
+    try:
+        return chosen(topics, tools=tools or (), where=where) if tools or where else None
+    except ValueError as error:
+        fail(f"--where: {error}", Exit.USAGE)
+
+
+def _count(found: "Range", sessions: Sequence[str], choice: "Choice | None", *, as_json: bool) -> None:
+    """What would be taken in, by topic; of a choice, what would be compared."""
+    keys = {session.encode() for session in sessions}
+    counts: Counter[str] = Counter()
+    with progress("Counting", sum(span.count for span in found.spans)) as step:
+        for record in found.inputs():
+            step()
+            if keys and (record.key not in keys or record.topic == found.topics.signals):
+                continue
+            if choice is None or choice(record):
+                counts[record.topic] += 1
+    missing = found.missing(found.spans)
+    if as_json:
+        ranges = [span.to_dict() for span in found.spans]
+        print_json({"source": found.name, "range": ranges, "not_there": missing._asdict(), "records": dict(counts)})
+        return
+    say(f"{found.name}: would decide on {sum(counts.values())} records of")
+    for line in _ranges(found.spans):
+        say(f"  {line}")
+    say_missing(missing)
+    say(", ".join(f"{count} of {topic}" for topic, count in counts.items()) or "nothing")
+
+
+def _nothing(sessions: Sequence[str]) -> str:
+    of = f" of {', '.join(sessions)}" if sessions else ""
+    return f"expected records{of} in this range, got none: are the range, --prefix and --session right?"
+
+
+def _ranges(spans: "Sequence[Span]") -> list[str]:
+    """The offsets of each topic on a line."""
+    by_topic: dict[str, list[str]] = {}
+    for span in spans:
+        if span.count:
+            by_topic.setdefault(span.topic, []).append(f"{span.partition}:{span.start}..{span.end - 1}")
+    return [f"{topic}: {', '.join(parts)}" for topic, parts in by_topic.items()]
+
+
+def _show(result: "Replayed") -> None:
+    found = result.compared
+    levels = ", ".join(f"{level} {count}" for level, count in sorted(result.levels.items()))
+    say(f"decided now: {levels or 'nothing'}")
+    if not found.recorded and found.ok:
+        say("nothing was decided then: there is nothing to compare")
+        return
+    say(
+        f"compared: {found.recorded} decisions of then with {found.replayed} of now: {found.same} the same"
+        + (f" ({found.reworded} of them in other words)" if found.reworded else "")
+        + "".join(f", {count} {what}" for what, count in found.counts.items() if count)
+    )
+    left = {
+        "made by the clock": found.by_clock,
+        "on what is not in the range or chosen": found.outside,
+        "across": found.across,
+    }
+    if any(left.values()):
+        say("left out: " + ", ".join(f"{count} {what}" for what, count in left.items() if count), style="dim")
+    if found.first is None:
+        return
+    say(f"first divergence: session {found.first.session_id}: {found.first}", style="red")
+    shown = Table("session", "first divergence")
+    for one in sorted(found.first_by_session.values(), key=lambda d: (d.time, d.session_id))[:_SHOWN]:
+        shown.add_row(printable(one.session_id), printable(str(one)))
+    console().print(shown)
+    if result.begun_before:
+        say(
+            f"{len(result.begun_before)} of these {len(found.first_by_session)} sessions began before the range: what "
+            "they did then is not in it, and may be why. An earlier --from takes it in"
+        )
+    if len(found.first_by_session) > _SHOWN:
+        say(f"and {len(found.first_by_session) - _SHOWN} sessions more; --json has all")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(replay)

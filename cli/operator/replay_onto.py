@@ -1,0 +1,180 @@
+"""`haltline replay --onto`: what was recorded onto another topic, for a consumer downstream."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from haltline.cli.common import Exit, fail, print_json, say
+from haltline.cli.sources import Where, opened, progress, say_missing
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.record import rfc3339
+from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.operator.commands import FLEET, make_command
+
+if TYPE_CHECKING:
+    from haltline.cli.sources import Range
+    from haltline.streams.replay.copying import Counted, Progress
+    from haltline.streams.replay.record_filter import Choice
+    from haltline.streams.replay.records import Missing
+
+REPLAYED = "replayed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Onto:
+    """What was said of the way."""
+
+    target: str
+    of: str
+    sessions: Sequence[str]
+    agents: Sequence[str]
+    tools: Sequence[str]
+    detectors: Sequence[str]
+    where: str | None
+    speed: float | None
+    rate: float | None
+    dry_run: bool
+    resume: Path | None
+    by: str
+    reason: str
+
+    @property
+    def choice(self) -> str:
+        """What was chosen, in words."""
+        lists = {"session": self.sessions, "agent": self.agents, "tool": self.tools, "detector": self.detectors}
+        said = [f"{name} {one}" for name, many in lists.items() for one in sorted(many)]
+        return ", ".join([*said, *([f"where {self.where}"] if self.where else [])]) or "all"
+
+
+def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None:
+    """Writes the chosen records of one topic of a source onto another topic; or counts them."""
+    from haltline.streams.replay.copying import (  # noqa: PLC0415  # with every detector
+        NotThere,
+        Pace,
+        copy,
+        count,
+        require_target,
+    )
+
+    topic = where.topics.prefix + said.of
+    choice = _choice(where, said, topic)
+    with opened(source, where) as found:
+        try:
+            at = _begun(found, said, topic)
+            left = at.left()
+            total = sum(span.count for span in left)
+            if said.resume is not None and said.resume.exists() and not total:
+                if as_json:
+                    print_json(
+                        {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
+                    )
+                    return
+                done = f"replay {at.id} is done: {at.written} records of {topic} are on {said.target}"
+                say(f"{done}; for another one give another file than {said.resume}")
+                return
+            missing = found.missing(left)
+            if said.dry_run:
+                with progress("Counting", total) as step:
+                    counted = count(found.read(left), choice, step)
+                _show_count(found.name, topic, said.target, counted, total, missing=missing, as_json=as_json)
+                return
+            require_target(where.bootstrap, said.target, at.spans, where.topics, where.client)
+            # Before the first record: who asked for it is known also when this process does not come to its end.
+            _noted(where, said, at, topic, "begins or goes on after ")
+            with progress("Replaying", total) as step:
+                copy(
+                    found.read(left),
+                    at,
+                    choice,
+                    bootstrap=where.bootstrap,
+                    pace=Pace(said.speed, said.rate),
+                    state=said.resume,
+                    client=where.client,
+                    step=step,
+                )
+        except NotThere as error:
+            fail(error, Exit.USAGE)
+        except KeyboardInterrupt:
+            _noted(where, said, at, topic, "interrupted after ")
+            go_on = f"; go on with --resume {said.resume}" if said.resume is not None else ""
+            say(f"interrupted: {at.written} records are on {said.target}{go_on}")
+            raise typer.Exit(Exit.NO) from None
+    command = _noted(where, said, at, topic)
+    if as_json:
+        told = {"id": at.id, "source": at.source, "of": topic, "onto": said.target, "written": at.written}
+        print_json({**told, "not_there": missing._asdict(), "command_id": command.command_id})
+    else:
+        say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {said.target}")
+        say_missing(missing)
+
+
+def _choice(where: Where, said: Onto, topic: str) -> "Choice":
+    from haltline.streams.replay.record_filter import chosen  # noqa: PLC0415  # with every detector
+
+    topics = where.topics
+    if topic not in topics.all:
+        names = ", ".join(name.removeprefix(topics.prefix) for name in topics.all)
+        fail(f"--of: expected one of {names}, got {said.of!r}", Exit.USAGE)
+    if not said.dry_run and not (said.by.strip() and said.reason.strip()):
+        fail("--onto: expected --by and --reason, for the audit, got none", Exit.USAGE)
+    try:
+        return chosen(
+            topics,
+            topic,
+            sessions=said.sessions,
+            agents=said.agents,
+            tools=said.tools,
+            detectors=said.detectors,
+            where=said.where,
+        )
+    except ValueError as error:
+        fail(f"--where: {error}", Exit.USAGE)
+
+
+def _begun(found: "Range", said: Onto, topic: str) -> "Progress":
+    """A new replay, or the one of `--resume`. Raises NotThere: that is another one."""
+    from haltline.streams.replay.copying import NotThere, Progress  # noqa: PLC0415  # as above
+
+    if said.resume is None or not said.resume.exists():
+        spans = found.spans_of(topic)
+        return Progress(uuid.uuid4().hex[:12], found.name, said.target, spans, choice=said.choice)
+    at = Progress.load(said.resume)
+    if at.source.split(" (version")[0] != found.name.split(" (version")[0]:  # a table may have grown
+        raise NotThere(f"{said.resume}: expected the state of a replay of {found.name}, got that of one of {at.source}")
+    if at.choice != said.choice:
+        raise NotThere(f"{said.resume}: expected the choice of this replay ({said.choice}), got ({at.choice})")
+    if at.target != said.target or any(span.topic != topic for span in at.spans):
+        raise NotThere(f"{said.resume}: expected the state of this replay, got that of one onto {at.target}")
+    return at
+
+
+def _show_count(
+    name: str, topic: str, target: str, counted: "Counted", total: int, *, missing: "Missing", as_json: bool
+) -> None:
+    if as_json:
+        print_json({"source": name, "of": topic, "onto": target, "not_there": missing._asdict(), **counted.to_dict()})
+        return
+    times = [rfc3339(ms) for ms in (counted.first_ms, counted.last_ms) if ms is not None]
+    say(f"would write {counted.records} of {total} records of {topic} onto {target}{': ' if times else ''}"
+        + " to ".join(times))  # fmt: skip
+    say_missing(missing)
+
+
+def _noted(where: Where, said: Onto, at: "Progress", topic: str, how: str = "") -> Command:
+    """A note for the audit: a label, which workers pass over and the sink keeps."""
+    command = make_command(
+        CommandKind.LABEL,
+        ScopeKind.FLEET,
+        FLEET,
+        by=said.by,
+        reason=f"replay {at.id}: {how}{at.written} records of {topic} ({at.source}) onto {said.target}: {said.reason}",
+        label=REPLAYED,
+    )
+    key, value = command.id.encode(), command.to_json()
+    produce_confirmed(where.bootstrap, where.topics.commands, key=key, value=value, client=where.client)
+    return command

@@ -1,0 +1,167 @@
+"""`haltline topics`: make them on a cluster, check the ones that are there."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from confluent_kafka.admin import AdminClient
+from rich.table import Table
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    AsJson,
+    Bootstrap,
+    Client,
+    ClientConfig,
+    Exit,
+    Group,
+    Prefix,
+    console,
+    fail,
+    group_of,
+    print_json,
+)
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.acls import Role, apply, grants
+from haltline.streams.kafka.log_reader import open_consumer
+from haltline.streams.kafka.settings import WorkerSettings
+from haltline.streams.kafka.topics import NoAdminApiError, TopicReport, check_topics, create_topics
+
+_log = logging.getLogger(__name__)
+
+
+def create(
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    partitions: Annotated[int, typer.Option(help="How many partitions each topic gets.", min=1)] = 12,
+    replication: Annotated[int, typer.Option(help="How many brokers hold each partition.", min=1)] = 3,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    as_json: AsJson = False,
+) -> None:
+    """Make every topic that is missing. What is there is left as it is; exit 1 when that is not as it must be.
+
+    Example: haltline topics create --bootstrap kafka-1:9092 --partitions 12 --replication 3
+    """
+    changelogs = changelogs_of(Topics(prefix), group)
+    _report(
+        bootstrap,
+        client_config,
+        lambda admin: create_topics(admin, Topics(prefix), partitions, replication, changelogs=changelogs),
+        as_json=as_json,
+    )
+
+
+def check(
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    partitions: Annotated[
+        int | None, typer.Option(help="How many there must be; left out: as many as `actions` has.", min=1)
+    ] = None,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the topics of a cluster with what haltline needs; exit 1 when one is missing or differs.
+
+    Example: haltline topics check --bootstrap kafka-1:9092
+    """
+    changelogs = changelogs_of(Topics(prefix), group)
+    _report(
+        bootstrap,
+        client_config,
+        lambda admin: check_topics(admin, Topics(prefix), changelogs=changelogs, partitions=partitions),
+        as_json=as_json,
+    )
+
+
+def acls(
+    *,
+    agent: Annotated[str, typer.Option(help="Principal of the agents.", metavar="PRINCIPAL")] = "User:agent",
+    worker: Annotated[str, typer.Option(help="Principal of the workers.", metavar="PRINCIPAL")] = "User:worker",
+    audit: Annotated[str, typer.Option(help="Principal of the audit sink.", metavar="PRINCIPAL")] = "User:audit",
+    operator: Annotated[str, typer.Option(help="Principal of the operators.", metavar="PRINCIPAL")] = "User:operator",
+    notifier: Annotated[str, typer.Option(help="Principal of the notifier.", metavar="PRINCIPAL")] = "User:notifier",
+    shadow: Annotated[
+        str, typer.Option(help="Principal of the workers that run rules in shadow.", metavar="PRINCIPAL")
+    ] = "User:shadow",
+    audit_group: Annotated[
+        str, typer.Option(help="The audit sinks' consumer group; left out: the workers', and -audit.", metavar="NAME")
+    ] = "",
+    carry_out: Annotated[bool, typer.Option("--apply", help="Make them on the cluster, as its administrator.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+    as_json: AsJson = False,
+) -> None:
+    """Print the permissions that haltline's processes need, as lines of kafka-acls.sh; no agent can release itself.
+
+    Agents cannot write commands, control or interventions. The cluster must have an authorizer that denies what is
+    not allowed.
+
+    Example: haltline topics acls --agent User:agents --operator User:ops --bootstrap kafka-1:9092
+    """
+    principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
+    principals |= {Role.NOTIFIER: notifier, Role.SHADOW: shadow}
+    topics = Topics(prefix)
+    sinks = audit_group or f"{group_of(prefix)}-audit"
+    wanted = grants(principals, topics, changelogs=changelogs_of(topics, group), group=group, audit_group=sinks)
+    if carry_out:
+        open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
+        try:
+            apply(AdminClient({**client_config, "bootstrap.servers": bootstrap}, logger=_log), wanted)
+        except RuntimeError as error:
+            fail(error, Exit.NO)
+    if as_json:
+        print_json([asdict(grant) for grant in wanted])
+    else:
+        for grant in wanted:
+            typer.echo(grant.command(bootstrap))
+
+
+def changelogs_of(topics: Topics, group: str) -> tuple[str, str]:
+    """The topics that hold the state of the group's workers, and of those that run rules in shadow beside them."""
+    of = [Runs.ENFORCED.group(group), Runs.SHADOW.group(group)]
+    own, shadow = (WorkerSettings(bootstrap="", sources=topics.session_sources, group=name).changelog for name in of)
+    return own, shadow
+
+
+def _report(bootstrap: str, client: Client, ask: Callable[[AdminClient], list[TopicReport]], *, as_json: bool) -> None:
+    open_consumer(bootstrap, client=client).close()  # says at once when nobody is there
+    try:
+        reports = ask(AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log))
+    except NoAdminApiError as error:
+        fail(error, Exit.USAGE)
+    except RuntimeError as error:
+        fail(error, Exit.NO)
+    if as_json:
+        print_json([{**asdict(report), "ok": report.ok} for report in reports])
+    else:
+        table = Table("topic", "partitions", "", "what it holds")
+        for report in reports:
+            state = "made" if report.created else "ok" if report.ok else "differs" if report.partitions else "missing"
+            table.add_row(report.topic, str(report.partitions), state, report.what)
+        console().print(table)
+        for report in reports:
+            for difference in report.differences:
+                console().print(str(difference), style="yellow", markup=False)
+    if not all(report.ok for report in reports):
+        raise typer.Exit(Exit.NO)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(help="Make haltline's topics on a cluster, or check the ones that are there.")
+    group.command()(create)
+    group.command()(check)
+    group.command()(acls)
+    app.add_typer(group, name="topics", no_args_is_help=True)

@@ -1,0 +1,40 @@
+"""The policy that a command is given."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from haltline.cli.common import (
+    Exit,
+    fail,
+)
+from haltline.schemas.policy import Policy
+
+if TYPE_CHECKING:
+    from haltline.detectors.framework.plugins import Plugins
+
+
+def read_plugins() -> "Plugins":
+    """What other packages bring. Ends the command when two bring one name."""
+    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
+
+    try:
+        return installed()
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+
+
+def read_policy(file: Path | None) -> Policy:
+    """The policy of a file, or every default, checked with the detectors of other packages that are installed.
+
+    Ends the command when it cannot be used.
+    """
+    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy.loader import load_policy, parse_policy  # noqa: PLC0415
+
+    try:
+        plugins = installed()
+        return load_policy(file, plugins) if file is not None else parse_policy("{}", "default policy", plugins)
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    except OSError as error:
+        fail(f"--policy: {error}", Exit.USAGE)

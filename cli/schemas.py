@@ -1,0 +1,36 @@
+"""`haltline schemas`: what is on the wire, for producers in other languages."""
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from haltline.cli.common import print_json, say
+from haltline.schemas import wire
+
+
+def schemas(
+    out: Annotated[
+        Path | None, typer.Option(help="Write one file for each topic into this folder.", metavar="DIR")
+    ] = None,
+) -> None:
+    """Print the JSON Schema of every record on the wire, by topic.
+
+    Example: haltline schemas --out build/schemas
+    """
+    from haltline.streams.policy.json_schema import policy_schema  # noqa: PLC0415  # brings every detector
+
+    by_topic = wire.json_schemas() | {"policies": policy_schema()}
+    if out is None:
+        print_json(by_topic)
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    for topic, schema in by_topic.items():
+        (out / f"{topic}.schema.json").write_bytes(orjson.dumps(schema, option=orjson.OPT_INDENT_2) + b"\n")
+    say(f"{len(by_topic)} schemas written to {out}")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(schemas)

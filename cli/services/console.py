@@ -1,0 +1,200 @@
+"""`haltline console`: the API for operators and for SDKs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    Bootstrap,
+    ClientConfig,
+    Exit,
+    Group,
+    Prefix,
+    fail,
+    group_of,
+    say,
+    token_in,
+)
+from haltline.cli.operator.audit_query import StorageOption, options_of
+from haltline.schemas.topics import Topics
+
+if TYPE_CHECKING:
+    from haltline.console.access.provider import Provider
+    from haltline.streams.notify.links import LinkKey
+
+console = typer.Typer(help="Serve the API: what agents did, what stopped them, and what operators do about it.")
+
+
+@console.callback(invoke_without_command=True)
+def serve(  # the options are the settings
+    ctx: typer.Context,
+    *,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_KEYS",
+            help="YAML list of name, role and sha256 of who may come in; see `console key`. Left out: one key for "
+            "an admin is made and printed.",
+            metavar="FILE",
+        ),
+    ] = None,
+    oidc: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_OIDC",
+            help="YAML description of an OpenID provider (issuer, client_id, roles ...) whom people may sign in with.",
+            metavar="FILE",
+        ),
+    ] = None,
+    database: Annotated[
+        str,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_DATABASE",
+            help="URL of the read model's database, SQLite or PostgreSQL.",
+            metavar="URL",
+        ),
+    ] = "sqlite:///haltline-console.db",
+    rules: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_RULES",
+            help="YAML, JSON or TOML: what agents of Agent Sentinel's SDK are told to keep (rules), which calls want "
+            "an approval (approvals), and what may be spent (budgets).",
+            metavar="FILE",
+        ),
+    ] = None,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", help="Make the read model anew: from --audit-table, where there is one, then from the topics."
+        ),
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0: any.", min=0, max=65535)] = 8460,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(help="Also serve /metrics, without a key, on a port of its own; 0: any.", min=0, max=65535),
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(help="Address to listen at for it.")] = "127.0.0.1",
+    metrics_token_file: Annotated[
+        Path | None,
+        typer.Option(help="Its text, as bearer token, opens /metrics, as any key that may look does.", metavar="FILE"),
+    ] = None,
+    link_key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_CONSOLE_LINK_KEY",
+            help="The notifier's `link_key_file`: links of notifications to approvals are checked with it.",
+            metavar="FILE",
+        ),
+    ] = None,
+    audit_table: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HALTLINE_AUDIT_TABLE",
+            help="The audit table to search, verify and try policies on; left out: none.",
+            metavar="DIR",
+        ),
+    ] = None,
+    storage_option: StorageOption = None,
+    audit_public_key: Annotated[
+        Path | None,
+        typer.Option(envvar="HALTLINE_AUDIT_PUBLIC_KEY", help="Check the audit's signatures with it.", metavar="FILE"),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Group = DEFAULT_GROUP,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C. The read model is fed from the topics, and goes on where it was.
+
+    Example: haltline console --keys keys.yaml --bootstrap kafka-1:9092
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    # The console is an extra of its own, and takes a while to load.
+    from haltline.console.access.keys import Keys, Role, Who, new_key  # noqa: PLC0415
+    from haltline.console.run import run  # noqa: PLC0415
+    from haltline.console.sdk_rules import ConsoleRules  # noqa: PLC0415
+    from haltline.console.settings import ConsoleSettings  # noqa: PLC0415
+
+    try:
+        known = Keys.read(keys) if keys is not None else None
+        provider = _provider(oidc) if oidc is not None else None
+        token = None if metrics_token_file is None else token_in(metrics_token_file)
+        links = None if link_key is None else _link_key(link_key)
+        ruled = ConsoleRules() if rules is None else ConsoleRules.from_file(rules)
+    except (OSError, ValueError) as error:
+        fail(error, Exit.USAGE)
+    if known is None:
+        key = new_key()
+        known = Keys.of([(key, Who("admin", Role.ADMIN))])
+        say(f"Key of admin, for this run: {key}")
+    workers = group or group_of(prefix)
+    code = run(
+        ConsoleSettings(
+            bootstrap=bootstrap,
+            keys=known,
+            provider=provider,
+            database=database,
+            topics=Topics(prefix),
+            group=f"{workers}-console",
+            workers=workers,
+            client=client_config,
+            rules=ruled,
+            metrics_token=token,
+            link_key=links,
+            audit_table=audit_table,
+            audit_options=options_of(storage_option),
+            audit_public_key=None if audit_public_key is None else str(audit_public_key),
+        ),
+        host,
+        port,
+        rebuild=rebuild,
+        metrics_at=None if metrics_port is None else (metrics_host, metrics_port),
+    )
+    raise typer.Exit(code)
+
+
+def _provider(file: Path) -> "Provider":
+    from haltline.console.access.provider import Provider  # noqa: PLC0415  # with Authlib
+
+    return Provider.read(file)
+
+
+def _link_key(file: Path) -> "LinkKey":
+    from haltline.streams.notify.links import LinkKey  # noqa: PLC0415  # of the extra `notify`
+
+    return LinkKey.read(file)
+
+
+@console.command("key")
+def make_key(
+    name: Annotated[str, typer.Argument(help="Whose: stands in the audit with everything that is done with it.")],
+    role: Annotated[str, typer.Option(help="viewer, agent, operator or admin.")] = "operator",
+) -> None:
+    """Make a key, and print it with the lines for the file of keys. It is kept nowhere.
+
+    Example: haltline console key ada --role operator
+    """
+    from haltline.console.access.keys import Role, digest_of, new_key  # noqa: PLC0415  # as above
+
+    try:
+        whose = Role(role)
+    except ValueError:
+        fail(ValueError(f"--role: expected one of {', '.join(Role)}, got {role!r}"), Exit.USAGE)
+    key = new_key()
+    say(f"# the key, for {name} alone: {key}")
+    for line in (f"- name: {orjson.dumps(name).decode()}", f"  role: {whose}", f"  sha256: {digest_of(key)}"):
+        say(line)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(console, name="console")

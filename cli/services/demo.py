@@ -1,0 +1,45 @@
+"""`haltline demo`: the whole loop in a minute."""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from haltline.cli.common import Exit, console, fail, say
+
+
+def demo(
+    *,
+    keep: Annotated[
+        Path | None, typer.Option(help="Leave the logs and the audit table in this new folder.", metavar="DIR")
+    ] = None,
+    pause: Annotated[float, typer.Option(help="Seconds between two attempts of the brittle agent.", min=0)] = 6.0,
+) -> None:
+    """Watch a runaway agent being stopped: broker, worker, audit and sample agents on this machine.
+
+    Needs nothing else, takes less than a minute, and ends everything it started. Exit 0 only if every fact holds.
+
+    Example: haltline demo --keep .haltline/demo
+    """
+    from haltline.streams.demo.show import run  # noqa: PLC0415  # deltalake is large; other commands need none
+
+    if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
+        fail(f"--keep: expected a folder that is new or empty, got {keep}", Exit.USAGE)
+    folder = keep or Path(tempfile.mkdtemp(prefix="haltline-demo-"))
+    well = False
+    try:
+        well = run(console(), folder, pause_s=pause)
+    finally:
+        if keep is None and well:
+            shutil.rmtree(folder)
+        else:
+            say(f"Logs and the audit table are in {folder}")
+    if not well:
+        raise typer.Exit(Exit.NO)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(demo)

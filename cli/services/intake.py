@@ -1,0 +1,87 @@
+"""`haltline intake`: HTTP for agents in other languages. Needs the extra `intake`."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from haltline.interventions.agent.settings import GuardSettings
+
+_DESCRIPTION = """\
+Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
+
+  POST /v1/events    {"events": [...]}, a list, one event, JSON lines, or CloudEvents 1.0 (all modes): checked,
+                     without secrets, confirmed by the broker; 400 says of each what is wrong, and none is accepted
+  POST /v1/verdict   {"session_id", "action", "args", ...}: waits for it; {"allowed", "call_id", "message", ...}
+                     {"session_id", "kind": "model.turn"}: whether the model may take its next turn
+  POST /v1/result    {"session_id", "call_id", "output" or "error"}: what came of a call that was allowed
+  POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI
+  GET  /healthz      200 when the broker answers
+  GET  /metrics      for Prometheus, with the token where there is one; see also --metrics-port
+"""
+
+
+def options_of() -> argparse.ArgumentParser:
+    """What the command can be told."""
+    parser = argparse.ArgumentParser(
+        prog="haltline intake",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Exit codes: 0 after a clean stop; 2: the configuration is wrong. "
+        "Example: haltline intake --bootstrap kafka-1:9092 --port 8765",
+    )
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="Kafka's address; or HALTLINE_BOOTSTRAP")
+    parser.add_argument("--prefix", dest="topic_prefix", metavar="TEXT", help="of the topics; or HALTLINE_PREFIX")
+    parser.add_argument("--budget", dest="budget_s", metavar="S", help="how long a verdict is waited for (1)")
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="to serve on (%(default)s)")
+    parser.add_argument("--port", type=int, default=8765, help="0 takes a free one (%(default)s)")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="only who sends its text as bearer token is heard"
+    )
+    parser.add_argument(
+        "--metrics-port", type=int, metavar="PORT", help="also serve /metrics, without the token, on a port of its own"
+    )
+    parser.add_argument("--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="to serve it on (%(default)s)")
+    parser.add_argument("--max-sessions", type=int, default=200, help="that are asked about at a time (%(default)s)")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the command with what follows `intake`. Returns the exit code."""
+    options = vars(options_of().parse_args(arguments))
+    host, port, file = options.pop("host"), options.pop("port"), options.pop("token_file")
+    max_sessions, metrics_host = options.pop("max_sessions"), options.pop("metrics_host")
+    metrics_port = options.pop("metrics_port")
+    said = {name: value for name, value in options.items() if value is not None}
+    try:
+        from haltline.streams.intake.app import Intake  # noqa: PLC0415  # aiohttp is of an extra
+        from haltline.streams.intake.server import serve  # noqa: PLC0415  # as above
+        from haltline.streams.runtime.health import MetricsServer  # noqa: PLC0415  # with what is of an extra
+
+        token = file.read_text(encoding="utf-8").strip() if file is not None else None
+        if token == "":
+            raise ValueError(f"{file}: expected a token, got an empty file")  # noqa: TRY301  # one way out
+        settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **said)
+        intake = Intake(settings, token=token, max_sessions=max_sessions)
+        told = None if metrics_port is None else MetricsServer(metrics_host, metrics_port, intake.exposition)
+        if told is not None:
+            print(f"haltline intake: serves /metrics on port {told.port}", file=sys.stderr, flush=True)
+        try:
+            serve(intake.app(), host, port)
+        finally:
+            if told is not None:
+                told.close()
+    except ModuleNotFoundError as missing:
+        if missing.name not in {"aiohttp", "prometheus_client"}:
+            raise
+        return _fail(f"needs {missing.name}, which is not installed: pip install 'haltline[intake]'")
+    except (ValueError, OSError, KafkaException) as error:
+        return _fail(str(error))
+    return 0
+
+
+def _fail(why: str) -> int:
+    print(f"haltline: intake: {why}", file=sys.stderr)
+    return 2

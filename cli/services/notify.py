@@ -1,0 +1,242 @@
+"""`haltline notify`: tells people of incidents."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    Bootstrap,
+    ClientConfig,
+    Exit,
+    MetricsHost,
+    MetricsPort,
+    Prefix,
+    fail,
+    group_of,
+    say,
+    say_error,
+)
+from haltline.schemas.record import rfc3339
+from haltline.schemas.topics import Topics
+from haltline.schemas.wire import InvalidRecord, decode
+
+if TYPE_CHECKING:
+    from haltline.schemas.incidents import IncidentRecord
+    from haltline.streams.notify.config import Config
+
+notify = typer.Typer(help="Tell people of incidents: webhooks, chat, mail, PagerDuty, Alertmanager.")
+
+Document = Annotated[Path, typer.Argument(help="The document of channels and routes, YAML or TOML.", metavar="FILE")]
+
+
+@notify.callback(invoke_without_command=True)
+def serve(
+    ctx: typer.Context,
+    *,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_NOTIFY_CONFIG", help="The document of channels and routes, YAML or TOML.", metavar="FILE"
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+    group: Annotated[
+        str, typer.Option(help="The consumer group; left out: the prefix without its dot, and -notify.", metavar="NAME")
+    ] = "",
+    session_timeout: Annotated[
+        float, typer.Option(help="Seconds of silence after which it loses its partitions to another.", min=1)
+    ] = 10.0,
+    fetch_wait_ms: Annotated[
+        int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded one.", min=1)
+    ] = 500,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9471,
+) -> None:
+    """Run until SIGTERM or Ctrl-C: each change of an incident is told once to each channel that a route leads to.
+
+    Exit 0 after a clean stop. docs/notifications.md describes the document.
+
+    Example: haltline notify --config notify.yaml --bootstrap kafka-1:9092
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if config is None:
+        fail("--config: expected a document of channels and routes, got none", Exit.USAGE)
+    from haltline.cli.services.run import log_to_stderr  # noqa: PLC0415  # as below
+    from haltline.streams.notify.notifier import NotifierSettings  # noqa: PLC0415  # as below
+    from haltline.streams.notify.run import run_notifier  # noqa: PLC0415  # other commands need none of it
+
+    settings = NotifierSettings(
+        bootstrap=bootstrap,
+        topics=Topics(prefix),
+        group=group or f"{group_of(prefix)}-notify",
+        client=client_config,
+        session_timeout_s=session_timeout,
+        fetch_wait_ms=fetch_wait_ms,
+    )
+    document = _read(config)
+    log_to_stderr()
+    try:
+        code = run_notifier(settings, document, (metrics_host, metrics_port))
+    except (OSError, ValueError) as error:
+        fail(error, Exit.USAGE)
+    raise typer.Exit(code)
+
+
+@notify.command()
+def check(file: Document) -> None:
+    """Check a document and the files of secrets that it names, without sending anything. Exit 2 when it is wrong.
+
+    Example: haltline notify check notify.yaml
+    """
+    from haltline.streams.notify.channels import sender_of  # noqa: PLC0415  # as above
+    from haltline.streams.notify.notifier import links_of  # noqa: PLC0415  # as above
+
+    config = _read(file)
+    try:
+        links_of(config)
+        for name, channel in config.channels.items():
+            sender_of(name, channel).close()
+    except ValueError as error:
+        fail(f"{file}: {error}", Exit.USAGE)
+    unused = sorted(set(config.channels) - {name for route in config.routes for name in route.channels})
+    say(f"{file}: {len(config.channels)} channels and {len(config.routes)} routes can be used")
+    for name in unused:
+        say_error(f"{file}: channels.{name}: no route leads there")
+
+
+@notify.command("test")
+def send_test(
+    file: Annotated[
+        Path, typer.Option("--config", envvar="HALTLINE_NOTIFY_CONFIG", help="The document.", metavar="FILE")
+    ],
+    *,
+    route: Annotated[str, typer.Option(help="To whose channels.", metavar="NAME")],
+    channel: Annotated[str | None, typer.Option(help="To this one of them only.", metavar="NAME")] = None,
+) -> None:
+    """Send a message that says that it is a test, now, once. Exit 1 when a receiver does not accept it.
+
+    Example: haltline notify test --config notify.yaml --route night
+    """
+    from haltline.streams.notify.channels import sender_of  # noqa: PLC0415  # as above
+    from haltline.streams.notify.channels.base import Failed  # noqa: PLC0415  # as above
+    from haltline.streams.notify.notifier import links_of  # noqa: PLC0415  # as above
+    from haltline.streams.notify.sample import samples  # noqa: PLC0415  # as above
+
+    config = _read(file)
+    chosen = next((one for one in config.routes if one.name == route), None)
+    if chosen is None:
+        names = ", ".join(one.name for one in config.routes)
+        fail(f"--route: expected one of {names}, got {route!r}", Exit.USAGE)
+    if channel is not None and channel not in chosen.channels:
+        fail(f"--channel: expected one of {', '.join(chosen.channels)}, got {channel!r}", Exit.USAGE)
+    failed = False
+    for name in chosen.channels if channel is None else (channel,):
+        try:
+            sender = sender_of(name, config.channels[name])
+            links = links_of(config)
+        except ValueError as error:
+            fail(f"{file}: {error}", Exit.USAGE)
+        try:
+            for message in samples(config, chosen, name, links, time.time_ns() // 1_000_000):
+                sender.send(message)
+        except Failed as refused:
+            say_error(f"haltline: channel {name}: {refused.detail}")
+            failed = True
+        else:
+            say(f"channel {name}: accepted")
+        finally:
+            sender.close()
+    raise typer.Exit(Exit.NO if failed else Exit.OK)
+
+
+@notify.command("plan")
+def show_plan(
+    file: Document,
+    *,
+    records: Annotated[
+        Path | None, typer.Option(help="Incident records, one JSON a line; left out: standard input.", metavar="FILE")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")] = False,
+) -> None:
+    """Print who would be told of incident records, and when, by their own times. Nothing is sent.
+
+    Lines of `haltline tail --topic incidents --json` are read too.
+
+    Example: haltline notify plan notify.yaml --records incidents.jsonl
+    """
+    from haltline.streams.notify.routes import plan  # noqa: PLC0415  # as above
+
+    config = _read(file)
+    told: dict[str, list[str]] = {}
+    for record, at_ms in _records(records):
+        planned = plan(record, at_ms, config, told.get(record.incident_id, ()))
+        told.setdefault(record.incident_id, []).extend(one.channel for one in planned)
+        change = {"incident_id": record.incident_id, "revision": record.revision, "change": record.change.value}
+        for one in planned or (None,):
+            said = {
+                "channel": None if one is None else one.channel,
+                "route": None if one is None else one.route,
+                "due": None if one is None or one.due_ms <= at_ms else rfc3339(one.due_ms),
+                "digest": one is not None and one.digest is not None,
+            }
+            if as_json:
+                typer.echo(orjson.dumps({**change, **said}).decode())
+            else:
+                say(f"{record.incident_id} {record.revision} {record.change}: {_in_words(said)}")
+
+
+def _in_words(said: dict[str, Any]) -> str:
+    if said["channel"] is None:
+        return "nobody"
+    route = f"by route {said['route']}" if said["route"] else "as it was told before"
+    when = "at once" if said["due"] is None else f"at {said['due']}{', in a digest' if said['digest'] else ''}"
+    return f"{said['channel']} {route}, {when}"
+
+
+def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
+    """Each with its time, which is that of the topic where `tail` says it."""
+    from haltline.schemas.incidents import IncidentRecord  # noqa: PLC0415  # as above
+
+    with ExitStack() as opened:
+        try:
+            lines: Iterable[str] = sys.stdin if file is None else opened.enter_context(file.open(encoding="utf-8"))
+        except OSError as error:
+            fail(f"--records: {error}", Exit.USAGE)
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                said = orjson.loads(line)
+                tailed = isinstance(said, dict) and "value" in said and "topic" in said
+                record = decode(IncidentRecord, orjson.dumps(said["value"]) if tailed else line.encode())
+            except (InvalidRecord, orjson.JSONDecodeError) as bad:
+                fail(f"{file or 'standard input'}:{number}: expected an incident record, got {bad}", Exit.USAGE)
+            yield record, said["timestamp_ms"] if tailed else record.changed_at
+
+
+def _read(file: Path) -> "Config":
+    try:
+        from haltline.streams.notify.config import BadConfig, load_config  # noqa: PLC0415  # as above
+    except ModuleNotFoundError as missing:
+        fail(f"notify needs {missing.name}, which is not installed: pip install 'haltline[notify]'", Exit.USAGE)
+    try:
+        return load_config(file)
+    except (BadConfig, OSError) as error:
+        fail(error, Exit.USAGE)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(notify, name="notify")

@@ -1,0 +1,317 @@
+"""`haltline worker`, `audit`, `kafka`: the processes that do the work."""
+
+import errno
+import logging
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from haltline.cli.common import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_GROUP,
+    DEFAULT_PREFIX,
+    NO_CLIENT_CONFIG,
+    Bootstrap,
+    ClientConfig,
+    Exit,
+    Group,
+    MetricsHost,
+    MetricsPort,
+    PolicyFile,
+    Prefix,
+    fail,
+    group_of,
+)
+from haltline.cli.operator import audit_group
+from haltline.cli.operator.audit_query import DEFAULT_TABLE, AuditTable, StorageOption, options_of
+from haltline.cli.policy_option import read_policy
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.log_reader import open_consumer, partitions_of
+from haltline.streams.kafka.settings import WorkerSettings
+from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT, run_foreground
+from haltline.streams.local.kafka_jars import LocalKafkaError
+
+if TYPE_CHECKING:
+    from haltline.detectors.framework.plugins import Plugins
+    from haltline.streams.policy.source import PolicySource
+
+DEFAULT_METRICS_PORT = 9464
+DEFAULT_POLICY_NAME = Policy().name
+
+FetchWait = Annotated[int, typer.Option(help="How long the broker may hold a fetch; 10 for an embedded broker.", min=1)]
+
+
+def worker(
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    policy: PolicyFile = None,
+    policy_name: Annotated[
+        str, typer.Option(help="Without --policy: which of the published policies to follow.", metavar="NAME")
+    ] = DEFAULT_POLICY_NAME,
+    group: Group = DEFAULT_GROUP,
+    rules: Annotated[
+        Runs,
+        typer.Option(
+            envvar="HALTLINE_RULES",
+            help="all; or in two groups: enforced, and what is in shadow in group NAME-shadow.",
+        ),
+    ] = Runs.ALL,
+    instance_id: Annotated[
+        str | None,
+        typer.Option(help="Name within the group that outlives a restart: its partitions are taken up at once."),
+    ] = None,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = DEFAULT_METRICS_PORT,
+    checkpoint_interval: Annotated[
+        float, typer.Option(help="Seconds between checkpoints, at least; up to 10 where they take long.", min=0.05)
+    ] = 1.0,
+    standby_replicas: Annotated[
+        int, typer.Option(help="How many other workers keep a warm copy of each partition's state.", min=0)
+    ] = 0,
+    session_timeout: Annotated[
+        float, typer.Option(help="Seconds of silence after which a worker loses its partitions.", min=1)
+    ] = 10.0,
+    fetch_wait_ms: FetchWait = 500,
+    sealing_key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_SEALING_KEY",
+            help="Private key (see audit keygen) that signs what agents are told; they check HALTLINE_VERIFY_KEY.",
+            metavar="FILE",
+        ),
+    ] = None,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+) -> None:
+    """Run one worker until SIGTERM or Ctrl-C: events in, decisions out.
+
+    Start more of them with the same group to share the partitions. Exit 0 after a clean stop. A policy file is read
+    again when it changes and on SIGHUP; without one the published policy is followed (`haltline policy publish`).
+
+    Example: haltline worker --bootstrap kafka-1:9092 --policy policy.yaml --instance-id worker-1
+    """
+    from haltline.streams.policy.loader import BadPolicy  # noqa: PLC0415  # brings every detector
+    from haltline.streams.worker import run  # noqa: PLC0415  # Faust takes a second to load; other commands need none
+
+    topics = Topics(prefix)
+    try:
+        settings = WorkerSettings(
+            bootstrap=bootstrap,
+            # An operator's command, and what other sessions did, must not wait behind a backlog of events.
+            sources=(topics.commands, topics.feedback, topics.signals, topics.actions),
+            group=rules.group(group),
+            runs=rules,
+            instance_id=instance_id,
+            checkpoint_interval_s=checkpoint_interval,
+            standby_replicas=standby_replicas,
+            session_timeout_s=session_timeout,
+            fetch_wait_ms=fetch_wait_ms,
+            metrics_host=metrics_host,
+            metrics_port=metrics_port,
+            client=client_config,
+        )
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    read_policy(policy)  # before anything is opened
+    _require_key(sealing_key)
+    _require_free(metrics_host, metrics_port)
+    # Who is told of incidents is the notifier's business: a worker may not so much as know of that topic.
+    mine = [name for name in topics.all if name != topics.notifications]
+    if rules is Runs.SHADOW:
+        mine = [*topics.session_sources, topics.policies, topics.detections, topics.interventions]
+    require_topics(bootstrap, [*mine, settings.changelog], client_config)
+    log_to_stderr()
+    try:
+        code = run(
+            settings,
+            topics,
+            lambda plugins: _follow(policy, policy_name, settings, topics, plugins),
+            sealing_key=sealing_key,
+        )
+    except BadPolicy as error:
+        fail(error, Exit.USAGE)
+    raise typer.Exit(code)
+
+
+def _require_key(file: Path | None) -> None:
+    if file is None:
+        return
+    from haltline.schemas.keys import load_private_key  # noqa: PLC0415  # cryptography takes a while to load
+
+    try:
+        load_private_key(file)
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    except OSError as error:
+        fail(f"{file}: {error.strerror or error}", Exit.USAGE)
+
+
+def _follow(
+    file: Path | None, name: str, settings: WorkerSettings, topics: Topics, plugins: "Plugins"
+) -> "PolicySource":
+    from haltline.streams.policy import source  # noqa: PLC0415  # brings every detector
+
+    if file is None:
+        return source.PolicyTopic(
+            settings.bootstrap,
+            topics.policies,
+            name,
+            plugins,
+            settings.runs,
+            client=settings.client,
+            fetch_wait_ms=settings.fetch_wait_ms,
+        )
+    followed = source.PolicyFile(file, plugins, settings.runs)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: followed.look())
+    return followed
+
+
+def audit(
+    ctx: typer.Context,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    prefix: Prefix = DEFAULT_PREFIX,
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    sink: Annotated[str, typer.Option(help="Names this reading of the topics in the table.")] = "audit",
+    adopt: Annotated[
+        bool, typer.Option("--adopt", help="Go on in a table that was filled from another cluster.")
+    ] = False,
+    group: Annotated[
+        str,
+        typer.Option(help="The sinks' consumer group; left out: the workers', and -audit.", metavar="NAME"),
+    ] = "",
+    instance_id: Annotated[
+        str | None, typer.Option(help="Name within the group that outlives a restart, unique in it.")
+    ] = None,
+    flush: Annotated[
+        float, typer.Option(help="The longest a record waits before it is written, in seconds.", min=0.1)
+    ] = 5.0,
+    signing_key: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="HALTLINE_AUDIT_KEY",
+            help="Private key that signs the hash chains; see `audit keygen`.",
+            metavar="FILE",
+        ),
+    ] = None,
+    sign_every: Annotated[
+        int, typer.Option(help="Rows of a partition behind which its chain is signed.", min=1)
+    ] = 1000,
+    redact: Annotated[
+        str,
+        typer.Option(
+            help="Taken out before it is stored: some of secrets, email, us_ssn, credit_card, phone_us; all; none.",
+            metavar="KINDS",
+        ),
+    ] = "all",
+    compact_after: Annotated[
+        int,
+        typer.Option(
+            help="Small files of the table that are put together when there are so many, in a process beside; 0: never",
+            min=0,
+        ),
+    ] = 200,
+    vacuum_hours: Annotated[
+        int, typer.Option(help="Files that no commit of so many hours names are deleted then; 0: they stay.", min=0)
+    ] = 168,
+    fetch_wait_ms: FetchWait = 500,
+    metrics_host: MetricsHost = "127.0.0.1",
+    metrics_port: MetricsPort = 9465,
+    client_config: ClientConfig = NO_CLIENT_CONFIG,
+) -> None:
+    """Keep every record of every topic in a Delta table, each exactly once, until SIGTERM or Ctrl-C.
+
+    Start more of them with the same group, sink and table to share the work. Exit 0 after a clean stop.
+
+    Example: haltline audit --bootstrap kafka-1:9092 --table /srv/haltline/audit
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from haltline.streams.audit.redacting import KINDS  # noqa: PLC0415  # as below
+    from haltline.streams.audit.run import run_audit  # noqa: PLC0415  # deltalake is large; other commands need none
+    from haltline.streams.audit.settings import AuditSettings  # noqa: PLC0415  # as above
+
+    try:
+        settings = AuditSettings(
+            bootstrap=bootstrap,
+            topics=Topics(prefix),
+            table=table,
+            storage_options=options_of(storage_option),
+            sink=sink,
+            adopt=adopt,
+            group=group or f"{group_of(prefix)}-audit",
+            instance_id=instance_id,
+            flush_s=flush,
+            signing_key=signing_key,
+            sign_every=sign_every,
+            compact_commits=compact_after,
+            vacuum_hours=vacuum_hours or None,
+            redact={"all": KINDS, "none": ()}.get(redact, [kind.strip() for kind in redact.split(",")]),
+            fetch_wait_ms=fetch_wait_ms,
+            client=client_config,
+            metrics_host=metrics_host,
+            metrics_port=metrics_port,
+        )
+    except ValueError as error:
+        fail(error, Exit.USAGE)
+    _require_free(metrics_host, metrics_port)
+    open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
+    log_to_stderr()
+    raise typer.Exit(run_audit(settings))
+
+
+def kafka(
+    data: Annotated[Path, typer.Option(help="Folder for Kafka's data.", metavar="DIR")] = Path(".kafka/data"),
+    port: Annotated[int, typer.Option(help="Port of 127.0.0.1.", min=1, max=65535)] = DEFAULT_PORT,
+    partitions: Annotated[int, typer.Option(help="Partitions of each topic.", min=1)] = DEFAULT_PARTITIONS,
+) -> None:
+    """Run a real Kafka on this machine with haltline's topics, until Ctrl-C. Needs Java; Maven the first time.
+
+    Example: haltline kafka --data .kafka/data --port 9092
+    """
+    try:
+        run_foreground(data, port, partitions)
+    except LocalKafkaError as error:
+        fail(error, Exit.NO)
+
+
+def log_to_stderr() -> None:
+    """What a process has to say, by time and level."""
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("haltline").setLevel(logging.INFO)
+
+
+def _require_free(host: str, port: int) -> None:
+    """Ends the command when nothing can be served there; two workers on one machine are the usual case."""
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        came = "one in use" if error.errno == errno.EADDRINUSE else str(error)
+        fail(f"--metrics-port: expected port {port} of {host} free, got {came}; 0 takes a free one", Exit.USAGE)
+
+
+def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> None:
+    """Ends the command when the broker does not answer or a topic is missing."""
+    consumer = open_consumer(bootstrap, client=client)
+    try:
+        for name in names:
+            partitions_of(consumer, name)
+    finally:
+        consumer.close()
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(worker)
+    group = typer.Typer(invoke_without_command=True, no_args_is_help=False)
+    group.callback()(audit)
+    audit_group.register(group)
+    app.add_typer(group, name="audit")
+    app.command()(kafka)

@@ -1,0 +1,134 @@
+"""What `replay` and `backtest` can read: a running Kafka, the audit table, or a file; and how both ends are said."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from haltline.cli.common import Exit, fail, say_error
+from haltline.schemas.topics import Topics
+
+if TYPE_CHECKING:
+    from haltline.streams.replay.files import FileRange
+    from haltline.streams.replay.kafka_range import KafkaRange
+    from haltline.streams.replay.records import Missing
+    from haltline.streams.replay.table_range import TableRange
+
+    Range = KafkaRange | TableRange | FileRange
+
+KAFKA = "kafka"
+AUDIT = "audit"
+
+Since = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="Where it begins: a time (2026-11-20T10:00:00Z), how long ago (-90m), or offsets of partitions of the "
+        "topic of actions (0:1200,1:1187; kafka only). Left out: as far back as there is something.",
+        metavar="MOMENT",
+        show_default=False,
+    ),
+]
+Until = Annotated[
+    str,
+    typer.Option("--to", help="Where it ends, without that; left out: now.", metavar="MOMENT", show_default=False),
+]
+Sink = Annotated[
+    str | None, typer.Option(help="Of an audit table that several sinks write: whose rows.", metavar="NAME")
+]
+
+
+@dataclass(frozen=True)
+class Where:
+    """What was said of a source beside its name."""
+
+    since: str
+    until: str
+    bootstrap: str
+    topics: Topics
+    client: Mapping[str, str]
+    table: str
+    storage_options: Mapping[str, str]
+    sink: str | None = None
+
+
+@contextmanager
+def opened(source: str, where: Where) -> "Iterator[Range]":
+    """A source with both ends frozen; ends the command when there is none."""
+    from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # deltalake is large
+    from haltline.streams.replay.files import FileRange  # noqa: PLC0415  # with every detector
+    from haltline.streams.replay.kafka_range import KafkaRange  # noqa: PLC0415
+    from haltline.streams.replay.table_range import TableRange  # noqa: PLC0415
+    from haltline.streams.replay.time_range import BadMoment, parse_range  # noqa: PLC0415
+    from haltline.streams.replay.traces import UnreadableTrace  # noqa: PLC0415
+
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        start, end = parse_range(where.since, where.until, now_ms)
+        if source == KAFKA:
+            with KafkaRange(where.bootstrap, where.topics, start, end, client=where.client) as found:
+                yield found
+        elif is_table(source):
+            uri = where.table if source == AUDIT else source
+            options = where.storage_options
+            yield TableRange(uri, where.topics, start, end, sink=where.sink, storage_options=options)
+        elif where.since or where.until:
+            fail(f"{source}: expected a file whole, got --from or --to", Exit.USAGE)
+        else:
+            yield FileRange(Path(source), where.topics)
+    except (QueryFailed, BadMoment, UnreadableTrace) as error:
+        fail(error, Exit.USAGE)
+    except OSError as error:
+        if isinstance(error, ConnectionError):
+            raise
+        fail(f"{source}: {error.strerror or error}; expected kafka, audit, a table, a bundle or a file", Exit.USAGE)
+
+
+def is_table(source: str) -> bool:
+    """Whether a source is an audit table: the word `audit`, a URI, or a folder with a table's log."""
+    return source == AUDIT or "://" in source or (Path(source) / "_delta_log").is_dir()
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar on standard error where that is a terminal; call what it gives for each record."""
+    shown = Console(stderr=True)
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=shown,
+        disable=not shown.is_terminal,
+    )
+    with bar:
+        task = bar.add_task(what, total=total)
+        if bar.disable:
+            yield lambda: None
+        else:
+            yield _Steps(bar, task)
+
+
+def say_missing(missing: "Missing") -> None:
+    """Says aloud what is in a range and cannot be read: what follows from the rest may be another thing."""
+    if any(missing):
+        say_error(f"not there: {missing}")
+
+
+class _Steps:
+    """Moves a bar by many records at once: drawing costs more than replaying one."""
+
+    def __init__(self, bar: Progress, task: object) -> None:
+        self._bar, self._task, self._waiting = bar, task, 0
+
+    def __call__(self) -> None:
+        self._waiting += 1
+        if self._waiting == 500:
+            self._bar.advance(self._task, self._waiting)  # type: ignore[arg-type]  # the id that it gave out
+            self._waiting = 0

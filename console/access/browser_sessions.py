@@ -1,0 +1,139 @@
+"""Who is signed in with a browser: a cookie that stands for a key, and proof that a request is the page's own.
+
+The cookie is a random token of which only the digest is kept, in this process: a restart ends every session, and so
+does a change of the file of keys, which takes one. A request that changes something needs the session's CSRF token in
+a header, which no other site can read or send, and must not name another site as its origin. A key in `Authorization`
+needs none of it, as no browser sends one by itself.
+"""
+
+import hmac
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException, Request, Response
+
+from haltline.console.access.keys import Who, digest_of
+
+CSRF_HEADER: Final = "X-CSRF-Token"
+LASTS_S: Final = 12 * 3600
+"""A session ends so long after its beginning, a shift."""
+IDLE_S: Final = 2 * 3600
+"""And so long after its last request."""
+_MOST: Final = 10_000
+"""Sessions at a time; one more ends that which was idle for the longest."""
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True)
+class Session:
+    """One browser that is signed in."""
+
+    who: Who
+    csrf: str
+    begun_s: float
+
+
+class BrowserSessions:
+    """All of one console. For any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = _MOST) -> None:
+        self._clock = clock
+        self._most = most
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[Session, float]] = OrderedDict()
+        """By digest of the token: the session and its last request; the longest idle first."""
+
+    def begin(self, who: Who) -> str:
+        """Returns the token for the cookie."""
+        token, now_s = secrets.token_urlsafe(32), self._clock()
+        with self._lock:
+            self._known[digest_of(token)] = (Session(who, secrets.token_urlsafe(32), now_s), now_s)
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return token
+
+    def find(self, token: str) -> Session | None:
+        """The session of a token; None: there is none, or it is over."""
+        digest, now_s = digest_of(token), self._clock()
+        with self._lock:
+            session, last_s = self._known.get(digest, (None, now_s))
+            if session is None:
+                return None
+            if now_s - session.begun_s > LASTS_S or now_s - last_s > IDLE_S:
+                del self._known[digest]
+                return None
+            self._known[digest] = (session, now_s)
+            self._known.move_to_end(digest)
+            return session
+
+    def end(self, token: str) -> None:
+        """Ends a session, if it is one."""
+        with self._lock:
+            self._known.pop(digest_of(token), None)
+
+
+def session_of(request: Request) -> Session | None:
+    """Who is signed in, if somebody is.
+
+    Raises HTTPException (403) for a request that changes something and does not prove that it comes from our pages.
+    """
+    known: BrowserSessions | None = getattr(request.app.state, "sessions", None)
+    token = token_of(request)
+    session = known.find(token) if known is not None and token is not None else None
+    if session is not None and request.method not in _SAFE:
+        require_same_origin(request)
+        if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), session.csrf.encode()):
+            raise HTTPException(
+                403, f"{CSRF_HEADER}: expected that of the session, got another or none; reload the page"
+            )
+    return session
+
+
+def require_same_origin(request: Request) -> None:
+    """Raises HTTPException (403) when the browser says that another site made the request."""
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site is not None and site not in ("same-origin", "none"):
+        raise HTTPException(403, f"Sec-Fetch-Site: expected same-origin, got {site:.40}")
+    # Of a form a browser may say "null" under our own Referrer-Policy; Sec-Fetch-Site has told it by then.
+    if origin not in (None, "null") and urlsplit(origin).netloc != request.headers.get("Host"):
+        raise HTTPException(403, "Origin: expected that of this console, got another")
+
+
+def token_of(request: Request) -> str | None:
+    """What the cookie holds."""
+    return request.cookies.get(_name(request))
+
+
+def set_cookie(request: Request, response: Response, token: str) -> None:
+    """So that the browser sends it back to us alone, and no script reads it."""
+    response.set_cookie(
+        _name(request), token, max_age=LASTS_S, path="/", secure=_is_secure(request), httponly=True, samesite="strict"
+    )
+
+
+def clear_cookie(request: Request, response: Response) -> None:
+    """Takes it away."""
+    response.delete_cookie(_name(request), path="/", secure=_is_secure(request), httponly=True, samesite="strict")
+
+
+def _name(request: Request) -> str:
+    # With the prefix a browser takes it over TLS only, and from no other host of the domain.
+    return "__Host-haltline" if _is_secure(request) else "haltline"
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+def local_path(path: str) -> str:
+    """A path of this console; anything else is the first page."""
+    # A browser reads "//host" and "/\host" as another host, and passes over tabs and line breaks.
+    if not path.startswith("/") or path[1:2] in ("/", "\\") or any(ord(sign) <= ord(" ") for sign in path):
+        return "/fleet"
+    return path

@@ -1,0 +1,120 @@
+"""Who asks: a key that names an operator and a role. Only digests of keys are kept."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from haltline.schemas.problems import problem_of
+from haltline.streams.policy.yaml_text import BadYaml, value_of
+
+
+class May(StrEnum):
+    """What can be allowed."""
+
+    LOOK = "look"
+    TELL = "tell"
+    """Say what happened, and ask whether to stop: what agents' SDKs do."""
+    ACT = "act"
+    """Kill, release, approve, label."""
+    CHANGE = "change"
+    """Hide records, change policies."""
+
+
+class Role(StrEnum):
+    """What somebody is."""
+
+    VIEWER = "viewer"
+    AGENT = "agent"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+_ALLOWED: Final[Mapping[Role, frozenset[May]]] = {
+    Role.VIEWER: frozenset({May.LOOK}),
+    Role.AGENT: frozenset({May.TELL}),
+    Role.OPERATOR: frozenset({May.LOOK, May.TELL, May.ACT}),
+    Role.ADMIN: frozenset(May),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Somebody who asks."""
+
+    name: str
+    role: Role
+
+    def may(self, act: May) -> bool:
+        """Whether the role allows it."""
+        return act in _ALLOWED[self.role]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(min_length=1, max_length=256)
+    role: Role
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+class BadKeys(ValueError):
+    """A file of keys that cannot be used: where, what was expected and what was given."""
+
+
+class Keys:
+    """The keys that open the console."""
+
+    def __init__(self, known: Mapping[str, Who]) -> None:
+        self._known = dict(known)
+
+    @classmethod
+    def read(cls, path: Path) -> "Keys":
+        """A YAML list of `name`, `role` and `sha256` of a key. Raises BadKeys, and OSError."""
+        try:
+            said = value_of(path.read_text())
+        except BadYaml as error:
+            raise BadKeys(f"{path}: expected YAML, got {error}") from None
+        if not isinstance(said, list) or not said:
+            raise BadKeys(f"{path}: expected a list of name, role and sha256, got {type(said).__name__}")
+        known: dict[str, Who] = {}
+        for number, one in enumerate(said):
+            try:
+                entry = _Entry.model_validate(one)
+            except ValidationError as error:
+                raise BadKeys(f"{path}: {number}: {problem_of(error)}") from None
+            known[entry.sha256] = Who(entry.name, entry.role)
+        return cls(known)
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[str, Who]]) -> "Keys":
+        """Of keys in the clear, for a console of this process alone."""
+        return cls({digest_of(key): who for key, who in keys})
+
+    def who(self, key: str) -> Who | None:
+        """Whose key it is; None: nobody's."""
+        digest, found = digest_of(key), None
+        for known, who in self._known.items():
+            if hmac.compare_digest(known, digest):
+                found = who
+        return found
+
+
+def digest_of(key: str) -> str:
+    """What is kept of a key. A random key of 256 bits needs no slow hash."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def new_key() -> str:
+    """A key of 256 random bits."""
+    return f"{_PREFIX}{secrets.token_urlsafe(32)}"
+
+
+_PREFIX: Final = "hl_"
+"""So that scanners for secrets know one."""

@@ -1,0 +1,85 @@
+"""Signing in with an OpenID provider: authorization code with PKCE, state and nonce; Authlib checks what comes back."""
+
+import secrets
+from html import escape
+from typing import Final
+
+from authlib.integrations.base_client.errors import OAuthError
+from authlib.integrations.starlette_client import OAuth
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from httpx2 import HTTPError
+from joserfc.errors import JoseError
+from starlette.middleware.sessions import SessionMiddleware
+
+from haltline.console.access.browser_sessions import BrowserSessions, local_path, set_cookie, token_of
+from haltline.console.access.provider import Provider
+
+_BEGUN: Final = "haltline-oidc"
+"""The cookie that holds state, nonce and verifier until the provider sends the browser back."""
+_BACK_WITHIN_S: Final = 600
+
+
+def install_oidc(app: FastAPI, provider: Provider) -> None:
+    """Adds `/sign-in/oidc`, and where the provider sends the browser back to. Raises OSError for the secret's file."""
+    secret = None if provider.client_secret_file is None else provider.client_secret_file.read_text().strip()
+    oauth = OAuth()
+    oauth.register(
+        "provider",
+        client_id=provider.client_id,
+        client_secret=secret,
+        server_metadata_url=f"{provider.issuer}/.well-known/openid-configuration",
+        client_kwargs={
+            "scope": provider.scope,
+            "code_challenge_method": "S256",
+            "timeout": 10.0,
+            **({"token_endpoint_auth_method": "none"} if secret is None else {}),
+        },
+    )
+    # A key of this process: who was on the way when it ended begins again.
+    app.add_middleware(
+        SessionMiddleware,
+        secret_key=secrets.token_urlsafe(32),
+        session_cookie=_BEGUN,
+        max_age=_BACK_WITHIN_S,
+        same_site="lax",  # the way back begins at another site
+    )
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/sign-in/oidc")
+    async def begin(request: Request, next: str = "/") -> Response:  # noqa: A002 - the query says so
+        """Sends the browser to the provider."""
+        request.session.clear()
+        request.session["next"] = local_path(next)
+        try:
+            sent: Response = await oauth.provider.authorize_redirect(request, str(request.url_for("oidc_back")))
+        except (HTTPError, OAuthError, ValueError, KeyError):
+            return RedirectResponse("/sign-in?problem=provider", 303)
+        return sent
+
+    @router.get("/sign-in/oidc/back", name="oidc_back")
+    async def back(request: Request) -> Response:
+        """Begins a session for whom the provider names."""
+        wanted = local_path(str(request.session.get("next", "/")))
+        try:
+            token = await oauth.provider.authorize_access_token(request)
+            claims = dict(token.get("userinfo") or {})
+            if provider.role_claim not in claims:  # some tell it only when they are asked
+                more = await oauth.provider.userinfo(token=token)
+                claims = claims if more.get("sub") != claims.get("sub") else dict(more) | claims
+        except (HTTPError, OAuthError, JoseError, ValueError, KeyError):
+            return RedirectResponse("/sign-in?problem=provider", 303)
+        finally:
+            request.session.clear()
+        who = provider.who(claims) if str(claims.get("iss", "")).rstrip("/") == provider.issuer else None
+        if who is None:
+            return RedirectResponse("/sign-in?problem=person", 303)
+        # Not a redirect: a browser keeps a strict cookie back in one that another site began.
+        response = HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(wanted)}">')
+        sessions: BrowserSessions = request.app.state.sessions
+        if (old := token_of(request)) is not None:
+            sessions.end(old)
+        set_cookie(request, response, sessions.begin(who))
+        return response
+
+    app.include_router(router)

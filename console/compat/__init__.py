@@ -1,0 +1,1 @@
+"""Other systems' records and budgets over HTTP."""

@@ -1,0 +1,230 @@
+"""Intervention records as HTTP has them: read in both spellings of Agent Sentinel's, its SDK's and its platform's."""
+
+import hashlib
+import json
+import time
+from typing import Annotated, Any, Final
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic_core import from_json
+
+from haltline.console.http.examples import Limited, Skipped, Total, like
+from haltline.schemas.payloads import Usd
+from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Text, rfc3339
+from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+
+ORGANIZATION = "haltline"
+"""There is one for each console."""
+
+_PREVENTED = frozenset({RecordOutcome.BLOCKED, RecordOutcome.REJECTED_AFTER_REVIEW})
+
+
+def _either(platform: str, sdk: str) -> Any:
+    return AliasChoices(platform, sdk)
+
+
+class NewIntervention(BaseModel):
+    """A record that somebody else's guard made; the field names of the SDK are read as well."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "hard_block",
+                    "outcome": "blocked",
+                    "action_name": "dangerous_operation",
+                    "description": "Attempted dangerous operation",
+                    "agent_id": "my-agent",
+                    "run_id": "run_123",
+                    "policy_id": "policy_456",
+                    "risk_level": "high",
+                    "estimated_cost_usd": 10.0,
+                    "blast_radius": "Could have corrupted user data",
+                    "reason": "Action blocked by safety policy",
+                    "original_inputs": {"target": "production"},
+                }
+            ]
+        },
+    )
+
+    type: Annotated[RecordType, Field(validation_alias=_either("type", "intervention_type"))]
+    outcome: RecordOutcome
+    action_name: Annotated[Name, Field(min_length=1)]
+    description: Annotated[Text | None, Field(validation_alias=_either("description", "action_description"))] = None
+    agent_id: Name | None = None
+    run_id: Id | None = None
+    mission_id: Id | None = None
+    task_id: Id | None = None
+    policy_id: Name | None = None
+    policy_name: Name | None = None
+    risk_level: RiskLevel = RiskLevel.MEDIUM
+    estimated_cost_usd: Annotated[Usd, Field(validation_alias=_either("estimated_cost_usd", "estimated_cost"))] = 0.0
+    actual_cost_usd: Annotated[Usd, Field(validation_alias=_either("actual_cost_usd", "actual_cost"))] = 0.0
+    blast_radius: Text | JsonObject | None = None
+    reason: Text | None = None
+    agent_intent: Text | None = None
+    original_inputs: JsonObject | None = None
+    modified_inputs: JsonObject | None = None
+    remediation_payload: JsonObject | None = None
+    context: JsonObject | None = None
+    timestamp: EpochMs | None = None
+
+    def record(self, *, agent_id: str | None, run_id: str | None) -> InterventionRecord:
+        """The record as it is kept; `agent_id` and `run_id` are those of the request's headers, where it names none.
+
+        The same record sent twice has the same id, and so counts once.
+        """
+        now_ms = time.time_ns() // 1_000_000
+        said = self.model_dump(mode="json", exclude_none=True)
+        run = self.run_id or run_id or "unknown"
+        # Not by orjson: somebody else's arguments may hold a number of more than 64 bits.
+        name = json.dumps([said, run, None if self.timestamp is not None else now_ms], sort_keys=True)
+        radius = self.blast_radius or ""
+        context = dict(self.context or {})
+        if self.remediation_payload is not None:
+            context["remediation_payload"] = self.remediation_payload
+        return InterventionRecord(
+            id=f"int_{hashlib.sha256(name.encode()).hexdigest()[:32]}",
+            type=self.type,
+            outcome=self.outcome,
+            action_name=self.action_name,
+            description=self.description or self.action_name,
+            agent_id=self.agent_id or agent_id or "unknown",
+            run_id=run,
+            mission_id=self.mission_id,
+            task_id=self.task_id,
+            policy_id=self.policy_id or self.policy_name or "",
+            policy_name=self.policy_name or self.policy_id or "",
+            risk_level=self.risk_level,
+            estimated_cost_usd=self.estimated_cost_usd,
+            actual_cost_usd=self.actual_cost_usd,
+            cost_prevented_usd=self.estimated_cost_usd if self.outcome in _PREVENTED else 0.0,
+            blast_radius=radius if isinstance(radius, str) else json.dumps(radius)[:16_384],
+            reason=self.reason or "",
+            agent_intent=self.agent_intent or "",
+            original_inputs=self.original_inputs,
+            modified_inputs=self.modified_inputs,
+            context=context,
+            timestamp=self.timestamp or now_ms,
+            created_at=now_ms,
+        )
+
+
+class Intervention(BaseModel):
+    """A record as the platform's API has it."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        **like(
+            id="int_abc123",
+            type="hard_block",
+            outcome="blocked",
+            action_name="delete_production_database",
+            description="Attempted to delete production database",
+            agent_id="cleanup-bot",
+            run_id="run_xyz789",
+            mission_id=None,
+            task_id=None,
+            policy_id="destructive_repeat",
+            policy_name="Production Safety",
+            risk_level="critical",
+            estimated_cost_usd=0.0,
+            actual_cost_usd=0.0,
+            cost_prevented_usd=0.0,
+            attempt=1,
+            blast_radius="Prevented deletion of 1M+ customer records",
+            reason="Action 'delete_production_database' is on the denied list",
+            agent_intent="Cleanup old test data",
+            original_inputs={"database": "production", "table": "customers"},
+            modified_inputs=None,
+            remediation_payload=None,
+            context={},
+            timestamp="2026-01-01T14:30:00.000Z",
+            organization_id=ORGANIZATION,
+            created_at="2026-01-01T14:30:00.000Z",
+        ),
+    )
+
+    id: str
+    type: str
+    outcome: str
+    action_name: str
+    description: str
+    agent_id: str
+    run_id: str
+    mission_id: str | None = None
+    task_id: str | None = None
+    policy_id: str
+    policy_name: str
+    risk_level: str
+    estimated_cost_usd: float
+    actual_cost_usd: float
+    cost_prevented_usd: float
+    attempt: int
+    blast_radius: str
+    reason: str
+    agent_intent: str
+    original_inputs: JsonObject | None
+    modified_inputs: JsonObject | None
+    remediation_payload: JsonObject | None
+    context: JsonObject
+    timestamp: str
+    organization_id: str
+    created_at: str
+
+
+_ABSENT: Final = dict.fromkeys(("mission_id", "task_id", "original_inputs", "modified_inputs", "remediation_payload"))
+"""What a record says only where it is known."""
+
+
+class InterventionList(BaseModel):
+    """A page of records, the newest first."""
+
+    interventions: list[Intervention]
+    total: Total
+    skip: Skipped
+    limit: Limited
+
+
+class Statistics(BaseModel):
+    """Counts and sums of records."""
+
+    model_config = like(
+        total_interventions=1456,
+        by_type={"hard_block": 890, "approval_required": 566},
+        by_outcome={"blocked": 1012, "escalated": 444},
+        cost_prevented_usd=12456.78,
+        high_risk_blocks=123,
+        time_series=[{"date": "2026-01-01", "interventions": 48, "cost_prevented_usd": 456.78}],
+        top_blocked_actions=[{"action_name": "send_bulk_email", "count": 234, "cost_prevented_usd": 4567.89}],
+        top_triggering_policies=[{"policy_id": "destructive_repeat", "policy_name": "Production Safety", "count": 456}],
+    )
+
+    total_interventions: int
+    by_type: dict[str, int]
+    by_outcome: dict[str, int]
+    cost_prevented_usd: float
+    high_risk_blocks: int
+    time_series: list[dict[str, Any]]
+    """By day, UTC."""
+    top_blocked_actions: list[dict[str, Any]]
+    top_triggering_policies: list[dict[str, Any]]
+
+
+def shown(body: str) -> Intervention:
+    """The record of a row, as it is answered."""
+    return Intervention.model_validate(fields_of(body))
+
+
+def fields_of(body: str) -> JsonObject:
+    """The same without a model, for a page of many."""
+    said = from_json(body)
+    made = said.get("created_at") or said["timestamp"]
+    return {
+        **_ABSENT,
+        **said,
+        "timestamp": rfc3339(said["timestamp"]),
+        "created_at": rfc3339(made),
+        "organization_id": ORGANIZATION,
+    }

@@ -1,0 +1,285 @@
+"""Traces of ACGP's SDK as events, and what was decided on them in ACGP's words.
+
+A trace is one step of an agent's reasoning: a turn of the model. Where its context names a tool (`tool` or `action`),
+the call of it follows, proposed and completed. The last event awaits a verdict: with it the trace is processed.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import Engine, select
+
+from haltline.console.compat.ledger import CLEANING
+from haltline.console.read_model import tables
+from haltline.interventions.acgp.scores import ctq, scores_of
+from haltline.interventions.agent.integrations.cleaning import cleaned
+from haltline.interventions.vocabularies import acgp
+from haltline.schemas import wire
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Task, Usage
+from haltline.schemas.findings import Detection
+from haltline.schemas.record import EARLIEST_MS, LATEST_MS, JsonObject, rfc3339
+
+SOURCE: Final = "acgp"
+_CALL, _TURN = ":call", ":turn"
+_LONGEST_AGO_MS: Final = 86_400_000
+_HIGH, _MEDIUM = 0.7, 0.5
+"""Of the SDK's own models: from which scores on reasoning is of high or of medium quality."""
+_OF_PEOPLE: Final = frozenset({acgp.Intervention.ESCALATE, acgp.Intervention.HALT})
+
+
+EXAMPLE: Final[JsonObject] = {
+    "trace_id": "6f2b9e1c-3f0a-4b57-9f5e-0a7c1f8f6f11",
+    "agent_type": "planner",
+    "agent_tag": "inventory-planner",
+    "goal": "Plan the inventory update",
+    "reasoning_text": "First I look what is there.",
+    "final_output": "1. Count. 2. Order.",
+    "context_information": {"session_id": "run-7"},
+}
+
+
+class Trace(BaseModel):
+    """One step, in the fields of the SDK."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={"examples": [EXAMPLE]},
+    )
+
+    trace_id: Annotated[str, Field(min_length=1, max_length=200)]
+    agent_type: Annotated[str, Field(max_length=256)] = ""
+    agent_tag: Annotated[str, Field(max_length=200)] = ""
+    goal: Annotated[str, Field(max_length=100_000)] = ""
+    user_query: Annotated[str | None, Field(max_length=100_000)] = None
+    reasoning_text: Annotated[str, Field(max_length=1_000_000)] = ""
+    final_output: Annotated[str, Field(max_length=1_000_000)] = ""
+    output_type: Annotated[str | None, Field(max_length=256)] = None
+    context_information: JsonObject = Field(default_factory=dict)
+    documents_used: list[str] | None = None
+    similarity_scores: list[float] | None = None
+    start_time: str | None = None
+    end_time: str | None = None
+    timestamp: str | None = None
+    had_error: bool = False
+
+
+@dataclass(frozen=True)
+class Processed:
+    """What was decided on a trace."""
+
+    trace_id: str
+    decision: Decision
+    """The hardest."""
+    scores: Mapping[str, float]
+
+    @property
+    def composite(self) -> float:
+        """CTQ, 0 to 1."""
+        governance = self.decision.governance
+        return ctq(self.scores) if governance is None else governance.ctq
+
+    @property
+    def oversight_mode(self) -> str:
+        """How closely a step of such a quality is to be watched, in the words of the SDK."""
+        if self.composite > _HIGH:
+            return "socratic_philosopher"
+        return "wise_critic" if self.composite >= _MEDIUM else "strict_guardian"
+
+    def feedback(self) -> JsonObject:
+        """The decision as ACGP says it: `OK`, `NUDGE`, `ESCALATE`, `BLOCK` or `HALT`, and whether it is a `FLAG`."""
+        said = acgp.render(self.decision)
+        return {
+            "intervention": said.intervention.value.upper(),
+            "flag": "FLAG" if said.flagged else None,
+            "flag_severity": said.flag_severity,
+            "message": said.message,
+            "reason": self.decision.reason,
+            "decision_id": said.decision_id,
+            "session_id": said.session_id,
+            "agent_id": said.agent_id,
+            "tripwire": said.tripwire,
+            "trust_debt": said.trust_debt,
+            "agent_acl_tier": said.agent_acl_tier,
+            "timestamp": rfc3339(said.timestamp),
+        }
+
+    def told(self) -> JsonObject:
+        """As the stream tells it."""
+        said = acgp.render(self.decision)
+        return {
+            "trace_id": self.trace_id,
+            "status": "processed",
+            "ctq_scores": self.ctq_scores(),
+            "feedback": self.feedback(),
+            "requires_hitl": said.flagged or said.intervention in _OF_PEOPLE,
+            "oversight_mode": self.oversight_mode,
+        }
+
+    def ctq_scores(self) -> dict[str, float]:
+        """Each dimension, and all together."""
+        return {"composite_score": self.composite, "total_score": self.composite, **self.scores}
+
+
+def session_of(trace: Trace, key: str) -> str:
+    """The session that a trace is part of: its context's, else one for the agent's tag."""
+    context = trace.context_information
+    named = next((context[n] for n in ("session_id", "run_id") if isinstance(context.get(n), str) and context[n]), None)
+    return str(named or f"acgp:{key}:{trace.agent_tag or trace.agent_type or 'agent'}")[:256]
+
+
+def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[ActionEvent]:
+    """What is published of a trace, in order.
+
+    The SDK's times have no offset: how long ago a step was is told by `sent_at`, which is of the same clock.
+    """
+    context = trace.context_information
+    ended = trace.end_time or trace.timestamp
+    time_ms = max(EARLIEST_MS, min(LATEST_MS - 1, time.time_ns() // 1_000_000 - _ago_ms(ended, sent_at)))
+    who = {
+        "session_id": session_of(trace, key),
+        "agent_id": trace.agent_tag or trace.agent_type or "unknown",
+        "time": time_ms,
+        "source": SOURCE,
+        "sent_by": key,
+    }
+    tool = next((context[n] for n in ("tool", "action") if isinstance(context.get(n), str) and context[n]), None)
+    said = "\n".join(filter(None, (trace.reasoning_text, trace.final_output)))
+    scores = context.get("ctq")
+    turn = ActionEvent(
+        event_id=trace.trace_id if tool is None else trace.trace_id + _TURN,
+        kind=Kind.MODEL_TURN,
+        output_head=said or None,
+        outcome=Outcome.ERROR if trace.had_error else None,
+        task=Task(goal=trace.goal[:16_000]) if trace.goal else None,
+        usage=_usage(context),
+        await_verdict=tool is None,
+        **who,
+        **({"ctq": scores} if isinstance(scores, dict) else {}),
+    )
+    if tool is None:
+        return [cleaned(turn, CLEANING)]
+    args = next((context[n] for n in ("args", "tool_input", "inputs") if isinstance(context.get(n), dict)), None)
+    call = {"call_id": trace.trace_id, "action": tool[:512], **who}
+    proposed = ActionEvent(
+        event_id=trace.trace_id + _CALL,
+        kind=Kind.PROPOSED,
+        args=args or {},
+        **call,
+        **({"ctq": scores} if isinstance(scores, dict) else {}),
+    )
+    completed = ActionEvent(
+        event_id=trace.trace_id,
+        kind=Kind.COMPLETED,
+        outcome=Outcome.ERROR if trace.had_error else Outcome.OK,
+        error=trace.final_output or None if trace.had_error else None,
+        output_head=None if trace.had_error else trace.final_output or None,
+        await_verdict=True,
+        **call,
+    )
+    return [cleaned(event, CLEANING) for event in (turn, proposed, completed)]
+
+
+def processed(engine: Engine, trace_id: str, key: str | None) -> tuple[bool, Processed | None]:
+    """Whether the trace is known, and what was decided once it was. `key`: only what this one sent."""
+    ids = (trace_id, trace_id + _CALL, trace_id + _TURN)
+    found = _bodies(engine, ids)
+    events = [wire.decode_event(body) for topic, body in found if topic == "actions"]
+    known = [event for event in events if _is_of(event, key)]
+    decisions = [wire.decode(Decision, body) for topic, body in found if topic == "interventions"]
+    if not known or not any(decision.event_id == trace_id for decision in decisions):
+        return bool(known), None
+    detections = [wire.decode(Detection, body) for topic, body in found if topic == "detections"]
+    hardest = max(decisions, key=lambda decision: (decision.level.rank, decision.event_id == trace_id))
+    governance = next((d.governance for d in decisions if d.governance is not None), None)
+    said = next((extra["ctq"] for event in known if "ctq" in (extra := event.model_extra or {})), None)
+    scores = scores_of((detection.finding for detection in detections), said)
+    if governance is not None:
+        scores |= governance.scores
+        hardest = hardest.model_copy(update={"governance": hardest.governance or governance})
+    return True, Processed(trace_id, hardest, scores)
+
+
+def news(engine: Engine, after: Mapping[int, int]) -> tuple[list[str], dict[int, int]]:
+    """The traces on whose events something was decided after these offsets, by partition; and the offsets now."""
+    table = tables.records.c
+    seen = dict(after)
+    ids: list[str] = []
+    with engine.connect() as connection:
+        places = connection.execute(
+            select(tables.offsets.c.partition, tables.offsets.c.next).where(tables.offsets.c.topic == "interventions")
+        ).all()
+        for partition, following in places:
+            first = seen.get(partition, 0)
+            if following > first:
+                asked = select(table.event_id).where(
+                    table.topic == "interventions", table.partition == partition, table.offset >= first
+                )
+                names = connection.execute(asked.order_by(table.offset)).scalars()
+                ids += [name.removesuffix(_CALL).removesuffix(_TURN) for name in names if name]
+                seen[partition] = following
+    return list(dict.fromkeys(ids)), seen
+
+
+def offsets_at(engine: Engine, since_ms: int) -> dict[int, int]:
+    """By partition the first decision that is not older than this moment of event time, or the end."""
+    table = tables.records.c
+    with engine.connect() as connection:
+        ends = connection.execute(
+            select(tables.offsets.c.partition, tables.offsets.c.next).where(tables.offsets.c.topic == "interventions")
+        ).all()
+        at: dict[int, int] = {}
+        for partition, end in ends:
+            recent = (
+                select(table.offset)
+                .where(table.topic == "interventions", table.partition == partition, table.offset >= end - 1000)
+                .where(table.time_ms >= since_ms)
+                .order_by(table.offset)
+                .limit(1)
+            )
+            first = connection.execute(recent).scalar()
+            at[partition] = end if first is None else first
+        return at
+
+
+def _bodies(engine: Engine, ids: Sequence[str]) -> list[tuple[str, bytes]]:
+    table = tables.records.c
+    topics = ("actions", "interventions", "detections")
+    asked = select(table.topic, table.body).where(table.topic.in_(topics), table.event_id.in_(ids))
+    with engine.connect() as connection:
+        return [(topic, body.encode()) for topic, body in connection.execute(asked).all()]
+
+
+def _is_of(event: ActionEvent, key: str | None) -> bool:
+    extra = event.model_extra or {}
+    return extra.get("source") == SOURCE and (key is None or extra.get("sent_by") == key)
+
+
+def _usage(context: Mapping[str, Any]) -> Usage | None:
+    names = {
+        "input_tokens": ("input_tokens", "prompt_tokens"),
+        "output_tokens": ("output_tokens", "completion_tokens"),
+        "cost_usd": ("cost_usd", "cost"),
+    }
+    said: dict[str, Any] = {}
+    for field, candidates in names.items():
+        value = next((context[name] for name in candidates if _is_amount(context.get(name))), None)
+        if value is not None:
+            said[field] = float(value) if field == "cost_usd" else int(value)
+    return Usage(**said) if said else None
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e12
+
+
+def _ago_ms(then: str | None, now: str | None) -> int:
+    try:
+        ago = datetime.fromisoformat(now or "") - datetime.fromisoformat(then or "")
+    except (ValueError, TypeError):
+        return 0
+    return min(_LONGEST_AGO_MS, max(0, round(ago.total_seconds() * 1000)))

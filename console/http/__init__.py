@@ -1,0 +1,1 @@
+"""HTTP as every route has it."""

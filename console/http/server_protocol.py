@@ -1,0 +1,63 @@
+"""uvicorn's protocol, among connections that are bounded in number and in the time that they may take."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from haltline.streams.intake.connections import Connection, Connections
+
+
+def bounded(among: Connections) -> type[HttpToolsProtocol]:
+    """The class for `uvicorn.Config(http=...)`."""
+
+    class Protocol(_Protocol):
+        connections_of_all = among
+
+    return Protocol
+
+
+class _Protocol(HttpToolsProtocol):
+    connections_of_all: Connections
+    _connection: Connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        self._connection = self.connections_of_all.opened(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.lost()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._connection.received(len(data))
+
+    def on_headers_complete(self) -> None:
+        self._connection.heard()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete:  # else the next one has come already
+            self._connection.waits(idle=True)
+
+    def pause_writing(self) -> None:
+        self._connection.full()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.drained()
+        super().resume_writing()
+
+
+def config_of(app: Any, among: Connections) -> dict[str, Any]:
+    """What uvicorn is told."""
+    return {
+        "app": app,
+        "http": bounded(among),
+        "ws": "none",
+        "log_level": "warning",
+        "access_log": False,
+        "server_header": False,
+    }

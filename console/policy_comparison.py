@@ -1,0 +1,81 @@
+"""What another policy would have done with past sessions: of the read model, or of the audit table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Engine
+
+from haltline.console.read_model.history import core_of, count_since, events_of, labels_of, sessions_since
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.policy import Policy
+from haltline.streams.replay import history
+from haltline.streams.replay.backtest import Recorded, Result, related, together
+from haltline.streams.replay.table_range import TableRange
+from haltline.streams.replay.time_range import Moment
+from haltline.streams.replay.whatif import SAME, Totals, change_of, totals_of
+
+MOST_EVENTS = 5_000
+"""Of one session: its first ones."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """Past sessions, and whether they are all that there are."""
+
+    sessions: Sequence[Recorded]
+    of: int
+    """How many there are in the time that was asked for."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two policies on the same sessions."""
+
+    before: Totals
+    after: Totals
+    changed: Sequence[tuple[Result, Result, str]]
+    """Of the sessions that fare differently: under the policy in force, under the other, and how."""
+
+
+def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:
+    """The latest sessions that the read model has, with what operators said of them."""
+    told = history.labels_of(labels_of(engine))
+    sessions = []
+    for name in sessions_since(engine, since_ms, most):
+        events = {event.event_id: event for event in events_of(engine, name, MOST_EVENTS)}
+        sessions.append(Recorded(name, tuple(enumerate(events.values())), label=told.get(name)))
+    return Past([one for one in sessions if one.events], count_since(engine, since_ms))
+
+
+def of_audit(settings: ConsoleSettings, since_ms: int, most: int) -> Past:
+    """The latest sessions of the audit table. Raises QueryFailed: there is no table, or nothing in this time."""
+    found = TableRange(
+        settings.audit_table or "", settings.topics, Moment(time_ms=since_ms), storage_options=settings.audit_options
+    )
+    sessions = history.sessions_of(found)
+    latest = sorted(sessions, key=lambda one: -max((event.time for _, event in one.events), default=0))
+    return Past(latest[:most], len(sessions))
+
+
+def compare(past: Past, before: Policy, after: Policy) -> Compared:
+    """What would have become of the sessions, those of one tree together, others each by itself."""
+    first, second = (_run(past.sessions, policy) for policy in (before, after))
+    pairs = [(old, new, change_of(new, old)) for old, new in zip(first, second, strict=True)]
+    return Compared(totals_of(first), totals_of(second), [one for one in pairs if one[2] != SAME])
+
+
+def told(result: Result) -> dict[str, Any]:
+    """What became of a session, in short."""
+    return {
+        "level": result.level,
+        "first": None
+        if result.first is None
+        else {"seq": result.first.seq, "rule": result.first.detector, "level": result.first.level},
+    }
+
+
+def _run(sessions: Sequence[Recorded], policy: Policy) -> list[Result]:
+    core = core_of(policy)
+    results = {one.session_id: one for group in related(sessions) for one in together(core, group)}
+    return [results[session.session_id] for session in sessions]

@@ -1,0 +1,313 @@
+"""Keeps the read model up with the topics: rows and how far they reach in one transaction."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from sqlalchemy import Connection, Engine, bindparam, select
+from sqlalchemy.exc import OperationalError
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.store import clear, insert_of, put
+from haltline.interventions.outage import Outage
+from haltline.schemas.topics import Topics
+from haltline.streams.audit.columns import Row
+from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.redacting import SECRETS, Redaction
+from haltline.streams.kafka.broker_outage import BrokerOutage
+from haltline.streams.kafka.closing import Closing
+from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.runtime.topic_ids import TopicIds
+
+log: Final = logging.getLogger("haltline.console")
+
+_BATCH: Final = 500
+_WAIT_S: Final = 0.2
+_ALONG_S: Final = 0.02
+"""Who waits for what it wrote waits that much longer, and as many records as came meanwhile are one transaction."""
+_COMMIT_EVERY_S: Final = 1.0
+_AGAIN_S: Final = 1.0
+_LOOK_EVERY_S: Final = 10.0
+"""How often the cluster is asked whether its topics are still those that the offsets count in."""
+_NAME: Final = "console"
+
+Place = tuple[str, int]
+
+
+class Overtaken(Exception):
+    """What the database has is not what this reader has read: another console was faster, or the topic is another."""
+
+
+class TopicRecreated(Exception):
+    """A topic is another one than the read model was made from."""
+
+
+class Feeder(Closing):
+    """A thread that reads every topic into the database, until `close`.
+
+    A topic that was deleted and made anew makes the read model begin anew too: offsets and records of the one before
+    would be taken for those of the new one.
+
+    What was taken in is told to `told`, from that thread. A broker or a database that is away is waited for; any other
+    failure ends the thread, and stands in `failure`.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        bootstrap: str,
+        *,
+        topics: Topics,
+        group: str,
+        client: Mapping[str, ClientSetting] | None = None,
+        told: Callable[[Sequence[Row]], None] | None = None,
+        look_every_s: float = _LOOK_EVERY_S,
+    ) -> None:
+        self._look_every_s = look_every_s
+        self._looked_s = 0.0
+        self._ids: TopicIds | None = None
+        self._engine = engine
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._group = group
+        self._client = client or {}
+        self._told = told
+        self._reader = reader_of(topics)
+        self._broker = BrokerOutage(log, "the read model")
+        self._waits = Outage(log, "the read model", "waits")
+        self._behind: set[Place] = set()
+        self._next: dict[Place, int] = {}
+        self._last_ms: dict[Place, int | None] = {}
+        self._uncommitted: dict[Place, int] = {}
+        self._committed_s = 0.0
+        self._moved = threading.Condition()
+        self._ended = threading.Event()
+        self.caught_up = threading.Event()
+        """Everything that the topics held when it began is taken in."""
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="haltline-feeder", daemon=True)
+
+    def start(self) -> None:
+        """Begins where the database says that it was."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends after the batch that it is at."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still reads."""
+        return self._thread.is_alive()
+
+    def wait_for(self, place: TopicPartition, within_s: float) -> bool:
+        """Waits until the record at this place is taken in: who wrote it will then read it."""
+        at = (place.topic, place.partition)
+        with self._moved:
+            return self._moved.wait_for(lambda: self._next.get(at, 0) > place.offset, within_s)
+
+    def positions(self) -> dict[Place, tuple[int, int | None]]:
+        """By partition: the first offset that is not taken in, and the time of the last record that is."""
+        with self._moved:
+            return {place: (after, self._last_ms.get(place)) for place, after in self._next.items()}
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.is_set():
+                try:
+                    self._read()
+                except TopicRecreated as anew:
+                    self._begin_anew(anew)
+                except (Unreachable, Overtaken, OperationalError) as away:
+                    self._waits.away(away)
+                    self._ended.wait(_AGAIN_S)
+        except BaseException as failure:
+            self.failure = failure
+            log.exception("the read model is no longer kept up")
+
+    def _read(self) -> None:
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client, on_error=self._broker.heard)
+        try:
+            self._assign(consumer)
+            while not self._ended.is_set():
+                self._look()
+                records = self._records(_next(consumer))
+                self._broker.look(consumer, self._topics.actions)
+                if records:
+                    rows = self._take(records)
+                    with self._moved:
+                        self._next |= {(r.topic, r.partition): r.offset + 1 for r in records}
+                        self._last_ms |= {(r.topic, r.partition): r.timestamp_ms for r in records}
+                        self._moved.notify_all()
+                    if self._told is not None:
+                        self._told(rows)
+                self._commit(consumer, records)
+                if not self._behind:
+                    self.caught_up.set()
+                if records or not self._behind:
+                    self._waits.back()
+        finally:
+            consumer.close()
+
+    def _look(self) -> None:
+        """Raises TopicRecreated when a topic is not the one any more that the offsets in the database count in."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < self._look_every_s:
+            return
+        self._looked_s = now_s
+        try:
+            if self._ids is None:
+                self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap})
+            there = self._ids.of(self._topics.all)
+        except KafkaException:  # that the broker is away is said elsewhere
+            return
+        ids = {self._short(name, 0)[0]: topic.id for name, topic in there.items() if topic.id is not None}
+        with self._engine.begin() as connection:
+            known: dict[str, str] = {row.topic: row.id for row in connection.execute(select(tables.topic_ids))}
+            for name, topic_id in ids.items():
+                if known.get(name, topic_id) != topic_id:
+                    raise TopicRecreated(
+                        f"topic {self._topics.prefix}{name} was made anew: expected the one with id {known[name]}, "
+                        f"got one with id {topic_id}"
+                    )
+            put(connection, tables.topic_ids, [{"topic": name, "id": topic_id} for name, topic_id in ids.items()])
+
+    def _begin_anew(self, anew: TopicRecreated) -> None:
+        log.warning(
+            "%s: the read model begins anew with what the topics hold. What they hold no longer is in the audit table: "
+            "haltline console --rebuild --audit-table",
+            anew,
+        )
+        self.caught_up.clear()
+        clear(self._engine)
+        with self._moved:
+            self._next.clear()
+            self._last_ms.clear()
+        self._uncommitted.clear()
+        self._looked_s = 0.0
+
+    def _assign(self, consumer: Consumer) -> None:
+        self._looked_s = 0.0
+        self._look()
+        with self._engine.connect() as connection:
+            next_of = {
+                (topic, partition): after for topic, partition, after in connection.execute(select(tables.offsets))
+            }
+        places = [tp for topic in self._topics.all for tp in partitions_of(consumer, topic)]
+        for tp in places:
+            after = next_of.get(self._short(tp.topic, tp.partition), 0)
+            if after and after > (end := bounds(consumer, tp)[1]):
+                raise Overtaken(
+                    f"{tp.topic}[{tp.partition}]: expected a partition that goes on at offset {after}, got one that "
+                    f"ends at {end}: the topic was made anew. To do: haltline console --rebuild, without "
+                    "--audit-table, which ends where the topic before did"
+                )
+        self._behind = {(tp.topic, tp.partition) for tp in places}
+        consumer.assign(
+            [
+                TopicPartition(
+                    tp.topic, tp.partition, next_of.get(self._short(tp.topic, tp.partition), OFFSET_BEGINNING)
+                )
+                for tp in places
+            ]
+        )
+
+    def _records(self, messages: Sequence[Message]) -> list[KafkaRecord]:
+        records = []
+        for message in messages:
+            error = message.error()
+            place = (str(message.topic()), int(message.partition() or 0))
+            if error is None:
+                kind, at_ms = message.timestamp()
+                headers = tuple((str(name), _bytes(value)) for name, value in _pairs(message))
+                records.append(
+                    KafkaRecord(
+                        *place,
+                        int(message.offset() or 0),
+                        at_ms if kind else None,
+                        message.key(),
+                        message.value(),
+                        headers,
+                    )
+                )
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._behind.discard(place)
+            elif error.fatal():
+                raise KafkaException(error)
+        return records
+
+    def _take(self, records: Sequence[KafkaRecord]) -> list[Row]:
+        now_ms = time.time_ns() // 1_000_000
+        rows = self._reader.rows(records, now_ms)
+        with self._engine.begin() as connection:
+            take_in(connection, rows, self._topics.prefix)
+            self._advance(connection, records)
+        return rows
+
+    def _advance(self, connection: Connection, records: Sequence[KafkaRecord]) -> None:
+        """Raises Overtaken when the partition is not where this reader found it."""
+        spans: dict[Place, tuple[int, int]] = {}
+        for record in records:
+            place = self._short(record.topic, record.partition)
+            first, _ = spans.get(place, (record.offset, 0))
+            spans[place] = (first, record.offset + 1)
+        moves = _advanced(connection.dialect.name)
+        for (topic, partition), (first, after) in spans.items():
+            at = {"topic": topic, "partition": partition, "next": after, "first": first}
+            if not connection.execute(moves, at).rowcount:
+                raise Overtaken(f"{topic}[{partition}] is already beyond offset {first}")
+
+    def _commit(self, consumer: Consumer, records: Sequence[KafkaRecord]) -> None:
+        """So that the group's lag shows how far it is; where it goes on is what the database says."""
+        self._uncommitted |= {(record.topic, record.partition): record.offset + 1 for record in records}
+        now_s = time.monotonic()
+        if self._uncommitted and now_s - self._committed_s >= _COMMIT_EVERY_S:
+            offsets = [TopicPartition(*place, offset) for place, offset in self._uncommitted.items()]
+            consumer.commit(offsets=offsets, asynchronous=True)
+            self._uncommitted, self._committed_s = {}, now_s
+
+    def _short(self, topic: str, partition: int) -> Place:
+        return topic.removeprefix(self._topics.prefix), partition
+
+
+def reader_of(topics: Topics) -> Reader:
+    """What makes rows of records, without secrets, as the audit does it: what comes without a guard may bring some.
+
+    Personal data stays, which an operator who approves a mail has to see.
+    """
+    return Reader(topics, _NAME, Redaction((SECRETS,)))
+
+
+@cache
+def _advanced(dialect: str) -> Any:
+    """Moves a partition on, if it is not beyond `first` yet."""
+    table = tables.offsets
+    said = insert_of(dialect, table).values({name: bindparam(name) for name in ("topic", "partition", "next")})
+    return said.on_conflict_do_update(
+        index_elements=[table.c.topic, table.c.partition],
+        set_={"next": said.excluded.next},
+        where=table.c.next <= bindparam("first"),
+    )
+
+
+def _next(consumer: Consumer) -> list[Message]:
+    """The next messages: at once when there is one, with those that come along."""
+    first = consumer.poll(_WAIT_S)
+    return [] if first is None else [first, *consumer.consume(_BATCH - 1, _ALONG_S)]
+
+
+def _pairs(message: Message) -> list[tuple[str, str | bytes | None]]:
+    headers = message.headers() or []
+    return list(headers.items()) if isinstance(headers, dict) else headers
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

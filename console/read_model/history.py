@@ -1,0 +1,140 @@
+"""Past sessions out of the read model, and the policy in force: what a replay and a what-if are made of."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+
+from haltline.console.read_model import tables
+from haltline.console.settings import ConsoleSettings
+from haltline.interventions.hint_effectiveness import Helped, by_rule, is_hint
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Detection
+from haltline.schemas.policy import Policy
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.engine.plugins import installed
+from haltline.streams.policy.loader import parse_policy
+from haltline.streams.policy.source import DEFAULT_NAME, current
+
+_MOST_EVENTS = 5000
+"""Of a session, when it is asked what it did after a hint."""
+_PARTS = 400
+"""Ids of one question: SQLite bounds the number of its parameters."""
+
+
+def in_force(settings: ConsoleSettings, name: str = DEFAULT_NAME) -> Policy:
+    """The policy that was published under a name, or the defaults. A worker with a file of its own has another one.
+
+    Raises Unreachable and NoSuchTopic; BadPolicy for a document that no worker can use either.
+    """
+    record = current(settings.bootstrap, settings.topics.policies, client=settings.client).get(name)
+    return Policy(name=name) if record is None else parse_policy((record.value or b"").decode(), name, installed())
+
+
+def core_of(policy: Policy) -> Core:
+    """What decides under a policy; kept built for the last few."""
+    return _core(policy.model_dump_json(exclude_unset=True))
+
+
+@lru_cache(maxsize=4)
+def _core(document: str) -> Core:
+    return Core(Policy.model_validate_json(document), installed())
+
+
+def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
+    """What a session did, in the order of the log."""
+    table = tables.records.c
+    asked = (
+        select(table.body)
+        .where(table.topic == "actions", table.session_id == session_id)
+        .order_by(table.partition, table.offset)
+        .limit(limit)
+    )
+    with engine.connect() as connection:
+        return list(_read(connection.execute(asked).scalars()))
+
+
+def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
+    """The sessions that were heard of since then, the latest first."""
+    table = tables.sessions.c
+    asked = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
+    with engine.connect() as connection:
+        return list(connection.execute(asked.order_by(table.last_ms.desc(), table.session_id).limit(limit)).scalars())
+
+
+def count_since(engine: Engine, since_ms: int) -> int:
+    """How many sessions were heard of since then."""
+    table = tables.sessions.c
+    with engine.connect() as connection:
+        return connection.execute(select(func.count()).where(table.last_ms >= since_ms, table.events > 0)).scalar_one()
+
+
+def frames_of(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, Any]]:
+    """The session again, event by event: what is found and decided at it, and how close each rule is after it.
+
+    By itself: what looks across sessions, and what operators did, is left out.
+    """
+    state: SessionState | None = None
+    for number, event in enumerate(events):
+        outcome = core.on_event(state, event, Position("recorded", 0, number))
+        state = outcome.state
+        decision = outcome.decision
+        yield {
+            "event_id": event.event_id,
+            "time_ms": event.time,
+            "near": core.near(state, event),
+            "findings": [detection.finding.detector for detection in outcome.detections],
+            "level": None if decision is None else decision.level.value,
+            "rule": None if decision is None else decision.detector,
+            "killed": state.standing.killed is not None,
+        }
+
+
+def labels_of(engine: Engine) -> list[Command]:
+    """What operators said of decisions and sessions, in order."""
+    table = tables.records.c
+    asked = select(table.body).where(tables.of_topic("commands"), table.kind == CommandKind.LABEL.value)
+    with engine.connect() as connection:
+        bodies = connection.execute(asked.order_by(table.time_ms, table.partition, table.offset)).scalars()
+        return [wire.decode(Command, body.encode()) for body in bodies]
+
+
+def helped_of(engine: Engine, most: int) -> list[Helped]:
+    """Of each rule, what became of its hints; of the last so many."""
+    table = tables.records.c
+    held = (tables.of_topic("interventions"), table.decision_id.is_not(None), table.detector != "")
+    asked = select(table.body).where(*held).order_by(table.time_ms.desc()).limit(most)
+    with engine.connect() as connection:
+        decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(asked).scalars()]
+        sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
+        found: list[Detection] = []
+        for first in range(0, len(sessions), _PARTS):
+            part = sessions[first : first + _PARTS]
+            of_them = select(table.body).where(tables.of_topic("detections"), table.session_id.in_(part))
+            found += [wire.decode(Detection, body.encode()) for body in connection.execute(of_them).scalars()]
+    return by_rule(decisions, found, {name: events_of(engine, name, _MOST_EVENTS) for name in sessions})
+
+
+def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
+    """Decisions by their ids, as far as they are there."""
+    table, found = tables.records.c, dict[str, Decision]()
+    with engine.connect() as connection:
+        for first in range(0, len(ids), _PARTS):
+            part = ids[first : first + _PARTS]
+            asked = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
+            for body in connection.execute(asked).scalars():
+                decision = wire.decode(Decision, body.encode())
+                found.setdefault(decision.decision_id, decision)
+    return list(found.values())
+
+
+def _read(bodies: Iterator[str]) -> Iterator[ActionEvent]:
+    for body in bodies:
+        try:
+            yield wire.decode_event(body.encode())
+        except wire.InvalidRecord:
+            continue  # it was a dead letter then too

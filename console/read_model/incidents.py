@@ -1,0 +1,179 @@
+"""Incidents in the read model: how they come to be there, and how they are looked for."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Engine, and_, func, or_, select, true
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.store import insert_of, parts
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+
+_I: Final = tables.incidents.c
+_R: Final = tables.records.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentFilter:
+    """Which incidents; None: any."""
+
+    states: Collection[IncidentState] = ()
+    scope: ScopeKind | None = None
+    scope_id: str | None = None
+    session_id: str | None = None
+    """Of the session itself, or counted last in it."""
+    agent_id: str | None = None
+    cause: str | None = None
+    level: Level | None = None
+    """At least."""
+    severity: Severity | None = None
+    """At least."""
+    assignee: str | None = None
+    """Empty: nobody."""
+    start_ms: int | None = None
+    """Of the last decision."""
+    end_ms: int | None = None
+
+    def condition(self) -> ColumnElement[bool]:
+        """As SQL."""
+        named = {
+            _I.scope: None if self.scope is None else self.scope.value,
+            _I.scope_id: self.scope_id,
+            _I.session_id: self.session_id,
+            _I.agent_id: self.agent_id,
+            _I.cause: self.cause,
+            _I.assignee: self.assignee or None,
+        }
+        held: list[ColumnElement[bool]] = [column == value for column, value in named.items() if value is not None]
+        if self.states:
+            held.append(_I.state.in_([state.value for state in self.states]))
+        if self.level is not None:
+            held.append(_I.level >= self.level.rank)
+        if self.severity is not None:
+            held.append(_I.severity >= self.severity.rank)
+        if self.assignee == "":
+            held.append(_I.assignee.is_(None))
+        if self.start_ms is not None:
+            held.append(_I.last_ms >= self.start_ms)
+        if self.end_ms is not None:
+            held.append(_I.last_ms <= self.end_ms)
+        return and_(true(), *held)
+
+
+def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> None:
+    """Takes in revisions, in any order and any number of times: the highest stands, and a resolved one for ever."""
+    last: dict[str, IncidentRecord] = {}
+    for record in records:
+        known = last.get(record.incident_id)
+        if record.stands_over(known):
+            last[record.incident_id] = record
+    if last:
+        connection.execute(_put(connection.dialect.name), [_row(record) for record in last.values()])
+
+
+def stop_before_incidents(decision: Decision) -> IncidentRecord:
+    """A stop that was decided by a release that knew no incidents, under the id of its report."""
+    if decision.incident is None:
+        raise ValueError(f"decision {decision.decision_id}: expected one with the report of a stop")
+    return IncidentRecord(
+        incident_id=decision.incident.incident_id,
+        revision=1,
+        change=IncidentChange.RESOLVED,
+        state=IncidentState.RESOLVED,
+        scope=decision.scope,
+        scope_id=decision.scope_id or decision.session_id,
+        cause=decision.detector or decision.code,
+        session_id=decision.session_id,
+        agent_id=decision.agent_id,
+        level=decision.level,
+        severity=decision.severity,
+        count=1,
+        first_at=decision.time,
+        last_at=decision.time,
+        changed_at=decision.time,
+        summary=decision.reason,
+        target=decision.target,
+        decision_id=decision.decision_id,
+        resolution="session_killed",
+    )
+
+
+def page(engine: Engine, wanted: IncidentFilter, skip: int, limit: int) -> tuple[list[IncidentRecord], int]:
+    """From `skip` on, the worst first: what is open, then by severity, level and the last decision; how many in all."""
+    held = wanted.condition()
+    order = (_I.open.desc(), _I.severity.desc(), _I.level.desc(), _I.last_ms.desc(), _I.incident_id)
+    with engine.connect() as connection:
+        total = connection.execute(select(func.count()).select_from(tables.incidents).where(held)).scalar_one()
+        bodies = connection.execute(select(_I.body).where(held).order_by(*order).offset(skip).limit(limit)).scalars()
+        return [IncidentRecord.model_validate_json(body) for body in bodies], total
+
+
+def find(engine: Engine, name: str) -> list[IncidentRecord]:
+    """The incidents of an id, or of its beginning; two at most. The id of the report of a stop is looked for too."""
+    with engine.connect() as connection:
+        asked = select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2)
+        bodies = list(connection.execute(asked).scalars())
+        if not bodies:
+            of_report = select(_R.decision_id).where(_R.incident_id == name)
+            bodies = list(connection.execute(select(_I.body).where(_I.decision_id.in_(of_report)).limit(1)).scalars())
+    return [IncidentRecord.model_validate_json(body) for body in bodies]
+
+
+def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
+    """All revisions that were told, in their order, each once."""
+    asked = select(_R.body).where(_R.topic == "incidents", _R.event_id == incident_id)
+    with engine.connect() as connection:
+        told = (IncidentRecord.model_validate_json(body) for body in connection.execute(asked).scalars())
+        by_revision = {record.revision: record for record in told}
+    return [record for _, record in sorted(by_revision.items())]
+
+
+def decisions_of(engine: Engine, decision_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The decisions of these ids as JSON, as far as they are still there."""
+    found: dict[str, dict[str, Any]] = {}
+    with engine.connect() as connection:
+        for ids in parts(sorted(set(decision_ids))):
+            asked = select(_R.decision_id, _R.body).where(_R.topic == "interventions", _R.decision_id.in_(ids))
+            for decision_id, body in connection.execute(asked):
+                found[decision_id] = orjson.loads(body)
+    return found
+
+
+def _row(record: IncidentRecord) -> dict[str, Any]:
+    return {
+        "incident_id": record.incident_id,
+        "revision": record.revision,
+        "open": record.state is not IncidentState.RESOLVED,
+        "state": record.state.value,
+        "scope": record.scope.value,
+        "scope_id": record.scope_id,
+        "cause": record.cause,
+        "session_id": record.session_id,
+        "agent_id": record.agent_id,
+        "level": record.level.rank,
+        "severity": -1 if record.severity is None else record.severity.rank,
+        "count": record.count,
+        "last_ms": record.last_at,
+        "assignee": record.assignee,
+        "decision_id": record.decision_id,
+        "request_id": record.request_id,
+        "body": record.to_json().decode(),
+    }
+
+
+@cache
+def _put(dialect: str) -> Any:
+    """As `IncidentRecord.stands_over` says."""
+    table = tables.incidents
+    said = insert_of(dialect, table)
+    others = {column.name: said.excluded[column.name] for column in table.c if column.name != "incident_id"}
+    return said.on_conflict_do_update(
+        index_elements=[table.c.incident_id],
+        set_=others,
+        where=and_(table.c.open, or_(~said.excluded.open, table.c.revision <= said.excluded.revision)),
+    )

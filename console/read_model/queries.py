@@ -1,0 +1,181 @@
+"""What is asked of the read model about interventions: pages, one of them, and statistics."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from math import fsum
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast, func, select, true
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.tallies import MS_PER_DAY
+from haltline.schemas.records import RecordOutcome, RecordType, RiskLevel
+
+_TOP: Final = 10
+_HIGH: Final = (RiskLevel.HIGH.value, RiskLevel.CRITICAL.value)
+_I: Final = tables.interventions.c
+_T: Final = tables.tallies.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterventionFilter:
+    """Which interventions; None: any."""
+
+    type: RecordType | None = None
+    outcome: RecordOutcome | None = None
+    risk_level: RiskLevel | None = None
+    action_name: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    policy_id: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+    """Inclusive, as a date range is read."""
+    search: str | None = None
+    """A part of the action, the reason or an id, in either case."""
+    min_prevented_usd: float | None = None
+    trips_only: bool = False
+    """Only what did more than warn."""
+    high_risk: bool = False
+    """Only what was blocked and is of high or critical risk, as `high_risk_blocks` counts it."""
+
+    @property
+    def is_of_tallies(self) -> bool:
+        """Whether the counts by day answer it: it asks for nothing but days and what they are counted by."""
+        return not self.search and (self.agent_id, self.run_id, self.min_prevented_usd) == (None, None, None)
+
+    def condition(self) -> ColumnElement[bool]:
+        """As SQL; what is hidden is never wanted."""
+        held = [_I.hidden.is_(False), *self._alike(_I)]
+        for column, value in ((_I.agent_id, self.agent_id), (_I.session_id, self.run_id)):
+            if value is not None:
+                held.append(column == value)
+        if self.start_ms is not None:
+            held.append(_I.time_ms >= self.start_ms)
+        if self.end_ms is not None:
+            held.append(_I.time_ms <= self.end_ms)
+        if self.min_prevented_usd is not None:
+            held.append(_I.cost_prevented_usd > self.min_prevented_usd)
+        if self.search:
+            held.append(func.lower(_I.body).contains(self.search.lower(), autoescape=True))
+        return and_(*held)
+
+    def of_days(self, first: int | None, last: int | None) -> ColumnElement[bool]:
+        """The same of the counts of whole days, the first and the last included."""
+        held = self._alike(_T)
+        if first is not None:
+            held.append(_T.day >= first)
+        if last is not None:
+            held.append(_T.day <= last)
+        return and_(true(), *held)
+
+    def _alike(self, columns: Any) -> list[ColumnElement[bool]]:
+        """What holds of all interventions that are counted as one."""
+        named = {
+            "type": self.type, "outcome": self.outcome, "risk_level": self.risk_level,
+            "action_name": self.action_name, "policy_id": self.policy_id,
+        }  # fmt: skip
+        held = [columns[name] == str(value) for name, value in named.items() if value is not None]
+        if self.trips_only:
+            held.append(columns.outcome != RecordOutcome.WARNED.value)
+        if self.high_risk:
+            held += [columns.outcome == RecordOutcome.BLOCKED.value, columns.risk_level.in_(_HIGH)]
+        return held
+
+
+def page(engine: Engine, wanted: InterventionFilter, skip: int, limit: int) -> tuple[list[str], int]:
+    """The records from `skip` on, the newest first, as JSON; and how many there are in all."""
+    # Chosen first and read then: bodies of what is not shown are most of the table.
+    chosen = select(_I.id).where(wanted.condition()).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
+    with engine.connect() as connection:
+        ids = connection.execute(chosen).scalars().all()
+        if len(ids) < limit and (ids or not skip):
+            total = skip + len(ids)  # it is the last page: no need to look for all of them once more
+        else:
+            total = sum(count for *_, count, _usd in _counts(connection, wanted, ()))
+        bodies: dict[str, str] = dict(connection.execute(select(_I.id, _I.body).where(_I.id.in_(ids))).all())
+        return [bodies[name] for name in ids if name in bodies], total
+
+
+def one(engine: Engine, record_id: str) -> str | None:
+    """A record as JSON; None: there is none of this id, or it is hidden."""
+    with engine.connect() as connection:
+        return connection.execute(select(_I.body).where(_I.id == record_id, _I.hidden.is_(False))).scalar()
+
+
+def statistics(engine: Engine, wanted: InterventionFilter) -> dict[str, Any]:
+    """Counts and sums, in the fields of Agent Sentinel's `/interventions/stats`."""
+    with engine.connect() as connection:
+        days = _counts(connection, wanted, ("day",))
+        alike = _counts(connection, wanted, tables.TALLIED)
+    by_day, by_type, by_outcome, by_action, by_rule = (Counter[Any]() for _ in range(5))
+    usd_of_day, usd_of_action = defaultdict[int, float](float), defaultdict[str, float](float)
+    high = 0
+    for day, count, usd in days:
+        by_day[day] += count
+        usd_of_day[day] += usd
+    for kind, outcome, risk, action, rule, name, count, usd in alike:
+        by_type[kind] += count
+        by_outcome[outcome] += count
+        by_rule[rule, name] += count
+        if outcome == RecordOutcome.BLOCKED.value:
+            high += count if risk in _HIGH else 0
+            if action:
+                by_action[action] += count
+                usd_of_action[action] += usd
+    return {
+        "total_interventions": by_day.total(),
+        "by_type": {one.value: by_type[one.value] for one in RecordType if one.value in by_type},
+        "by_outcome": {one.value: by_outcome[one.value] for one in RecordOutcome if one.value in by_outcome},
+        "cost_prevented_usd": round(fsum(usd_of_day.values()), 6),
+        "high_risk_blocks": high,
+        "time_series": [
+            {"date": _date(day), "interventions": count, "cost_prevented_usd": round(usd_of_day[day], 6)}
+            for day, count in sorted(by_day.items())
+        ],
+        "top_blocked_actions": [
+            {"action_name": name, "count": count, "cost_prevented_usd": round(usd_of_action[name], 6)}
+            for name, count in _top(by_action)
+        ],
+        "top_triggering_policies": [
+            {"policy_id": rule, "policy_name": name, "count": count} for (rule, name), count in _top(by_rule)
+        ],
+    }
+
+
+def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
+
+
+def _counts(connection: Connection, wanted: InterventionFilter, by: Sequence[str]) -> list[Any]:
+    """The columns `by`, a count and a sum in US dollars for each group; a group may come in several parts."""
+    if not wanted.is_of_tallies:
+        return _counted(connection, wanted, by)
+    # Whole days from what is counted already, and what is before and after them in the first and the last day.
+    first = None if wanted.start_ms is None else -(-wanted.start_ms // MS_PER_DAY)
+    last = None if wanted.end_ms is None else (wanted.end_ms + 1) // MS_PER_DAY - 1
+    if first is not None and last is not None and first > last:
+        return _counted(connection, wanted, by)
+    columns = [_T[name] for name in by]
+    # A sum of long integers is a decimal number in PostgreSQL.
+    sums = (cast(func.coalesce(func.sum(_T["count"]), 0), BigInteger), func.coalesce(func.sum(_T.prevented_usd), 0.0))
+    found = list(
+        connection.execute(select(*columns, *sums).where(wanted.of_days(first, last)).group_by(*columns)).all()
+    )
+    if first is not None and wanted.start_ms != first * MS_PER_DAY:
+        found += _counted(connection, replace(wanted, end_ms=first * MS_PER_DAY - 1), by)
+    if last is not None and wanted.end_ms != (last + 1) * MS_PER_DAY - 1:
+        found += _counted(connection, replace(wanted, start_ms=(last + 1) * MS_PER_DAY), by)
+    return found
+
+
+def _counted(connection: Connection, wanted: InterventionFilter, by: Sequence[str]) -> list[Any]:
+    columns = [_I.time_ms // MS_PER_DAY if name == "day" else _I[name] for name in by]
+    sums = (func.count(), func.coalesce(func.sum(_I.cost_prevented_usd), 0.0))
+    return list(connection.execute(select(*columns, *sums).where(wanted.condition()).group_by(*columns)).all())
+
+
+def _date(day: int) -> str:
+    return (date(1970, 1, 1) + timedelta(days=int(day))).isoformat()

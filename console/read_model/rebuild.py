@@ -1,0 +1,51 @@
+"""The read model made anew from the audit table, which holds what the topics no longer do."""
+
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from sqlalchemy import Engine
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.feeder import reader_of
+from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.store import put
+from haltline.console.settings import ConsoleSettings
+from haltline.streams.audit.reading import KafkaRecord
+from haltline.streams.replay.records import LogRecord
+from haltline.streams.replay.table_range import TableRange
+
+_BATCH: Final = 2_000
+
+
+def of_audit(settings: ConsoleSettings) -> TableRange:
+    """Everything in the audit table that is now. Raises QueryFailed: there is none, or nothing of agents is in it."""
+    return TableRange(settings.audit_table or "", settings.topics, storage_options=settings.audit_options)
+
+
+def take_from(found: TableRange, engine: Engine, *, told: Callable[[int], object]) -> int:
+    """Takes all of it into an empty read model, and returns how many records; the feeder goes on behind them.
+
+    `told` hears how many it is so far. What was erased, and what was lost before the audit read it, is passed over.
+    When it is interrupted, the rest comes from the topics: make it anew again.
+    """
+    taken, reader = 0, reader_of(found.topics)
+    for span in (span for topic in found.topics.all for span in found.spans_of(topic)):
+        records = found.read([span])
+        while part := list(islice(records, _BATCH)):
+            now_ms = time.time_ns() // 1_000_000
+            rows = reader.rows(map(_as_read, part), now_ms)
+            with engine.begin() as connection:
+                take_in(connection, rows, found.topics.prefix)
+            taken += len(part)
+            told(taken)
+        place = {"topic": span.topic.removeprefix(found.topics.prefix), "partition": span.partition}
+        with engine.begin() as connection:
+            put(connection, tables.offsets, [{**place, "next": span.end}])
+    return taken
+
+
+def _as_read(record: LogRecord) -> KafkaRecord:
+    at_ms = record.timestamp or None
+    return KafkaRecord(record.topic, record.partition, record.offset, at_ms, record.key, record.value, record.headers)

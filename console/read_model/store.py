@@ -1,0 +1,127 @@
+"""The read model's database: SQLite beside the process, or PostgreSQL by URL."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, inspect, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import make_url
+
+from haltline.console.read_model import tables
+
+_T = TypeVar("_T")
+
+_BUSY_S: Final = 30
+_MAX_NAMED: Final = 400
+_KEPT_OPEN: Final = 20
+"""Connections to SQLite: half of the threads that answer at most; one that is opened anew reads the schema first."""
+
+
+def open_store(url: str) -> Engine:
+    """The database with its tables; one that an older release made is emptied and filled anew.
+
+    Raises:
+        ValueError: it is SQLite in memory.
+        sqlalchemy.exc.ArgumentError: the URL is none.
+        sqlalchemy.exc.OperationalError: the database cannot be reached.
+
+    """
+    engine = _engine(url)
+    if not _is_current(engine):
+        empty(engine)
+    _keep(engine)
+    return engine
+
+
+def empty(engine: Engine) -> None:
+    """Throws away all that is there: it is made anew from topics and audit."""
+    with engine.begin() as connection:
+        tables.metadata.drop_all(connection)
+        tables.metadata.create_all(connection)
+        connection.execute(insert(tables.versions).values(version=tables.SCHEMA_VERSION))
+
+
+def clear(engine: Engine) -> None:
+    """Throws away every row at once, under whoever reads: the tables stay."""
+    with engine.begin() as connection:
+        for table in tables.metadata.sorted_tables:
+            if table is not tables.versions:
+                connection.execute(delete(table))
+
+
+def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
+    """Writes rows by their primary key. One that is there is replaced, in the columns that are given, or else kept.
+
+    All rows have the same columns.
+    """
+    if rows:
+        connection.execute(_put(connection.dialect.name, table, tuple(rows[0]), replace), list(rows))
+
+
+@lru_cache(maxsize=128)
+def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> Any:
+    """The statement for one row: it is compiled once, and the driver runs it for each."""
+    said = insert_of(dialect, table)
+    key = [column.name for column in table.primary_key]
+    others = {name: said.excluded[name] for name in names if name not in key} if replace else {}
+    if others:
+        return said.on_conflict_do_update(index_elements=key, set_=others)
+    return said.on_conflict_do_nothing(index_elements=key)
+
+
+def parts(some: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """As many at a time as one statement may name: SQLite bounds the number of its parameters."""
+    return (some[first : first + _MAX_NAMED] for first in range(0, len(some), _MAX_NAMED))
+
+
+def insert_of(dialect: str, table: Table) -> Any:
+    """An insert that can say what to do on conflict: both dialects have it, each in a class of its own."""
+    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
+
+
+def _engine(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        if parsed.drivername == "postgresql":  # as people write it; the driver that comes along is the third psycopg
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        engine = create_engine(parsed, pool_pre_ping=True)
+        event.listen(engine, "before_cursor_execute", _without_nul, retval=True)
+        return engine
+    if parsed.database in (None, "", ":memory:"):
+        raise ValueError(f"database: expected a file, as several threads use it, got {url}")
+    engine = create_engine(parsed, connect_args={"timeout": _BUSY_S}, pool_size=_KEPT_OPEN, max_overflow=_KEPT_OPEN)
+
+    @event.listens_for(engine, "connect")
+    def _set(connection: Any, _record: Any) -> None:
+        # Readers go on while the feeder writes; what a crash takes away comes again from the topics.
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return engine
+
+
+def _without_nul(
+    _connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, _many: bool
+) -> tuple[str, Any]:
+    """PostgreSQL keeps no NUL in a text, and agents' texts may hold one: written and looked for in another way."""
+    if isinstance(parameters, Mapping):
+        return statement, _escaped(parameters)
+    return statement, [_escaped(one) for one in parameters]
+
+
+def _escaped(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: v.replace("\x00", "\\x00") if isinstance(v, str) else v for n, v in parameters.items()}
+
+
+def _keep(engine: Engine) -> None:
+    tables.kept.create_all(engine)
+    with engine.begin() as connection:
+        put(connection, tables.turns, [{"id": 1, "count": 0}], replace=False)
+
+
+def _is_current(engine: Engine) -> bool:
+    if not inspect(engine).has_table(tables.versions.name):
+        return False
+    with engine.connect() as connection:
+        return connection.execute(select(tables.versions.c.version)).scalar() == tables.SCHEMA_VERSION

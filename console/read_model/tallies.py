@@ -1,0 +1,68 @@
+"""Counts and sums of interventions by day and by what they are filtered by, kept with every change of a row."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, bindparam, delete, select, update
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.store import insert_of, parts, put
+
+MS_PER_DAY: Final = 86_400_000
+_I: Final = tables.interventions.c
+# Another console on the same database may write the same rows: who comes second counts what the first one left.
+_SHOWN: Final = (
+    select(_I.time_ms, _I.cost_prevented_usd, *(_I[name] for name in tables.TALLIED))
+    .where(_I.id.in_(bindparam("ids", expanding=True)), _I.hidden.is_(False))
+    .order_by(_I.id)
+    .with_for_update()
+)
+
+
+def put_interventions(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes rows of interventions, one that is there anew. What is hidden stays so."""
+    rows = list({row["id"]: row for row in rows}.values())
+    for part in parts(rows):
+        ids = [row["id"] for row in part]
+        before = _shown(connection, ids)
+        put(connection, tables.interventions, part)
+        _count(connection, before, _shown(connection, ids))
+
+
+def hide(connection: Connection, record_id: str) -> None:
+    """Takes an intervention out of all counts."""
+    before = _shown(connection, [record_id])
+    connection.execute(update(tables.interventions).where(_I.id == record_id).values(hidden=True))
+    _count(connection, before, [])
+
+
+def _shown(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
+    return [dict(row) for row in connection.execute(_SHOWN, {"ids": ids}).mappings()]
+
+
+def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> None:
+    changes: dict[str, dict[str, Any]] = {}
+    for by, rows in ((-1, before), (1, after)):
+        for row in rows:
+            of = {"day": row["time_ms"] // MS_PER_DAY, **{name: row[name] for name in tables.TALLIED}}
+            key = hashlib.sha256(orjson.dumps(list(of.values()))).hexdigest()
+            change = changes.setdefault(key, {"key": key, **of, "count": 0, "prevented_usd": 0.0})
+            change["count"] += by
+            change["prevented_usd"] += by * row["cost_prevented_usd"]
+    if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
+        connection.execute(_added(connection.dialect.name), sorted(changed, key=lambda one: one["key"]))
+    if before:
+        for keys in parts(sorted(changes)):
+            of_these = tables.tallies.c["key"].in_(keys)
+            connection.execute(delete(tables.tallies).where(of_these, tables.tallies.c["count"] == 0))
+
+
+@cache
+def _added(dialect: str) -> Any:
+    table = tables.tallies
+    said = insert_of(dialect, table)
+    sums = {name: table.c[name] + said.excluded[name] for name in ("count", "prevented_usd")}
+    return said.on_conflict_do_update(index_elements=[table.c.key], set_=sums)

@@ -1,0 +1,176 @@
+"""What a request passes before anything of its body is read: who asks, how much comes, and how much at a time.
+
+FastAPI reads a body whole before it asks who sent it. Here, who sends one without a key is answered at once; of others
+so much is read as any route takes, within a time. A key has so many requests and streams at a time, and large bodies,
+which are many times as large once they are values, are read by few at a time. Plain ASGI, as in `middleware`.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from fastapi import HTTPException, Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from haltline.console.access.keys import Who
+from haltline.console.context import WHO
+
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+WITHIN_S: Final = 30.0
+"""From the headers to the end of the body."""
+LARGE_BYTES: Final = 256 * 1024
+MOST_LARGE: Final = 4
+"""Large bodies that are read at a time, one of each key."""
+_SIGN_IN: Final = "/sign-in"
+_STREAMS: Final = frozenset({"/api/v1/events", "/v1/stream/traces"})
+_UNPACKED: Final = "/v1/ingest/traces"
+_KEYED: Final = ("/api/", "/v1/")
+_CLOSE: Final = {"Connection": "close"}
+"""A body that was not read is not waited for either."""
+
+
+class RequestLimits:
+    """Around every route."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        who: Callable[[Request], Who],
+        *,
+        requests: int,
+        streams: int,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        within_s: float = WITHIN_S,
+    ) -> None:
+        """`who` raises HTTPException for nobody who is known, or one who may not ask now."""
+        self._app = app
+        self._admitted = who
+        self._most = {False: requests, True: streams}
+        self._max_body_bytes = max_body_bytes
+        self._within_s = within_s
+        self._at_once: Counter[tuple[str, bool]] = Counter()
+        self._large = asyncio.Semaphore(MOST_LARGE)
+        self._large_of: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one request, or refuses it."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        request = Request(scope)
+        try:
+            who = self._who(request, comes=_comes(request))
+            slots = (self._large_of["" if who is None else who.name], self._large)
+            body = _Body(receive, slots, self._max_body_bytes, self._within_s)
+            async with self._counted(who, request.url.path):
+                try:
+                    await self._app(scope, body.receive if _comes(request) else receive, send)
+                finally:
+                    body.release()
+        except _Refused as refused:
+            answer = JSONResponse({"detail": refused.detail}, refused.status_code, refused.headers)
+            await answer(scope, receive, send)
+        return None
+
+    def _who(self, request: Request, *, comes: bool) -> Who | None:
+        """Who asks, as far as it has to be known here. Raises _Refused."""
+        path = request.url.path
+        if not path.startswith(_KEYED) and not (comes and path != _SIGN_IN):
+            return None
+        try:
+            who = request.scope[WHO] = self._admitted(request)
+        except HTTPException as refused:
+            if comes:
+                raise _Refused(refused.status_code, refused.detail, {**(refused.headers or {}), **_CLOSE}) from None
+            request.scope[WHO] = refused  # the route says it, if there is one
+            return None
+        if comes:
+            self._require_readable(request)
+        return who
+
+    def _require_readable(self, request: Request) -> None:
+        """Of the headers alone. Raises _Refused."""
+        encoding = request.headers.get("content-encoding", "identity").lower()
+        kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if encoding != "identity" and not (encoding == "gzip" and request.url.path.startswith(_UNPACKED)):
+            raise _Refused(415, f"Content-Encoding: expected none on this route, got {encoding:.40}", _CLOSE)
+        if encoding != "identity" and not (kind == "application/json" or kind.endswith("+json")):
+            raise _Refused(415, f"Content-Type: expected JSON, got {kind:.80}", _CLOSE)
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and (len(length) > 15 or int(length) > self._max_body_bytes):
+            raise _Refused(413, _too_long(self._max_body_bytes), _CLOSE)
+
+    @asynccontextmanager
+    async def _counted(self, who: Who | None, path: str) -> AsyncIterator[None]:
+        if who is None:
+            yield
+            return
+        place = who.name, path in _STREAMS
+        most = self._most[place[1]]
+        if self._at_once[place] >= most:
+            what = "streams" if place[1] else "requests"
+            raise _Refused(
+                429, f"{who.name}: expected at most {most} {what} at a time, got one more", {"Retry-After": "1"}
+            )
+        self._at_once[place] += 1
+        try:
+            yield
+        finally:
+            self._at_once[place] -= 1
+            if not self._at_once[place]:
+                del self._at_once[place]
+
+
+class _Refused(HTTPException):
+    """Answered here. Raised while a route reads, it is the route's: FastAPI answers it."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str]) -> None:
+        super().__init__(status, detail, dict(headers))
+
+
+class _Body:
+    """One body, as far as it is read."""
+
+    def __init__(self, receive: Receive, slots: Sequence[asyncio.Semaphore], most: int, within_s: float) -> None:
+        self._receive = receive
+        self._slots = slots
+        self._most = most
+        self._until_s = asyncio.get_running_loop().time() + within_s
+        self._within_s = within_s
+        self._bytes = 0
+        self._whole = False
+        self._held: list[asyncio.Semaphore] = []
+
+    async def receive(self) -> Message:
+        """The next message. Raises HTTPException when too much comes, or too slowly."""
+        if self._whole:  # what comes now is the client's going
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until_s):
+                message = await self._receive()
+                self._bytes += len(message.get("body", b""))
+                if self._bytes > self._most:
+                    raise _Refused(413, _too_long(self._most), _CLOSE)
+                for slot in self._slots[len(self._held) :] if self._bytes > LARGE_BYTES else ():
+                    await slot.acquire()
+                    self._held.append(slot)
+        except TimeoutError:
+            raise _Refused(408, f"the body: expected all of it within {self._within_s:g} s, got less", _CLOSE) from None
+        self._whole = not message.get("more_body", False)
+        return message
+
+    def release(self) -> None:
+        """It is not held any more."""
+        while self._held:
+            self._held.pop().release()
+
+
+def _comes(request: Request) -> bool:
+    """Whether a body comes."""
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
+def _too_long(most: int) -> str:
+    return f"the body: expected at most {most} bytes, got more"

@@ -1,0 +1,259 @@
+"""`/v1`: the platform that ACGP's SDK talks to: traces in, scores and feedback out, and a stream of both."""
+
+import asyncio
+import time
+import zlib
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from haltline.console.access.keys import May, Who
+from haltline.console.compat import traces
+from haltline.console.compat.traces import EXAMPLE, Trace
+from haltline.console.context import Context, Here, Teller
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import NotFinite, StrictRoute, loads
+from haltline.console.routes.ingest import publish
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.problems import problem_of
+from haltline.schemas.record import JsonObject
+
+router = APIRouter(prefix="/v1", tags=["acgp"], route_class=StrictRoute)
+
+MAX_BODY_BYTES: Final = 8 * 1024 * 1024
+MAX_TRACES: Final = 1000
+_LOOK_EVERY_S: Final = 0.2
+_BEAT_EVERY_S: Final = 1.0
+"""The SDK looks whether it is to end only when it hears something."""
+_STREAM_S: Final = 60.0
+"""Then a stream ends, and the SDK opens it again at once: so nothing waits for it for longer."""
+_AGAIN_MS: Final = 10_000
+"""What was decided so shortly before a stream is told on it too: its reader may have been away for a moment."""
+
+_TRACE: Final[str] = EXAMPLE["trace_id"]
+_SCORES: Final = {"composite_score": 0.82, "total_score": 0.82, "accuracy": 0.9}
+Scores = Annotated[
+    JsonObject,
+    Field(examples=[{"trace_id": _TRACE, "status": "processed", "scores": _SCORES, "ctq_scores": _SCORES}]),
+]
+Feedback = Annotated[
+    JsonObject,
+    Field(
+        examples=[
+            {
+                "trace_id": _TRACE,
+                "status": "processed",
+                "ctq_scores": _SCORES,
+                "feedback": {"intervention": "NUDGE", "flag": None, "message": "Say why."},
+                "requires_hitl": False,
+                "oversight_mode": "socratic_philosopher",
+            }
+        ]
+    ),
+]
+Oversight = Annotated[
+    JsonObject, Field(examples=[{"trace_id": _TRACE, "status": "processed", "oversight_mode": "wise_critic"}])
+]
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": Trace.model_json_schema(), "example": EXAMPLE}},
+    }
+}
+_BATCH: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["events"],
+                    "properties": {
+                        "batch_id": {"type": "string"},
+                        "timestamp": {"type": "string"},
+                        "events": {"type": "array", "items": {"type": "object"}},
+                    },
+                },
+                "example": {"batch_id": "batch-1", "timestamp": "2026-01-01T12:00:00", "events": [EXAMPLE]},
+            }
+        },
+    }
+}
+_BAD: dict[int | str, dict[str, Any]] = {
+    400: {"description": "It cannot be read: where, what was expected, what got."},
+    413: {"description": "It is too large."},
+}
+
+
+class Taken(BaseModel):
+    """What became of traces. The same trace sent again counts once."""
+
+    model_config = like(status="accepted", accepted=1, failed=0, errors=[], batch_id=None, trace_id=_TRACE)
+
+    status: str = "accepted"
+    accepted: int
+    failed: int
+    errors: list[str]
+    batch_id: str | None = None
+    trace_id: str | None = None
+
+
+async def _body(request: Request) -> Any:
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"the body: expected at most {MAX_BODY_BYTES} bytes, got more")
+    whole = bytes(data)
+    if request.headers.get("content-encoding", "").lower() == "gzip":
+        whole = _unzipped(whole)
+    try:
+        return loads(whole)
+    except NotFinite as error:
+        raise HTTPException(422, f"the body: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, f"the body: expected JSON, got {error}") from None
+
+
+Body = Annotated[Any, Depends(_body)]
+
+
+@router.post("/ingest/traces", status_code=202, responses=_BAD, openapi_extra=_BODY)
+def trace(here: Here, who: Teller, said: Body) -> Taken:
+    """Publishes one trace, so that it is watched as anything else."""
+    events, problem = _events(said, who, None, "trace")
+    if problem is not None:
+        raise HTTPException(400, problem)
+    publish(here, events)
+    return Taken(accepted=1, failed=0, errors=[], trace_id=said["trace_id"])
+
+
+@router.post("/ingest/traces/batch", status_code=202, responses=_BAD, openapi_extra=_BATCH)
+def batch(here: Here, who: Teller, said: Body) -> Taken:
+    """Publishes traces; gzip is read. What cannot be read is told trace by trace, and holds nothing else back."""
+    listed = said.get("events") if isinstance(said, dict) else None
+    if not isinstance(listed, list):
+        raise HTTPException(400, "events: expected a list of traces, got none")
+    if len(listed) > MAX_TRACES:
+        raise HTTPException(413, f"events: expected at most {MAX_TRACES} traces, got {len(listed)}")
+    sent_at = said.get("timestamp")
+    events: list[ActionEvent] = []
+    problems: list[str] = []
+    for number, one in enumerate(listed):
+        made, problem = _events(one, who, sent_at if isinstance(sent_at, str) else None, f"events[{number}]")
+        events += made
+        problems += [] if problem is None else [problem]
+    publish(here, events)
+    batch_id = said.get("batch_id")
+    return Taken(
+        accepted=len(listed) - len(problems),
+        failed=len(problems),
+        errors=problems[:100],
+        batch_id=batch_id if isinstance(batch_id, str) else None,
+    )
+
+
+@router.get("/query/scores/{trace_id}")
+def scores(here: Here, who: Teller, trace_id: str) -> Scores:
+    """CTQ of a trace: each dimension, and all together. `status` is `processed`, `pending` or `not_found`."""
+    status, found = _found(here, who, trace_id)
+    said = None if found is None else found.ctq_scores()
+    return {"trace_id": trace_id, "status": status, "scores": said, "ctq_scores": said}
+
+
+@router.get("/query/feedback/{trace_id}")
+def feedback(here: Here, who: Teller, trace_id: str) -> Feedback:
+    """What was decided on a trace, in ACGP's words."""
+    status, found = _found(here, who, trace_id)
+    if found is None:
+        return {"trace_id": trace_id, "status": status, "feedback": None}
+    return found.told()
+
+
+@router.get("/query/oversight/{trace_id}")
+def oversight(here: Here, who: Teller, trace_id: str) -> Oversight:
+    """How closely the agent is watched then."""
+    status, found = _found(here, who, trace_id)
+    return {
+        "trace_id": trace_id,
+        "status": status,
+        "oversight_mode": None if found is None else found.oversight_mode,
+    }
+
+
+@router.get(
+    "/stream/traces",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Server-sent events: connected, trace_processed (with scores and feedback), heartbeat.",
+            "content": {
+                "text/event-stream": {
+                    "example": 'event: trace_processed\ndata: {"trace_id":"6f2b","status":"processed"}\n\n'
+                }
+            },
+        }
+    },
+)
+def stream(request: Request, here: Here, who: Teller) -> StreamingResponse:
+    """Tells what was decided on this key's traces, as it is decided. At least once."""
+    return StreamingResponse(
+        _told(request, here, who), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )
+
+
+async def _told(request: Request, here: Context, who: Who) -> AsyncIterator[bytes]:
+    engine = here.engine
+    since_ms = time.time_ns() // 1_000_000 - _AGAIN_MS
+    after = await run_in_threadpool(traces.offsets_at, engine, since_ms)
+    yield _said("connected", {"key": who.name})
+    told: dict[str, str] = {}
+    begun_at = beat_at = time.monotonic()
+    while time.monotonic() - begun_at < _STREAM_S and not _ends(request) and not await request.is_disconnected():
+        ids, after = await run_in_threadpool(traces.news, engine, after)
+        for trace_id in ids:
+            _, found = await run_in_threadpool(traces.processed, engine, trace_id, who.name)
+            if found is not None and told.get(trace_id) != found.decision.decision_id:
+                told[trace_id] = found.decision.decision_id
+                yield _said("trace_processed", found.told())
+                beat_at = time.monotonic()
+        if time.monotonic() - beat_at >= _BEAT_EVERY_S:
+            yield _said("heartbeat", {})
+            beat_at = time.monotonic()
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def _ends(request: Request) -> bool:
+    return bool(getattr(getattr(request.app.state, "live", None), "closed", False))
+
+
+def _said(name: str, data: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"
+
+
+def _found(here: Context, who: Who, trace_id: str) -> tuple[str, traces.Processed | None]:
+    known, found = traces.processed(here.engine, trace_id, None if who.may(May.LOOK) else who.name)
+    return ("processed" if found is not None else "pending" if known else "not_found"), found
+
+
+def _events(said: object, who: Who, sent_at: str | None, place: str) -> tuple[list[ActionEvent], str | None]:
+    try:
+        return traces.events_of(Trace.model_validate(said), key=who.name, sent_at=sent_at), None
+    except ValidationError as error:
+        return [], f"{place}.{problem_of(error)}"[:2000]
+
+
+def _unzipped(data: bytes) -> bytes:
+    reader = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        whole = reader.decompress(data, MAX_BODY_BYTES)
+    except zlib.error as error:
+        raise HTTPException(400, f"the body: expected gzip, as its headers say, got {error}") from None
+    if reader.unconsumed_tail:
+        raise HTTPException(413, f"the body: expected at most {MAX_BODY_BYTES} bytes unpacked, got more")
+    return whole

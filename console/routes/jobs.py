@@ -1,0 +1,137 @@
+"""`/api/v1/jobs`: replays and backtests of the running topics, as jobs."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Response
+from pydantic import BaseModel, Field
+
+from haltline.console.context import Actor, Here, Looker
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.jobs import Job, JobKind, JobState, TooMany
+from haltline.console.routes.policies import read_document
+from haltline.schemas.record import Id, JsonObject, rfc3339
+from haltline.streams.replay.time_range import BadMoment, parse_range
+
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"], route_class=StrictRoute)
+
+_NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id."}}
+Moment = Annotated[str, Field(max_length=64, examples=["-1d", "2026-01-01T10:00:00Z"])]
+Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_repeat:\n    mode: warn\n"])]
+
+
+class Wanted(BaseModel):
+    """What is to be run."""
+
+    model_config = like(
+        kind="backtest", since="-1d", until="", policy=None, against="rules: {destructive_repeat: {mode: warn}}"
+    )
+
+    kind: JobKind
+    since: Moment = "-1d"
+    """A moment, or how long ago; empty: as far as the topics go back."""
+    until: Moment = ""
+    policy: Doc = None
+    """A document; none: as it was published."""
+    against: Doc = None
+    """For a backtest: another document, to see which sessions fare differently."""
+    sessions: Annotated[list[Id], Field(max_length=1000)] = Field(default_factory=list)
+    """Only these; none: all."""
+
+
+class Shown(BaseModel):
+    """How far a job is, and what came of it."""
+
+    model_config = like(
+        id="job_77aa",
+        kind="backtest",
+        state="done",
+        by="ada",
+        created_at="2026-01-01T12:00:00.000Z",
+        ended_at="2026-01-01T12:00:03.000Z",
+        records=1200,
+        of=1200,
+        error=None,
+        result={"totals": {"sessions": 40, "stopped": 2, "nudged": 5}, "sessions": []},
+    )
+
+    id: str
+    kind: JobKind
+    state: JobState
+    by: str
+    created_at: str
+    ended_at: str | None
+    records: int
+    of: int
+    """Records of the range."""
+    error: str | None
+    result: dict[str, Any] | None
+    """Of a backtest the totals and each session that something was found in; of a replay what is the same, and what
+    is not. At most 1,000 sessions are named."""
+
+
+@router.post("", status_code=202)
+def create(here: Here, who: Actor, wanted: Wanted, response: Response) -> Shown:
+    """Has a replay or a backtest run, when its turn comes; one runs at a time."""
+    policy = None if wanted.policy is None else read_document(wanted.policy)
+    against = None if wanted.against is None else read_document(wanted.against)
+    job = Job(
+        kind=wanted.kind,
+        by=who.name,
+        since=wanted.since,
+        until=wanted.until,
+        policy=policy,
+        against=against,
+        sessions=tuple(wanted.sessions),
+    )
+    try:
+        parse_range(job.since, job.until, job.created_ms)
+        here.jobs.add(job)
+    except BadMoment as bad:
+        raise HTTPException(400, str(bad)) from None
+    except TooMany as full:
+        raise HTTPException(409, str(full)) from None
+    response.headers["Location"] = f"/api/v1/jobs/{job.job_id}"
+    return _shown(job)
+
+
+@router.get("")
+def jobs(here: Here, _: Looker) -> list[Shown]:
+    """The last ones, the latest first, without what came of them."""
+    return [_shown(job).model_copy(update={"result": None}) for job in here.jobs.all()]
+
+
+@router.get("/{job_id}", responses=_NONE)
+def job(here: Here, _: Looker, job_id: str) -> Shown:
+    """One of them."""
+    return _shown(_find(here, job_id))
+
+
+@router.delete("/{job_id}", responses=_NONE)
+def cancel(here: Here, _: Actor, job_id: str) -> Shown:
+    """Ends one that waits or runs."""
+    found = _find(here, job_id)
+    found.cancelled.set()
+    return _shown(found)
+
+
+def _find(here: Here, job_id: str) -> Job:
+    found = here.jobs.find(job_id)
+    if found is None:
+        raise HTTPException(404, f"job {job_id}: expected one of this console, got none of this id")
+    return found
+
+
+def _shown(job: Job) -> Shown:
+    return Shown(
+        id=job.job_id,
+        kind=job.kind,
+        state=job.state,
+        by=job.by,
+        created_at=rfc3339(job.created_ms),
+        ended_at=None if job.ended_ms is None else rfc3339(job.ended_ms),
+        records=job.records,
+        of=job.of,
+        error=job.error,
+        result=job.result,
+    )

@@ -1,0 +1,321 @@
+"""Approvals as Agent Sentinel's SDK asks for them: requests in haltline's own inbox, answered by people only.
+
+Who asked for a request may look after it, take it back, and answer a question about it. An approval is for the one
+call that it was asked for: it is told to who asked for it once, and is used by that.
+"""
+
+import time
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, HTTPException, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import delete, func, select
+
+from haltline.console.access.keys import May, Who
+from haltline.console.context import Context, Here, Teller
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model import tables
+from haltline.console.read_model.store import insert_of
+from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
+from haltline.interventions.control.request_queue import MAX_TICKETS
+from haltline.schemas import wire
+from haltline.schemas.control import CallRequest, Command, CommandKind
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
+from haltline.schemas.events import Amount
+from haltline.schemas.findings import Severity
+from haltline.schemas.record import Id, JsonObject, Text, rfc3339
+from haltline.streams.kafka.log_reader import Unreachable
+from haltline.streams.operator.approval_client import LONGEST_S
+from haltline.streams.operator.commands import NotAllowed, make_command
+
+router = APIRouter(prefix="/api/v1/approvals", tags=["agents"], route_class=StrictRoute)
+
+_OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
+_MAX_ARGS_BYTES = 8192
+_USED: dict[str, Any] = {
+    "status": ApprovalState.EXPIRED.value,  # the SDK knows no other word for what holds no more
+    "decided_at": None,
+    "decided_by_email": None,
+    "decision_notes": "it was used: an approval is for one call",
+}
+_NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id that this key asked for."}}
+
+
+class Asked(BaseModel):
+    """A call that is to be approved, in the fields of the SDK."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "examples": [
+                {
+                    "action_name": "transfer_funds",
+                    "action_description": "500 USD from account A to B",
+                    "agent_id": "payer",
+                    "run_id": "run-7",
+                    "estimated_cost": 0.1,
+                    "priority": "high",
+                    "timeout_seconds": 300,
+                    "action_inputs": {"kwargs": {"usd": "500"}},
+                }
+            ]
+        },
+    )
+
+    action_name: Annotated[str, Field(min_length=1, max_length=512)]
+    action_description: Text | None = None
+    agent_id: Id | None = None
+    run_id: Id | None = None
+    task_id: Id | None = None
+    mission_id: Id | None = None
+    estimated_cost: Amount = 0.0
+    risk_level: Annotated[str, Field(max_length=64)] = "medium"
+    priority: Severity = Severity.MEDIUM
+    timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 3600
+    action_inputs: JsonObject | None = None
+    context: JsonObject | None = None
+
+
+class Wait(BaseModel):
+    """How a request stands, in the fields of the SDK."""
+
+    model_config = like(
+        id="apr_5d0c",
+        approval_id="apr_5d0c",
+        status="approved",
+        action_name="transfer_funds",
+        run_id="run-7",
+        priority="high",
+        expires_at="2026-01-01T13:00:00.000Z",
+        decided_at="2026-01-01T12:01:00.000Z",
+        decided_by_email="ada",
+        decision_notes="checked with the owner",
+        info_request_message=None,
+    )
+
+    id: str
+    approval_id: str
+    status: str
+    """`pending`, `info_requested`, `approved`, `rejected`, `expired` or `cancelled`."""
+    action_name: str
+    run_id: str
+    priority: str
+    expires_at: str
+    decided_at: str | None = None
+    decided_by_email: str | None = None
+    """The names of who approved or rejected it, as their keys have them."""
+    decision_notes: str | None = None
+    info_request_message: str | None = None
+
+
+class Check(BaseModel):
+    """Whether a call wants an approval before it is made."""
+
+    model_config = like(requires_approval=True, reason="the action is transfer_funds", timeout_seconds=3600)
+
+    requires_approval: bool
+    reason: str | None = None
+    timeout_seconds: int | None = None
+
+
+class Answer(BaseModel):
+    """An answer to an operator's question."""
+
+    response: Annotated[str, Field(min_length=1, max_length=4096, examples=["the owner asked for it in the chat"])]
+
+
+@router.post("/check")
+def check(
+    here: Here,
+    _: Teller,
+    action_name: Annotated[str, Query(min_length=1, max_length=512)],
+    cost_usd: Annotated[float, Query(ge=0, le=1e15)] = 0.0,
+) -> Check:
+    """Whether the rules want a person's approval of such a call. It is asked for by itself."""
+    wanted = here.settings.rules.approvals
+    why = wanted.why(action_name, cost_usd)
+    return Check(requires_approval=why is not None, reason=why, timeout_seconds=wanted.timeout_s if why else None)
+
+
+@router.post("", status_code=201)
+@router.post("/", status_code=201, include_in_schema=False)
+def ask(
+    here: Here,
+    who: Teller,
+    asked: Asked,
+    response: Response,
+    x_sentinel_agent_id: Annotated[str | None, Header()] = None,
+    x_sentinel_run_id: Annotated[str | None, Header()] = None,
+) -> Wait:
+    """Puts a request into the inbox. It is refused unless a person approves it in time."""
+    agent_id = (asked.agent_id or x_sentinel_agent_id or who.name)[:256]
+    session_id = (asked.run_id or x_sentinel_run_id or f"run-of-{agent_id}")[:256]
+    _require_room(here, session_id)
+    inputs = None if asked.action_inputs is None else plain(asked.action_inputs, max_bytes=_MAX_ARGS_BYTES).value
+    costs = f"; costs {asked.estimated_cost:g} USD" if asked.estimated_cost else ""
+    why = plain_text(
+        f"{asked.action_description or asked.action_name} (risk {asked.risk_level}{costs})", max_chars=4000
+    )
+    request_id = f"apr_{uuid.uuid4().hex}"
+    taken_in = here.send(
+        make_command(
+            CommandKind.REQUEST,
+            ScopeKind.SESSION,
+            session_id,
+            by=who.name,
+            reason="its own guard asks for an approval",
+            request_id=request_id,
+            request=CallRequest(
+                action=asked.action_name,
+                args=inputs if isinstance(inputs, dict) else None,
+                agent_id=agent_id,
+                priority=asked.priority,
+                expires_s=asked.timeout_seconds,
+                why=why,
+            ),
+        )
+    )
+    if not taken_in:
+        raise Unreachable(f"request {request_id}: expected it in the read model, which is behind; ask again")
+    response.headers["Location"] = f"/api/v1/approvals/{request_id}/poll"
+    return _wait(here, *_find(here, who, request_id))
+
+
+@router.get("/{request_id}/poll", responses=_NONE)
+def poll(here: Here, who: Teller, request_id: str) -> Wait:
+    """How a request stands. Who asked is told once that it is approved, to make that one call: then it is used.
+
+    What was used, or approved and not asked after until its end, is `expired`.
+    """
+    decision, approval = _find(here, who, request_id)
+    stands = _wait(here, decision, approval)
+    if stands.status != ApprovalState.APPROVED or approval.asked_by != who.name:
+        return stands
+    if _take(here, request_id):
+        try:
+            _say(here, who, CommandKind.USE, decision, approval, "its own guard makes the call")
+        except Unreachable:  # nobody was told: it can be asked for again
+            _put_back(here, request_id)
+            raise
+        return stands
+    return stands.model_copy(update=_USED)
+
+
+@router.post("/{request_id}/cancel", responses=_NONE)
+def cancel(here: Here, who: Teller, request_id: str) -> Wait:
+    """Takes a request back; what was decided by then stays."""
+    decision, approval = _find(here, who, request_id)
+    if not _is_open(approval):
+        return _wait(here, decision, approval)
+    _say(here, who, CommandKind.WITHDRAW, decision, approval, "taken back by who asked for it")
+    return _wait(here, decision, approval).model_copy(update={"status": ApprovalState.CANCELLED.value})
+
+
+@router.post("/{request_id}/respond", responses=_NONE)
+def respond(here: Here, who: Teller, request_id: str, said: Answer) -> Wait:
+    """Answers an operator's question; the request waits on. Only a person approves it."""
+    decision, approval = _find(here, who, request_id)
+    if approval.state is not ApprovalState.INFO_REQUESTED or not _is_open(approval):
+        raise NotAllowed(
+            f"request {request_id}: expected one about which something was asked, got one {approval.state}"
+        )
+    answer = plain_text(said.response, max_chars=4000)
+    _say(here, who, CommandKind.ANSWER, decision, approval, answer)
+    return _wait(here, decision, approval).model_copy(update={"status": ApprovalState.PENDING.value})
+
+
+def _take(here: Context, request_id: str) -> bool:
+    """Whether nobody has taken it before, in any process of this console."""
+    now_ms = _now_ms()
+    row = insert_of(here.engine.dialect.name, tables.taken).values(request_id=request_id, time_ms=now_ms)
+    with here.engine.begin() as connection:
+        connection.execute(delete(tables.taken).where(tables.taken.c.time_ms < now_ms - 2 * LONGEST_S * 1000))
+        return bool(connection.execute(row.on_conflict_do_nothing(index_elements=["request_id"])).rowcount)
+
+
+def _put_back(here: Context, request_id: str) -> None:
+    with here.engine.begin() as connection:
+        connection.execute(delete(tables.taken).where(tables.taken.c.request_id == request_id))
+
+
+def _say(here: Context, who: Who, kind: CommandKind, decision: Decision, approval: Approval, reason: str) -> None:
+    here.send(
+        make_command(
+            kind,
+            ScopeKind.SESSION,
+            decision.session_id,
+            by=who.name,
+            reason=reason,
+            request_id=approval.request_id,
+            nonce=approval.nonce,
+        )
+    )
+
+
+def _require_room(here: Context, session_id: str) -> None:
+    """A session remembers so many requests; a flood would push out those that wait."""
+    table = tables.approvals.c
+    held = (table.session_id == session_id, table.expires_ms > _now_ms(), table.state.in_(_OPEN))
+    with here.engine.connect() as connection:
+        waiting = connection.execute(select(func.count()).select_from(tables.approvals).where(*held)).scalar_one()
+    if waiting >= MAX_TICKETS - 1:
+        raise NotAllowed(f"run {session_id}: expected fewer than {MAX_TICKETS - 1} requests that wait, got one more")
+
+
+def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]:
+    table = tables.approvals.c
+    with here.engine.connect() as connection:
+        body = connection.execute(select(table.body).where(table.request_id == request_id)).scalar()
+    decision = None if body is None else wire.decode(Decision, body.encode())
+    approval = None if decision is None else decision.approval
+    if decision is None or approval is None or not (approval.asked_by == who.name or who.may(May.LOOK)):
+        raise HTTPException(404, f"request {request_id}: expected one that {who.name} asked for, got none of this id")
+    return decision, approval
+
+
+def _wait(here: Context, decision: Decision, approval: Approval) -> Wait:
+    by = approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by
+    state = approval.state
+    if _now_ms() >= approval.expires and state not in {ApprovalState.REJECTED, ApprovalState.CANCELLED}:
+        state = ApprovalState.EXPIRED
+    decided = state in {ApprovalState.APPROVED, ApprovalState.REJECTED}
+    stands = Wait(
+        id=approval.request_id,
+        approval_id=approval.request_id,
+        status=state.value,
+        action_name=approval.action,
+        run_id=decision.session_id,
+        priority=approval.priority.value,
+        expires_at=rfc3339(approval.expires),
+        decided_at=rfc3339(decision.time) if decided else None,
+        decided_by_email=", ".join(by) if decided else None,
+        decision_notes=_notes(here, decision.session_id, approval.request_id) if decided else None,
+        info_request_message=approval.question if state is ApprovalState.INFO_REQUESTED else None,
+    )
+    return stands.model_copy(update=_USED) if state is ApprovalState.USED else stands
+
+
+def _notes(here: Context, session_id: str, request_id: str) -> str | None:
+    """Why, in the words of who answered last."""
+    table = tables.records.c
+    answers = (CommandKind.APPROVE.value, CommandKind.REJECT.value)
+    asked = (
+        select(table.body)
+        .where(table.topic == "commands", table.session_id == session_id, table.kind.in_(answers))
+        .order_by(table.time_ms.desc())
+        .limit(MAX_TICKETS * 2)
+    )
+    with here.engine.connect() as connection:
+        bodies: list[Any] = list(connection.execute(asked).scalars())
+    commands = (wire.decode(Command, body.encode()) for body in bodies)
+    return next((command.reason for command in commands if command.request_id == request_id), None)
+
+
+def _is_open(approval: Approval) -> bool:
+    return approval.state in _OPEN and _now_ms() < approval.expires
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

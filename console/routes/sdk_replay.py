@@ -1,0 +1,193 @@
+"""`/api/v1/replay`: sessions as Agent Sentinel's SDK replays them on the agent's own side, and what came of it."""
+
+import json
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, HTTPException
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import select
+
+from haltline.console.context import Here, Looker, Teller
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model import tables
+from haltline.interventions.agent.redaction.secrets import redact
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind, Replayed
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.record import Id, JsonObject, rfc3339
+from haltline.streams.operator.commands import make_command
+
+router = APIRouter(prefix="/api/v1/replay", tags=["agents"], route_class=StrictRoute)
+
+MAX_EVENTS = 20_000
+_MAX_DIVERGENCES = 20
+_OUTCOMES = {Outcome.OK: "success", Outcome.ERROR: "error", Outcome.TIMEOUT: "timeout", Outcome.REFUSED: "blocked"}
+
+
+class Bundle(BaseModel):
+    """The calls of a session that were completed, in order, as the SDK's `ReplayMode.from_json` reads them.
+
+    Inputs are without secrets and outputs may be cut, so a call whose arguments held a secret diverges.
+    """
+
+    model_config = like(
+        run_id="run-7",
+        agent_id="reader",
+        entries=[
+            {
+                "id": "c1",
+                "action": "fetch",
+                "inputs": {"page": 1},
+                "outputs": {"size": 3},
+                "cost_usd": 0.01,
+                "duration_ms": 12.5,
+                "outcome": "success",
+                "timestamp": "2026-01-01T12:00:00.000Z",
+                "tags": [],
+                "run_id": "run-7",
+            }
+        ],
+        complete=True,
+    )
+
+    run_id: str
+    agent_id: str
+    entries: list[dict[str, Any]]
+    complete: bool
+    """False: the session has more events than are told at once."""
+
+
+class Result(BaseModel):
+    """What came of a replay, in the fields of the SDK."""
+
+    model_config = ConfigDict(
+        extra="ignore",
+        json_schema_extra={
+            "examples": [{"status": "partial", "actions_replayed": 3, "actions_total": 4, "divergences_detected": 1}]
+        },
+    )
+
+    status: Annotated[str, Field(min_length=1, max_length=64)]
+    actions_replayed: Annotated[int, Field(ge=0, le=2**31)]
+    actions_total: Annotated[int, Field(ge=0, le=2**31)]
+    divergences_detected: Annotated[int, Field(ge=0, le=2**31)] = 0
+    divergences: Annotated[list[JsonObject], Field(max_length=100_000)] = Field(default_factory=list)
+    cost_savings: Annotated[float, Field(ge=0, le=1e15)] = 0.0
+
+
+class Kept(BaseModel):
+    """A result, and who told it when."""
+
+    model_config = like(
+        run_id="run-7",
+        reported_at="2026-01-01T12:00:00.000Z",
+        by="agent of ada",
+        result={"status": "success", "actions_replayed": 2, "actions_total": 2, "divergences_detected": 0},
+    )
+
+    run_id: str
+    reported_at: str
+    by: str
+    result: dict[str, Any]
+
+
+@router.get("/{run_id}/bundle", responses={404: {"description": "Nothing is known of this run."}})
+def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
+    """A session's calls with their recorded outputs."""
+    table = tables.records.c
+    asked = (
+        select(table.body)
+        .where(table.topic == "actions", table.session_id == run_id)
+        .order_by(table.time_ms, table.offset)
+        .limit(MAX_EVENTS)
+    )
+    with here.engine.connect() as connection:
+        bodies = connection.execute(asked).scalars().all()
+    events = [event for event in map(_event, bodies) if event is not None]
+    if not events:
+        raise HTTPException(404, f"run {run_id}: expected one that is there, got none of this id")
+    proposed = {event.call_id: event for event in events if event.kind is Kind.PROPOSED and event.call_id}
+    done = [event for event in events if event.kind is Kind.COMPLETED and event.outcome in _OUTCOMES]
+    agent_id = next((event.agent_id for event in reversed(events) if event.agent_id != "unknown"), "unknown")
+    entries = [_entry(proposed[event.call_id], event) for event in done if event.call_id in proposed]
+    return Bundle(run_id=run_id, agent_id=agent_id, entries=entries, complete=len(bodies) < MAX_EVENTS)
+
+
+@router.post("/{run_id}/results", status_code=201)
+def report(here: Here, who: Teller, run_id: Id, said: Result) -> Kept:
+    """Keeps what came of a replay; it stands in the session's story."""
+    result = Replayed(
+        status=said.status,
+        actions_replayed=said.actions_replayed,
+        actions_total=said.actions_total,
+        divergences_detected=said.divergences_detected,
+        divergences=[_plain(one) for one in said.divergences[:_MAX_DIVERGENCES]],
+        cost_savings=said.cost_savings,
+    )
+    command = make_command(
+        CommandKind.REPLAYED, ScopeKind.SESSION, run_id, by=who.name, reason=f"replay: {said.status}", replayed=result
+    )
+    here.send(command)
+    return _kept(command, result)
+
+
+@router.get("/{run_id}/results")
+def results(here: Here, _: Looker, run_id: Id) -> list[Kept]:
+    """What came of the replays of a session, the latest first; the last 100."""
+    table = tables.records.c
+    asked = (
+        select(table.body)
+        .where(table.topic == "commands", table.session_id == run_id, table.kind == CommandKind.REPLAYED.value)
+        .order_by(table.time_ms.desc(), table.offset.desc())
+        .limit(100)
+    )
+    with here.engine.connect() as connection:
+        commands = [wire.decode(Command, body.encode()) for body in connection.execute(asked).scalars()]
+    return [_kept(command, command.replayed) for command in commands if command.replayed is not None]
+
+
+def _event(body: str) -> ActionEvent | None:
+    try:
+        return wire.decode_event(body.encode())
+    except wire.InvalidRecord:
+        return None
+
+
+def _entry(call: ActionEvent, done: ActionEvent) -> dict[str, Any]:
+    usage = done.usage
+    more = call.model_extra or {}
+    return {
+        "id": call.call_id,
+        "action": call.action,
+        "inputs": call.args or {},
+        "outputs": done.error if done.outcome is not Outcome.OK else _output(done.output_head),
+        "cost_usd": 0.0 if usage is None else usage.cost_usd,
+        "duration_ms": done.duration_ms or 0.0,
+        "outcome": _OUTCOMES[done.outcome or Outcome.OK],
+        "timestamp": rfc3339(done.time),
+        "tags": more.get("tags", []),
+        "run_id": call.session_id,
+    }
+
+
+def _output(head: str | None) -> Any:
+    """The value, where what is kept of it is the whole of some JSON."""
+    try:
+        return None if head is None else orjson.loads(head)
+    except orjson.JSONDecodeError:
+        return head
+
+
+def _plain(said: JsonObject) -> JsonObject:
+    value = redact(said)
+    whole = json.dumps(value, default=str)
+    return json.loads(whole) if len(whole) <= 8192 else {"type": str(said.get("type"))[:64], "cut": True}
+
+
+def _kept(command: Command, result: Replayed) -> Kept:
+    return Kept(
+        run_id=command.id, reported_at=rfc3339(command.time), by=command.by, result=result.model_dump(mode="json")
+    )

@@ -1,0 +1,61 @@
+"""A session again, step by step."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from haltline.console.context import Here, Looker
+from haltline.console.http.examples import like
+from haltline.console.http.strict_json import StrictRoute
+from haltline.console.read_model.history import core_of, events_of, frames_of, in_force
+
+router = APIRouter(prefix="/api/v1", tags=["sessions"], route_class=StrictRoute)
+
+
+class Frame(BaseModel):
+    """What one event leads to under the policy in force."""
+
+    model_config = like(
+        event_id="night-7@6",
+        time_ms=1767268812000,
+        near={"destructive_repeat": 1.0, "destructive_volume": 1.0, "error_repetition": 0.5},
+        findings=["destructive_repeat", "destructive_volume"],
+        level="KILL",
+        rule="destructive_repeat",
+        killed=True,
+    )
+
+    event_id: str
+    time_ms: int
+    near: dict[str, float]
+    """How close each rule is to a finding after it, 0 to 1."""
+    findings: list[str]
+    """The rules that find something at it."""
+    level: str | None
+    rule: str | None
+    killed: bool
+
+
+class Frames(BaseModel):
+    """A session again, by itself, without what operators did."""
+
+    policy: Annotated[str, Field(examples=["default"])]
+    version: Annotated[int, Field(examples=[1])]
+    frames: list[Frame]
+
+
+@router.get("/replay", responses={404: {"description": "There is none of this id."}})
+def replay(
+    here: Here,
+    _: Looker,
+    session_id: Annotated[str, Query(min_length=1, max_length=256)],
+    limit: Annotated[int, Query(ge=1, le=5000)] = 2000,
+) -> Frames:
+    """What each event of a session leads to under the policy in force, and how close each rule is after it."""
+    events = events_of(here.engine, session_id, limit)
+    if not events:
+        raise HTTPException(404, f"session {session_id}: expected one with events, got none of this id")
+    policy = in_force(here.settings)
+    frames = [Frame(**one) for one in frames_of(core_of(policy), events)]
+    return Frames(policy=policy.name, version=policy.version, frames=frames)

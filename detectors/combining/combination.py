@@ -1,0 +1,109 @@
+"""Two findings that are worse together: each multiplies the risk of the session.
+
+Fires: when an event brings a finding of one rule while one of the other lies within `window_s` or the last
+    `last_actions` actions: `error_exploration_loop` (error_repetition and exploration_wandering, 1.5),
+    `runaway_execution` (resource_growth and goal_drift, 2.0), `confused_state` (hallucination and scope_creep, 1.8).
+    The risk is that of the worst of them, severity (0.2, 0.5, 0.8, 1.0) times confidence, times every multiplier that
+    holds, at most 1; critical from 0.9 on, high from 0.7, medium from 0.5, else low.
+Quiet: either of the two alone, however often; findings that lie further apart; rules that are switched off.
+Misses: what the rules that it combines miss. Some of them are only in shadow, and so is this one by default.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.record import Values
+
+COMBINATIONS: Final = (
+    ("runaway_execution", "resource_growth", "goal_drift", 2.0),
+    ("confused_state", "hallucination", "scope_creep", 1.8),
+    ("error_exploration_loop", "error_repetition", "exploration_wandering", 1.5),
+)
+"""Name, the two rules, and by how much they multiply the risk; the worst first."""
+
+_PARTS: Final = frozenset(rule for _, *rules, _ in COMBINATIONS for rule in rules)
+_BASE: Final = {Severity.LOW: 0.2, Severity.MEDIUM: 0.5, Severity.HIGH: 0.8, Severity.CRITICAL: 1.0}
+_FROM: Final = ((0.9, Severity.CRITICAL), (0.7, Severity.HIGH), (0.5, Severity.MEDIUM))
+_SCORE: Final = 4
+_PLACES: Final = 9
+"""Products are rounded before they are compared: 0.5 * 1.8 must be 0.9."""
+
+
+@dataclass(slots=True)
+class State:
+    """By rule: its last finding."""
+
+    last: dict[str, Entry] = field(default_factory=dict)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Combination(Detector[State]):
+    """Two rules of a combination found something close together."""
+
+    id: ClassVar[str] = "combination"
+    optional: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    combines: ClassVar[bool] = True
+
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
+    """Findings that lie no further apart are together."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 40
+    """So are those within so many actions of the session, however long they took."""
+
+    def start(self) -> State:
+        """Nothing found yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Events on which one of the rules found something."""
+        return bool(act.found) and any(f.detector in _PARTS for f in act.found)
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Notes the findings, and looks for those that are together."""
+        new = set()
+        for finding in act.found:
+            if finding.detector in _PARTS:
+                new.add(finding.detector)
+                score = round(_BASE[finding.severity] * finding.confidence, _PLACES)
+                state.last[finding.detector] = entry(act, score)
+        together = {rule: e for rule, e in state.last.items() if rule in new or self._is_near(e, act)}
+        held = [c for c in COMBINATIONS if not new.isdisjoint(c[1:3]) and c[1] in together and c[2] in together]
+        return self._found(act, together, held) if held else None
+
+    def near(self, state: State) -> float:
+        """0.5 once one of two was found."""
+        return 0.5 if state.last else 0.0
+
+    def _is_near(self, earlier: Entry, act: Observation) -> bool:
+        if abs(act.time_ms - int(earlier[TIME_MS])) <= self.window_s * 1000:
+            return True
+        return abs(act.index - int(earlier[INDEX])) < self.last_actions
+
+    def _found(self, act: Observation, together: dict[str, Entry], held: list[tuple[str, str, str, float]]) -> Finding:
+        rules = list(dict.fromkeys(rule for _, one, other, _ in held for rule in (one, other)))
+        worst = max(float(together[rule][_SCORE]) for rule in rules)
+        multiplier = 1.0
+        for *_, factor in held:
+            multiplier *= factor
+        risk = min(1.0, round(worst * multiplier, _PLACES))
+        severity = next((severity for least, severity in _FROM if risk >= least), Severity.LOW)
+        names = " and ".join(name for name, *_ in held)
+        values: Values = {"risk": risk, "worst": worst, "multiplier": round(multiplier, 3), "rules": ", ".join(rules)}
+        return self.finding(
+            held[0][0],
+            severity,
+            f"{names}: {', '.join(rules)} together make a risk of {risk:g}, {worst:g} times {multiplier:g}",
+            evidence(act, [*(together[rule] for rule in rules), entry(act)]),
+            confidence=risk,
+            values=values,
+            thresholds={"window_s": self.window_s, "last_actions": self.last_actions},
+        )

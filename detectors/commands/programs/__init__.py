@@ -1,0 +1,1 @@
+"""What programs take away, by their command lines: one file for each kind of program."""

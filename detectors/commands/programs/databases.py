@@ -1,0 +1,360 @@
+"""Database clients, key-value stores, message brokers and HTTP: what they are told to delete.
+
+The connection counts too: what drops, truncates or empties something is SEVERE when an argument or a variable in
+front (`PGHOST=prod-db`) says production.
+
+Misses: SQL in files (`psql -f x.sql`, `mysql < x.sql`) unless a heredoc writes them into the pipe; connection names
+in configuration files; `curl -K`, requests whose body deletes; GraphQL.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import orjson
+
+from haltline.detectors.commands import destructive_shapes
+from haltline.detectors.commands.carriers import CARRIERS
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.options import Options, parse
+from haltline.detectors.commands.paths import badness
+from haltline.detectors.commands.sql import sql_destructions
+from haltline.detectors.commands.wrappers import PREFIXES, SHELLS
+from haltline.schemas.tool_names import destroying_verb
+
+Reader = Callable[[Invocation], Iterator[Destruction]]
+
+_ONE_ROW_VERBS = frozenset(("delete_rows", "redis_del", "drop_view", "drop_index", "drop_function", "drop_trigger"))
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How a database client is given its SQL."""
+
+    sql_options: tuple[str, ...] = ()
+    value_options: frozenset[str] = frozenset()
+    sql_operands_from: int | None = None
+    """Operands from here on are SQL; None: none are."""
+
+    file_operand: bool = False
+    """The first operand is the file that holds the database."""
+
+
+def _client(
+    sql_options: str, value_options: str = "", operands_from: int | None = None, *, file: bool = False
+) -> Client:
+    values = frozenset((*value_options.split(), *sql_options.split()))
+    return Client(tuple(sql_options.split()), values, operands_from, file)
+
+
+_PSQL = _client("-c --command", "-d --dbname -h --host -p --port -U --username -f --file -v --set -o -F -R -T -P -L")
+_MYSQL = _client("-e --execute", "-u --user -h --host -P --port -D --database -S --socket --login-path")
+CLIENTS: Mapping[str, Client] = {
+    "psql": _PSQL,
+    "pgcli": _PSQL,
+    "vsql": _PSQL,
+    "usql": _PSQL,
+    "mysql": _MYSQL,
+    "mycli": _MYSQL,
+    "sqlite3": _client("-cmd", "-separator -nullvalue -newline -init -maxsize -lookaside", 1, file=True),
+    "sqlite": _client("-cmd", "", 1, file=True),
+    "duckdb": _client("-c -s", "", 1, file=True),
+    "clickhouse-client": _client("-q --query", "-h --host -u --user --port --password -d --database"),
+    "clickhouse": _client("-q --query", "-h --host -u --user --port --password -d --database"),
+    "sqlcmd": _client("-Q -q", "-S -U -P -d -i -o"),
+    "sqlplus": _client(""),
+    "snowsql": _client("-q", "-a -u -d -s -w -r -c -f -o"),
+    "snow": _client("-q --query", "-c --connection --database --schema --role --warehouse"),
+    "cockroach": _client("-e --execute", "--host --url -d --database -u --user"),
+    "cqlsh": _client("-e --execute", "-u -p -k -f"),
+    "trino": _client("--execute", "--server --catalog --schema --user"),
+    "presto": _client("--execute", "--server --catalog --schema --user"),
+    "hive": _client("-e"),
+    "beeline": _client("-e", "-u -n -p -f"),
+    "impala-shell": _client("-q --query", "-i -d"),
+    "spark-sql": _client("-e", "-f --master --conf --database"),
+    "turso": _client("", "", 3),
+    "wrangler": _client("--command", "--env -e --config"),
+}
+
+
+def _sql(client: Client) -> Reader:
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        options = parse(invocation.argv[1:], client.value_options, single_dash_words=client.file_operand)
+        texts = list(options.values(*client.sql_options))
+        if client.sql_operands_from is not None:
+            texts += options.operands[client.sql_operands_from :]
+        if not texts and invocation.stdin is not None:
+            texts.append(invocation.stdin)
+        found = (destruction for text in texts for destruction in sql_destructions(text))
+        connection = [argument for argument in invocation.argv[1:] if argument not in texts]
+        if client.file_operand and _is_scratch_file(invocation, options):
+            for destruction in found:
+                yield replace(destruction, badness=Badness.SCRATCH)
+        else:
+            yield from _seen_from(invocation, found, connection)
+
+    return read
+
+
+def _is_scratch_file(invocation: Invocation, options: Options) -> bool:
+    file = options.operands[0] if options.operands else ":memory:"
+    return file in (":memory:", "") or badness(invocation.path(file), everything=False) is Badness.SCRATCH
+
+
+def _seen_from(
+    invocation: Invocation, found: Iterator[Destruction], connection: list[str] | tuple[str, ...] = ()
+) -> Iterator[Destruction]:
+    """Raises what is done through a connection that says production."""
+    production = is_production(*connection, *invocation.assigned)
+    for destruction in found:
+        raised = production and destruction.badness is Badness.PLAIN and destruction.verb not in _ONE_ROW_VERBS
+        yield replace(destruction, badness=Badness.SEVERE) if raised else destruction
+
+
+def _database(verb: str, name: str) -> Destruction:
+    bad = Badness.PLAIN if is_test(name) or is_throwaway(name) else Badness.SEVERE
+    return Destruction(verb, f"database={name}", bad)
+
+
+def _dropdb(invocation: Invocation) -> Iterator[Destruction]:
+    values = frozenset(("-h", "--host", "-p", "--port", "-U", "--username", "--maintenance-db"))
+    for name in parse(invocation.argv[1:], values).operands:
+        yield _database("drop_database", name)
+
+
+def _mysqladmin(invocation: Invocation) -> Iterator[Destruction]:
+    operands = parse(invocation.argv[1:], frozenset(("-u", "--user", "-h", "--host", "-P", "--port", "-S"))).operands
+    for at, word in enumerate(operands[:-1]):
+        if word == "drop":
+            yield _database("drop_database", operands[at + 1])
+
+
+_REDIS_VALUE_OPTIONS = frozenset(("-h", "-p", "-a", "-n", "-u", "--user", "--pass", "-s", "-r", "-i", "-t", "--cacert"))
+
+
+def _redis(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], _REDIS_VALUE_OPTIONS)
+    lines = (
+        [options.operands] if options.operands else [tuple(x.split()) for x in (invocation.stdin or "").splitlines()]
+    )
+    number = options.value("-n") or "0"
+    for words in lines:
+        command = words[0].lower() if words else ""
+        if command == "flushall":
+            yield Destruction("redis_flushall", "database=redis/*", Badness.SEVERE)
+        elif command == "flushdb":
+            yield Destruction("redis_flushdb", f"database=redis/{number}", Badness.SEVERE)
+        elif command in ("del", "unlink"):
+            for key in words[1:]:
+                yield Destruction("redis_del", f"key={key}", Badness.PLAIN)
+
+
+_MONGO = re.compile(
+    r"""(?:getSiblingDB\(\s*['"]([^'"\n]*)['"]\s*\)\s*\.\s*)?\b(dropDatabase)\(
+    |(?:getCollection\(\s*['"]([^'"\n]*)['"]\s*\)|\bdb\.(\w+))\s*\.\s*(drop|deleteMany|deleteOne|remove)\(\s*(\{\s*\})?""",
+    re.VERBOSE,
+)
+
+
+def _mongo(invocation: Invocation) -> Iterator[Destruction]:
+    values = frozenset(("--eval", "--host", "--port", "-u", "-p", "--username", "--password", "--file", "-f"))
+    options = parse(invocation.argv[1:], values)
+    text = "\n".join(options.values("--eval")) or invocation.stdin or ""
+    name = options.operands[0].rpartition("/")[2].partition("?")[0] if options.operands else "db"
+    yield from _seen_from(invocation, _mongo_script(text, name), options.operands)
+
+
+def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
+    for found in _MONGO.finditer(text):
+        if found[2]:
+            yield _database("drop_database", found[1] or database)
+            continue
+        all_rows = found[5] in ("deleteMany", "remove") and found[6] is not None
+        verb = "drop_collection" if found[5] == "drop" else "delete_all_rows" if all_rows else "delete_rows"
+        yield Destruction(verb, f"table={found[3] or found[4]}", Badness.PLAIN)
+
+
+def _words(kind: str, verb: str, *patterns: tuple[str, ...], values: tuple[str, ...] = ()) -> Reader:
+    """A reader of `tool subcommand... name`: what follows one of the subcommands is lost."""
+    takes_value = frozenset(values)
+
+    def read(invocation: Invocation) -> Iterator[Destruction]:
+        operands = parse(invocation.argv[1:], takes_value).operands
+        for pattern in patterns:
+            if operands[: len(pattern)] == pattern:
+                for name in operands[len(pattern) :]:
+                    bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
+                    yield Destruction(verb, f"{kind}={name}", bad)
+
+    return read
+
+
+def _kafka_topics(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("--topic", "--bootstrap-server", "--zookeeper", "--group")))
+    if options.has("--delete"):
+        found = (Destruction("kafka_delete", f"topic={name}", Badness.PLAIN) for name in options.values("--topic"))
+        yield from _seen_from(invocation, found, [*options.values("--topic", "--bootstrap-server")])
+
+
+_CURL_VALUE_OPTIONS = frozenset((
+    "-X", "--request", "-H", "--header", "-d", "--data", "--data-raw", "-o", "--output", "-u", "--user", "-A", "-e",
+    "-b", "-c", "-m", "--max-time", "--data-binary", "--data-urlencode", "--json", "--post-data", "--method", "-w",
+    "--write-out", "--cacert", "--cert", "--key", "-F", "-x", "--retry", "-T",
+))  # fmt: skip
+_BODY_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--post-data")
+_DELETING_URL = re.compile(r"/(?:delete|remove|destroy|purge|drop|truncate|wipe)/?(?:[?#].*)?$", re.IGNORECASE)
+_WHOLE_INDEX = re.compile(r"[/,](?:_all|\*)(?:[/?]|$)")
+
+
+def _curl(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], _CURL_VALUE_OPTIONS)
+    method = options.value("-X", "--request", "--method") or ""
+    urls = (*options.operands, *options.values("--url"))
+    headers = " ".join(options.values("-H", "--header")).lower().replace(" ", "")
+    posts = options.has(*_BODY_OPTIONS, "-F") or method.upper() in ("POST", "PUT", "PATCH")
+    if method.upper() == "DELETE" or "x-http-method-override:delete" in headers:
+        for url in urls:
+            yield _url(url)
+    elif posts:
+        for url in urls:
+            if _DELETING_URL.search(url) is not None:
+                yield _url(url)
+    for body in options.values(*_BODY_OPTIONS):
+        yield from _body(body)
+
+
+def _body(text: str) -> Iterator[Destruction]:
+    """What the body of a request destroys: a statement, or a GraphQL mutation."""
+    said: object = text
+    if text[:1] == "{":
+        try:
+            said = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return
+    if isinstance(said, dict):
+        for deed in destructive_shapes.graphql(said):
+            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
+        for name in ("statement", "query", "sql"):
+            if isinstance(said.get(name), str):
+                yield from sql_destructions(said[name])
+    else:
+        yield from sql_destructions(text)
+
+
+def _databricks(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("--json", "--profile", "-p")))
+    for body in options.values("--json"):
+        yield from _body(body)
+    yield from generic(invocation)
+
+
+def _dbt(invocation: Invocation) -> Iterator[Destruction]:
+    options = parse(invocation.argv[1:], frozenset(("--args", "--target", "-t", "--profiles-dir", "--project-dir")))
+    if options.operands[:1] == ("run-operation",) and destroying_verb("".join(options.operands[1:2])):
+        name = re.search(r"[\w.]+\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
+        yield Destruction(options.operands[1], f"table={name[1] if name else options.operands[1]}", Badness.PLAIN)
+
+
+_GENERIC_VERBS = frozenset(("delete", "destroy", "drop", "purge", "rm", "truncate"))
+_TALKS = frozenset((
+    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "test", "[", "man", "help", "which", "type", "less",
+    "cat", "head", "tail", "ls", "make", "npm", "yarn", "pnpm", "cargo", "poetry", "go", "pytest", "tox", "bundle",
+    "rake", "mvn", "gradle", "just", "task", "say", "logger", "wall", "jq", "yq", "sort", "diff", "cut", "tr", "ip",
+    "set", "alias", "export", "read", "expr", "cd", "for", "case", "tmux", "screen", "vim", "sed", "awk", "tar", "zip",
+    "ssh", "nmcli", "route", "brctl", "ovs-vsctl", "tc", "hg", "svn", "bd", "td", "todo", "op", "pass", "xclip",
+))  # fmt: skip
+_CARRY = frozenset((
+    *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
+    "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",
+    "railway", "heroku",
+))  # fmt: skip
+"""What runs other programs: these are read by themselves."""
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
+
+
+def generic(invocation: Invocation) -> Iterator[Destruction]:
+    """What a program that is not known destroys by `tool [words] delete NAME`."""
+    if invocation.name in _TALKS or invocation.name in _CARRY or not _SUBCOMMAND.fullmatch(invocation.name):
+        return
+    operands = parse(invocation.argv[1:]).operands
+    for at, word in enumerate(operands[:3]):
+        if word in _GENERIC_VERBS:
+            for name in operands[at + 1 : at + 17]:
+                kind = operands[at - 1] if at else invocation.name
+                bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
+                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad)
+            return
+        if not _SUBCOMMAND.fullmatch(word):
+            return
+
+
+def _httpie(invocation: Invocation) -> Iterator[Destruction]:
+    operands = parse(invocation.argv[1:]).operands
+    if len(operands) > 1 and operands[0] == "DELETE":
+        yield _url(operands[1])
+
+
+def _url(url: str) -> Destruction:
+    return Destruction("http_delete", f"url={url}", Badness.SEVERE if _WHOLE_INDEX.search(url) else Badness.PLAIN)
+
+
+# Tools that make a database new: the words that do it, after the tool's name.
+_RESETS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "rails": (("db:drop",), ("db:reset",), ("db:purge",), ("db:migrate:reset",), ("db:schema:load",)),
+    "rake": (("db:drop",), ("db:reset",), ("db:purge",), ("db:migrate:reset",), ("db:schema:load",)),
+    "prisma": (("migrate", "reset"),),
+    "artisan": (("migrate:fresh",), ("migrate:reset",), ("db:wipe",), ("migrate:refresh",)),
+    "alembic": (("downgrade", "base"),),
+    "flask": (("db", "downgrade", "base"),),
+    "mix": (("ecto.drop",), ("ecto.reset",)),
+    "supabase": (("db", "reset"),),
+    "sequelize": (("db:drop",), ("db:migrate:undo:all",)),
+    "sequelize-cli": (("db:drop",), ("db:migrate:undo:all",)),
+    "typeorm": (("schema:drop",),),
+    "diesel": (("database", "reset"),),
+    "dotnet-ef": (("database", "drop"),),
+    "manage.py": (("flush",), ("reset_db",), ("sqlflush",)),
+    "django-admin": (("flush",), ("reset_db",)),
+}
+_INTERPRETERS = frozenset(("python", "php", "ruby", "node"))
+
+
+def resets(invocation: Invocation) -> Iterator[Destruction]:
+    """What `rails db:drop`, `manage.py flush` and their kin destroy, also behind an interpreter's name."""
+    argv = invocation.argv
+    if argv and argv[0] in _INTERPRETERS:
+        argv = argv[1:]
+    name = argv[0].rpartition("/")[2] if argv else ""
+    operands = parse(argv[1:]).operands
+    for words in _RESETS.get(name, ()):
+        if operands[: len(words)] == words and words != ("sqlflush",):
+            lost = Destruction("reset_database", f"database={invocation.path('.')}", Badness.PLAIN)
+            yield from _seen_from(invocation, iter((lost,)), argv)
+    if name == "prisma" and operands[:2] == ("db", "push") and "--force-reset" in argv:
+        yield Destruction("reset_database", f"database={invocation.path('.')}", Badness.PLAIN)
+
+
+TOOLS: Mapping[str, Reader] = {
+    **{name: _sql(client) for name, client in CLIENTS.items()},
+    **dict.fromkeys((*_RESETS, *_INTERPRETERS), resets),
+    "dropdb": _dropdb,
+    "dropuser": _words("user", "drop_user", (), values=("-h", "-p", "-U")),
+    "mysqladmin": _mysqladmin,
+    "redis-cli": _redis,
+    "mongo": _mongo,
+    "consul": _words("key", "consul_delete", ("kv", "delete")),
+    "rabbitmqctl": _words("queue", "rabbitmq_delete", ("delete_queue",), ("purge_queue",), ("delete_vhost",)),
+    "kafka-topics.sh": _kafka_topics,
+    "kafka-topics": _kafka_topics,
+    "rpk": _words("topic", "kafka_delete", ("topic", "delete"), values=("-X", "--brokers")),
+    "databricks": _databricks,
+    "dbt": _dbt,
+    "curl": _curl,
+    "wget": _curl,
+    "http": _httpie,
+    "https": _httpie,
+    "xh": _httpie,
+}

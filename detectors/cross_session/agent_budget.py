@@ -1,0 +1,37 @@
+"""An agent has used up what it was given, over all of its sessions.
+
+Fires: `budget_warning` (low) when the total of a period reaches `warn_at` of its limit; `budget_exceeded` (critical)
+    when it is more than the limit, and again with each further tenth of it. Resources: tokens (with those read from
+    a cache), cost_usd, calls, file_ops.
+Quiet: without a limit, always: there is none by default.
+Misses: what is used but not told; of each running session up to a hundredth of the limit that it has not told yet.
+"""
+
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.cross_session.shared_budget import SharedBudget, State
+from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.strictness import Stricter
+from haltline.schemas.signals import SignalScope
+
+__all__ = ["AgentBudget", "State"]
+
+_HOUR_MS = 3_600_000
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class AgentBudget(SharedBudget):
+    """The total of an agent's sessions in a period."""
+
+    id: ClassVar[str] = "agent_budget"
+    scope: ClassVar[SignalScope] = SignalScope.AGENT
+
+    period_h: Annotated[int, Field(ge=1, le=8784), Stricter.NEITHER] = 24
+    """Hours of event time, counted from 1970 on: with 24, days in UTC. The total begins anew with each."""
+
+    def period_of(self, time_ms: int) -> int:
+        """How many periods there were before."""
+        return time_ms // (self.period_h * _HOUR_MS)

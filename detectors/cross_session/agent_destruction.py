@@ -1,0 +1,112 @@
+"""One agent destroys too much, over all of its sessions: each of them may do little.
+
+Fires: with two sessions or more, `respawned_destruction` on the `same_target`-th attempt at one target within
+    `window_s`, critical with twice as many less one; `agent_destruction` (medium) from `max_destructive` acts within
+    `volume_window_s` on; and on each further one.
+Quiet: what one session does alone, which its own rules judge; what a batch declares; scratch, and what the session
+    itself made; what is local to a session's machine or checkout, such as files and branches, which are other ones
+    in each sandbox.
+    Agents that left their id at its default are one for each host that says so.
+Misses: an agent that gives itself another id in each session; one session that makes what another destroys is taken
+    for two acts on somebody's thing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.cross_session.base import (
+    EVENT_ID,
+    WHAT,
+    CrossSessionPattern,
+    evidence,
+    heard,
+    sessions,
+    went_on,
+)
+from haltline.detectors.features.same_target import same as same_thing
+from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import Entry, seconds, within
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+
+_MAX_ACTS = 256
+_MAX_WHAT = 256
+
+
+@dataclass
+class State:
+    """The last destructive acts of the agent, the oldest first; one entry for each target."""
+
+    acts: list[Entry] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class AgentDestruction(CrossSessionPattern[State]):
+    """The same target again, or too many, from several sessions of one agent."""
+
+    id: ClassVar[str] = "agent_destruction"
+    scope: ClassVar[SignalScope] = SignalScope.AGENT
+    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
+    repeated: ClassVar[str] = "respawned_destruction"
+    """The code of attempts at one target."""
+    whose: ClassVar[str] = "one agent"
+
+    same_target: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 3
+    """Attempts at one target, by two sessions or more."""
+    window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 900.0
+    """In which attempts at one target lie, in event time."""
+    max_destructive: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 12
+    """Destructive acts of all sessions."""
+    volume_window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 60.0
+    """In which they lie, in event time."""
+
+    def start(self) -> State:
+        """Nothing destroyed."""
+        return State()
+
+    def observe(self, state: State, signal: Signal) -> Finding | None:
+        """Adds the act, and counts those around it."""
+        new = [heard(signal, target[:_MAX_WHAT]) for target in signal.targets or [signal.target]]
+        repeated: Finding | None = None
+        for entry in new:
+            state.acts.append(entry)
+            repeated = self._repeated(state, signal, entry) or repeated
+        del state.acts[:-_MAX_ACTS]
+        return repeated or self._many(state, signal, new[-1])
+
+    def _repeated(self, state: State, signal: Signal, last: Entry) -> Finding | None:
+        same_one = [
+            entry for entry in state.acts if entry[WHAT] == last[WHAT] or same_thing(str(entry[WHAT]), str(last[WHAT]))
+        ]
+        same = within(same_one, self.window_s * 1000)
+        if len(same) < self.same_target or sessions(same) < 2:
+            return None
+        return self.finding(
+            self.repeated,
+            Severity.CRITICAL if len(same) >= 2 * self.same_target - 1 else Severity.HIGH,
+            f"{len(same)} attempts on {last[WHAT]} in {seconds(same)}s by {sessions(same)} sessions of {self.whose}",
+            evidence(same, last),
+            values={"attempts": len(same), "sessions": sessions(same), "span_s": seconds(same)},
+            thresholds={"same_target": self.same_target, "window_s": self.window_s},
+            target=str(last[WHAT]),
+            session_id=went_on(same, signal),
+        )
+
+    def _many(self, state: State, signal: Signal, last: Entry) -> Finding | None:
+        near = within(state.acts, self.volume_window_s * 1000)
+        acts = len({entry[EVENT_ID] for entry in near})
+        if acts < self.max_destructive or sessions(near) < 2:
+            return None
+        return self.finding(
+            self.id,
+            Severity.MEDIUM,
+            f"{acts} destructive acts in {seconds(near)}s by {sessions(near)} sessions of {self.whose}",
+            evidence(near, last),
+            values={"acts": acts, "sessions": sessions(near), "span_s": seconds(near)},
+            thresholds={"max_destructive": self.max_destructive, "volume_window_s": self.volume_window_s},
+            session_id=went_on(near, signal),
+        )

@@ -1,0 +1,120 @@
+"""Suddenly much more of one thing in the whole fleet: sessions that are stopped, destructive acts, sessions that begin.
+
+Fires: `fleet_spike` (high) when a minute has at least the least count of its kind, and `factor` times as many as the
+    minutes before it had on average; critical with twice as many. Once for each kind and minute.
+Quiet: what was as high before, and grows slowly; small fleets.
+Misses: the first minute of a fleet has no minutes before it: only the least count is asked of it. Agents whose clocks
+    differ by minutes are counted in different ones.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.cross_session.base import EVENT_ID, WHAT, CrossSessionPattern, evidence, heard
+from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import Entry
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+
+Watched = Literal["stopped", "destructive", "started"]
+
+_LEAST: dict[Watched, float] = {"stopped": 10.0, "destructive": 60.0, "started": 300.0}
+
+COUNT = "count"
+"""In a signal to the fleet: how many it stands for."""
+
+_MINUTE_MS = 60_000
+_MEMORY = 30
+"""Minutes: of what is longer ago, less and less counts."""
+_MAX_ENTRIES = 32
+
+
+@dataclass
+class Minutes:
+    """The minute that counts now, and what was usual before it."""
+
+    minute: int = 0
+    """Since 1970, in event time."""
+    count: float = 0.0
+    usual: float = 0.0
+    """Mean of the minutes before, the last ones weighing the most."""
+    past: int = 0
+    """How many minutes that is of."""
+    told: int = 0
+    """1 high, 2 critical, in this minute."""
+    entries: list[Entry] = field(default_factory=list)
+
+
+@dataclass
+class State:
+    """By kind."""
+
+    kinds: dict[str, Minutes] = field(default_factory=dict)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class FleetSpike(CrossSessionPattern[State]):
+    """A minute that is not like those before."""
+
+    id: ClassVar[str] = "fleet_spike"
+    scope: ClassVar[SignalScope] = SignalScope.FLEET
+    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STOPPED, SignalKind.DESTRUCTIVE, SignalKind.STARTED})
+
+    least: dict[Watched, Annotated[float, Field(ge=1, le=1e9), Stricter.LOWER]] = Field(default_factory=_LEAST.copy)
+    """A minute, from which on a kind can be a spike; a kind that is not named is not looked at."""
+    factor: Annotated[float, Field(ge=1.1, le=1000), Stricter.LOWER] = 5.0
+    """Times what was usual in the minutes before."""
+
+    def start(self) -> State:
+        """Nothing is usual yet."""
+        return State()
+
+    def observe(self, state: State, signal: Signal) -> Finding | None:
+        """Adds to the minute of the signal; one of an earlier minute adds to the present one."""
+        kind: Watched | None = next((name for name in self.least if name == signal.kind), None)
+        if kind is None:
+            return None
+        minutes = state.kinds.setdefault(kind, Minutes(minute=signal.time // _MINUTE_MS))
+        _go_on(minutes, signal.time // _MINUTE_MS)
+        minutes.count += signal.amount(COUNT, 1.0)
+        last = heard(signal, signal.agent_id)
+        minutes.entries.append(last)
+        del minutes.entries[:-_MAX_ENTRIES]
+        threshold = max(self.least[kind], self.factor * minutes.usual)
+        stage = 2 if minutes.count >= 2 * threshold else int(minutes.count >= threshold)
+        if stage <= minutes.told:
+            return None
+        minutes.told = stage
+        agents = {entry[WHAT] for entry in minutes.entries}
+        return self.finding(
+            "fleet_spike",
+            Severity.CRITICAL if stage == 2 else Severity.HIGH,
+            f"{minutes.count:g} times {kind} in a minute, {minutes.usual:.1f} were usual; last by "
+            + ", ".join(sorted(map(str, agents))[:5]),
+            evidence([entry for entry in minutes.entries if entry[EVENT_ID]], last),
+            values={
+                "kind": kind,
+                "count": minutes.count,
+                "usual": round(minutes.usual, 3),
+                "past_minutes": minutes.past,
+            },
+            thresholds={"least": self.least[kind], "factor": self.factor},
+        )
+
+
+def _go_on(minutes: Minutes, to: int) -> None:
+    """Ends the minute when a later one has begun; those without anything count as well."""
+    passed = to - minutes.minute
+    if passed <= 0:
+        return
+    minutes.past += 1
+    minutes.usual += (minutes.count - minutes.usual) / min(minutes.past, _MEMORY)
+    if passed > 1:
+        minutes.past += passed - 1
+        minutes.usual *= (1 - 1 / _MEMORY) ** (passed - 1)
+    minutes.minute, minutes.count, minutes.told = to, 0.0, 0
+    minutes.entries.clear()

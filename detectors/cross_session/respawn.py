@@ -1,0 +1,94 @@
+"""An agent that is killed, begins a new session, and is killed again: it goes on as if nothing had been.
+
+Fires: `respawned` when one session after another of an agent was killed within `window_s`, each begun after the one
+    before was killed: high from `generations` killed sessions on, critical from one more on.
+Quiet: sessions that ran beside each other and are killed together; a session that was released by an operator; a new
+    session that does its work; an agent id that many sessions share, of which some are killed now and then: where less
+    than half of the sessions of the time are of the chain, nothing says that they belong together.
+Misses: an agent that gives itself another id; sessions of which the first event was not seen.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.cross_session.base import SESSION, CrossSessionPattern, evidence, heard, went_on
+from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import TIME_MS, Entry, seconds
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+
+_MAX_STARTS = 256
+_MAX_KILLS = 64
+
+
+@dataclass
+class State:
+    """When the agent's last sessions began, and which were killed, in the order in which that was heard."""
+
+    started_ms: dict[str, int] = field(default_factory=dict)
+    killed: list[Entry] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Respawn(CrossSessionPattern[State]):
+    """A chain of killed sessions."""
+
+    id: ClassVar[str] = "respawn"
+    scope: ClassVar[SignalScope] = SignalScope.AGENT
+    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STARTED, SignalKind.KILLED, SignalKind.RELEASED})
+
+    generations: Annotated[int, Field(ge=2, le=32), Stricter.LOWER] = 2
+    """Sessions killed one after the other."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 3600.0
+    """From the first of these kills to the last, in event time."""
+
+    def start(self) -> State:
+        """No session yet."""
+        return State()
+
+    def observe(self, state: State, signal: Signal) -> Finding | None:
+        """Notes what became of a session; looks when it was killed."""
+        if signal.kind == SignalKind.STARTED:
+            state.started_ms.setdefault(signal.session_id, signal.time)
+            if len(state.started_ms) > _MAX_STARTS:
+                del state.started_ms[next(iter(state.started_ms))]
+            return None
+        state.killed = [entry for entry in state.killed if entry[SESSION] != signal.session_id]
+        if signal.kind == SignalKind.RELEASED:
+            return None
+        last = heard(signal)
+        state.killed.append(last)
+        del state.killed[:-_MAX_KILLS]
+        chain = self._chain(state)
+        if last not in chain or len(chain) < self.generations or 2 * len(chain) < self._begun(state, chain):
+            return None
+        return self.finding(
+            "respawned",
+            Severity.CRITICAL if len(chain) > self.generations else Severity.HIGH,
+            f"{len(chain)} sessions in {seconds(chain)}s, each begun after the one before was killed",
+            evidence(chain, last),
+            values={"generations": len(chain), "span_s": seconds(chain)},
+            thresholds={"generations": self.generations, "window_s": self.window_s},
+            session_id=went_on(chain, signal),
+        )
+
+    @staticmethod
+    def _begun(state: State, chain: list[Entry]) -> int:
+        """How many sessions of the agent have begun from the first of the chain to the last."""
+        begun = [state.started_ms[str(e[SESSION])] for e in chain if str(e[SESSION]) in state.started_ms]
+        return sum(min(begun) <= started_ms <= int(chain[-1][TIME_MS]) for started_ms in state.started_ms.values())
+
+    def _chain(self, state: State) -> list[Entry]:
+        """The killed sessions that led to the one that was killed last, whenever that was heard; the first first."""
+        last = max(state.killed, key=lambda e: int(e[TIME_MS]))
+        chain = [last]
+        earliest_ms = int(last[TIME_MS]) - self.window_s * 1000
+        for entry in sorted(state.killed, key=lambda e: int(e[TIME_MS]), reverse=True):
+            begun_ms = state.started_ms.get(str(chain[-1][SESSION]))
+            if entry is not last and begun_ms is not None and earliest_ms <= int(entry[TIME_MS]) <= begun_ms:
+                chain.append(entry)
+        return chain[::-1]

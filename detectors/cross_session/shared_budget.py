@@ -1,0 +1,86 @@
+"""What several sessions use together, against one limit."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, get_args
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, heard
+from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.usage_totals import budget_finding, stage_of
+from haltline.schemas.findings import Finding
+from haltline.schemas.signals import Signal, SignalKind
+
+Shared = Literal["tokens", "cost_usd", "calls", "file_ops"]
+SHARED: tuple[Shared, ...] = get_args(Shared)
+
+Limits = dict[Shared, Annotated[float, Field(gt=0), Stricter.LOWER]]
+
+
+@dataclass
+class State:
+    """What was used in the period, by resource."""
+
+    period: int = 0
+    """Since 1970; 0 where there are none."""
+    used: dict[str, float] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
+    """By resource: 1 warned of, 2 exceeded, more for each further tenth."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class SharedBudget(CrossSessionPattern[State]):
+    """A total of several sessions above its limit. Their resources come in steps of a hundredth of it or less."""
+
+    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.SPENT})
+
+    limits: Limits = Field(default_factory=dict)
+    """What all sessions may use together; without one nothing is looked at."""
+    warn_at: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.8
+    """Part of a limit."""
+
+    def period_of(self, time_ms: int) -> int:  # noqa: ARG002 - the argument is for those that have periods
+        """Which period a moment is in."""
+        return 0
+
+    def start(self) -> State:
+        """Nothing used."""
+        return State()
+
+    def observe(self, state: State, signal: Signal) -> Finding | None:
+        """Adds up what a session told, and looks at the totals that have a limit."""
+        period = self.period_of(signal.time)
+        if period < state.period:
+            return None  # of a period that is over
+        if period > state.period:
+            state.period, state.used, state.told = period, {}, {}
+        worst: Finding | None = None
+        for name in SHARED:
+            amount = signal.amount(name)
+            if amount:
+                state.used[name] = state.used.get(name, 0.0) + amount
+            if name in self.limits:
+                found = self._look(state, signal, name, self.limits[name])
+                if found is not None and (worst is None or found.severity > worst.severity):
+                    worst = found
+        return worst
+
+    def _look(self, state: State, signal: Signal, name: Shared, limit: float) -> Finding | None:
+        used = state.used.get(name, 0.0)
+        stage = stage_of(used, limit, self.warn_at)
+        if stage <= state.told.get(name, 0):
+            return None
+        state.told[name] = stage
+        return budget_finding(
+            self,
+            stage,
+            resource=name,
+            used=used,
+            limit=limit,
+            warn_at=self.warn_at,
+            evidence=evidence([], heard(signal)),
+            whose=f"{self.scope} {signal.id}: ",
+            by=" by its sessions",
+        )

@@ -1,0 +1,107 @@
+"""A session starts others, which start others: copies of itself without end.
+
+Fires: `spawn_depth` when a session is more than `max_depth` generations below the first; `spawn_rate` when more than
+    `max_started` sessions of one tree begin within `window_s`; `spawn_storm` when more than `max_spawners` of the last
+    `last_started` sessions of a tree have started others: work is handed on and not done. High at first, critical
+    when it is half as much again.
+Quiet: one session that starts many others in time, each of which does its part; a tree of the usual depth.
+Misses: sessions that name neither their parent nor their root; copies in processes that tell nothing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.cross_session.base import CrossSessionPattern, evidence, heard
+from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import Entry, seconds, within
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.record import Values
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+
+_MAX_SESSIONS = 512
+_HARDER = 1.5
+
+
+@dataclass
+class State:
+    """The last sessions of the tree, the oldest first: by id the parent's, and when they began."""
+
+    parents: dict[str, str] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)
+    """Generations below the first, kept for those whose parents are long forgotten."""
+    started: list[Entry] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class SpawnStorm(CrossSessionPattern[State]):
+    """Too many sessions of one tree, too fast, or too deep."""
+
+    id: ClassVar[str] = "spawn_storm"
+    scope: ClassVar[SignalScope] = SignalScope.ROOT
+    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STARTED})
+
+    max_depth: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 5
+    """Generations below the first session."""
+    max_started: Annotated[int, Field(ge=2, le=500), Stricter.LOWER] = 30
+    """Sessions that begin."""
+    window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 60.0
+    """In which they begin, in event time."""
+    max_spawners: Annotated[int, Field(ge=2, le=500), Stricter.LOWER] = 8
+    """Sessions that have started others."""
+    last_started: Annotated[int, Field(ge=2, le=500), Stricter.HIGHER] = 64
+    """The last sessions that count for that, however slowly they came."""
+
+    def start(self) -> State:
+        """The first session alone."""
+        return State()
+
+    def observe(self, state: State, signal: Signal) -> Finding | None:
+        """Adds a session to the tree, and looks at its rate, its depth and who started others."""
+        parent = signal.parent_session_id
+        if parent is None or signal.session_id in state.parents:
+            return None
+        last = heard(signal)
+        self._add(state, signal.session_id, parent, last)
+        depth = state.depths[signal.session_id]
+        near = within(state.started, self.window_s * 1000)
+        spawners = {state.parents[session] for session in list(state.parents)[-self.last_started :]}
+        counts = {
+            "spawn_depth": (depth, self.max_depth),
+            "spawn_rate": (len(near), self.max_started),
+            "spawn_storm": (len(spawners), self.max_spawners),
+        }
+        code, (count, limit) = max(counts.items(), key=lambda item: item[1][0] / item[1][1])
+        if count <= limit:
+            return None
+        values: Values = {"depth": depth, "started": len(near), "spawners": len(spawners), "span_s": seconds(near)}
+        return self.finding(
+            code,
+            Severity.CRITICAL if count >= _HARDER * limit else Severity.HIGH,
+            f"{len(state.parents)} sessions below {signal.id}: {depth} generations deep, {len(near)} begun in "
+            f"{seconds(near)}s, {len(spawners)} of them or above have started others",
+            evidence(state.started[-self.last_started :], last),
+            values=values,
+            thresholds={
+                "max_depth": self.max_depth,
+                "max_started": self.max_started,
+                "window_s": self.window_s,
+                "max_spawners": self.max_spawners,
+            },
+        )
+
+    @staticmethod
+    def _add(state: State, session: str, parent: str, entry: Entry) -> None:
+        state.parents[session] = parent
+        state.depths[session] = depth = state.depths.get(parent, 0) + 1
+        for child, its_parent in state.parents.items():  # heard of before their parent
+            if its_parent == session:
+                state.depths[child] = depth + 1
+        state.started.append(entry)
+        while len(state.parents) > _MAX_SESSIONS:
+            oldest = next(iter(state.parents))
+            del state.parents[oldest], state.depths[oldest]
+        del state.started[:-_MAX_SESSIONS]

@@ -1,0 +1,73 @@
+"""Several agents destroy the same thing again and again.
+
+Fires: `target_destruction` on the `max_attempts`-th attempt at one target within `window_s` by two agents or more,
+    critical with twice as many, and on each further one.
+Quiet: what one agent does alone, which its own rules judge; declared batches; scratch; what is local to a session's
+    machine or checkout, such as files and branches.
+Misses: one thing under two names. Many agents whose work is to delete from one place look alike where that place is
+    all that their calls name: so its mode is warn unless a policy enforces it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.cross_session.base import WHAT, CrossSessionPattern, evidence, heard, sessions
+from haltline.detectors.framework.base import SETTINGS
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import Entry, seconds, within
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+
+_MAX_ATTEMPTS = 256
+
+
+@dataclass
+class State:
+    """The last attempts at the target, the oldest first, with the agents that made them."""
+
+    attempts: list[Entry] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class TargetDestruction(CrossSessionPattern[State]):
+    """Attempts at one target by several agents."""
+
+    id: ClassVar[str] = "target_destruction"
+    scope: ClassVar[SignalScope] = SignalScope.TARGET
+    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
+
+    max_attempts: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 4
+    """By two agents or more."""
+    window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 900.0
+    """In which they lie, in event time."""
+
+    def start(self) -> State:
+        """Nobody has tried."""
+        return State()
+
+    def observe(self, state: State, signal: Signal) -> Finding | None:
+        """Adds the attempt, and counts those around it."""
+        last = heard(signal, signal.agent_id)
+        state.attempts.append(last)
+        del state.attempts[:-_MAX_ATTEMPTS]
+        near = within(state.attempts, self.window_s * 1000)
+        agents = {entry[WHAT] for entry in near}
+        if len(near) < self.max_attempts or len(agents) < 2:
+            return None
+        return self.finding(
+            "target_destruction",
+            Severity.CRITICAL if len(near) >= 2 * self.max_attempts else Severity.HIGH,
+            f"{len(near)} attempts on {signal.id} in {seconds(near)}s by {len(agents)} agents",
+            evidence(near, last),
+            values={
+                "attempts": len(near),
+                "agents": len(agents),
+                "sessions": sessions(near),
+                "span_s": seconds(near),
+            },
+            thresholds={"max_attempts": self.max_attempts, "window_s": self.window_s},
+            target=signal.id,
+        )

@@ -1,0 +1,202 @@
+"""The session looks around, from folder to folder and back, and does nothing else.
+
+Fires: `exploration_wandering` (medium), once for each time of looking around, when the last `window` looks at files
+    without a change between them score more than `threshold`:
+    `0.3 * min(folders / max_folders, 1) + 0.3 * backtracking + 0.2 * spread of depths + 0.2 * (1 - focus)`.
+    Backtracking is the share of looks that go back into a folder that was left before, doubled: half of them is
+    all. The spread is the standard deviation of the depths, at most `max_depth_spread`. Focus is the share of looks
+    in the folder that is looked at most. `endless_looking` by how many looks in a row, wherever, and by whatever tool
+    that only reads: the longest of sound sessions, those of helpers that only explore, have fewer than 50.
+Quiet: after a change, a test run or any other program that is no look at files: looking starts anew; long reading in
+    few folders, for `endless` looks; fewer than `window` looks.
+Misses: looking around that is broken by idle commands; what programs look at on their own; a search over
+    all (`grep -r`) counts as one look at one folder.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import EVENT_ID, Entry, entry, evidence
+from haltline.schemas.events import Effect, Kind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.policy import Reading
+
+# Looked up at every event: from their class, members take ten times as long.
+_SHELL, _READ = Reading.SHELL, Effect.READ
+
+_PLACE = 4
+"""Where an entry has the folder."""
+_MAX_PLACE_CHARS = 160
+_READ_CHARS = 1024
+_LOOKS = re.compile(
+    r"\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?P<name>ls|tree|find|fd|du|cat|head|tail|less|more|nl|wc|stat|file|grep|egrep"
+    r"|rg|ag|sed|awk)(?=\s|$)"
+)
+_LISTS = frozenset(("ls", "tree", "find", "fd", "du", "glob", "list_directory"))
+_OPERAND = re.compile(r"(?<=\s)[^\s;&|<>'\"-][^\s;&|<>'\"]*")
+_FILE = re.compile(
+    r"(?<![\w'\"$=/])(?:~|\.{0,2})/?[\w.@+-]+(?:/[\w.@+*-]+)+/?|(?<=\s)\.{1,2}(?=\s|$)|(?<=\s)[\w-]+\.\w{1,5}(?=\s|$)"
+)
+
+
+@dataclass
+class State:
+    """The last looks without a change in between."""
+
+    looks: list[Entry] = field(default_factory=list)
+    told: bool = False
+    count: int = 0
+    """Looks in a row."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class ExplorationWandering(Detector[State]):
+    """A score of more than `threshold` over the last `window` looks at files."""
+
+    id: ClassVar[str] = "exploration_wandering"
+    optional: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.BEGUN | Trait.REFUSED
+
+    threshold: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.7
+    """Score from 0 to 1; more is wandering."""
+    window: Annotated[int, Field(ge=4, le=200), Stricter.NEITHER] = 24
+    """Looks that are judged together."""
+    max_folders: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 20
+    """So many different folders, or more, count in full."""
+    endless: ManyCounts = (60, 120, 400)
+    """Looks in a row, of any kind, from which on it is medium, high, critical."""
+    max_depth_spread: Annotated[float, Field(gt=0, le=100), Stricter.LOWER] = 2.0
+    """Folders of depth; a larger spread counts in full."""
+
+    def start(self) -> State:
+        """Not looking around."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Notes where it looks, or that it does something else; takes a look back that was refused."""
+        place = _place(act)
+        if act.refused:
+            if act.call is not None and place is not None:
+                state.count = max(0, state.count - 1)
+                state.looks = [look for look in state.looks if look[EVENT_ID] != act.call.event_id]
+            return None
+        if place is None:
+            if state.count:
+                state.looks, state.told, state.count = [], False, 0
+            return None
+        state.count += 1
+        if state.count in self.endless:
+            return self._endless(state, act)
+        if not place:
+            return None
+        looks = state.looks
+        looks.append(entry(act, place[:_MAX_PLACE_CHARS]))
+        if len(looks) > self.window:
+            del looks[: -self.window]
+        if state.told or len(looks) < self.window:
+            return None
+        breadth, backtracking, spread, focus = parts = self._parts(state.looks)
+        score = _score(parts)
+        if score <= self.threshold:
+            return None
+        state.told = True
+        folders = len({e[_PLACE] for e in state.looks})
+        return self.finding(
+            "exploration_wandering",
+            Severity.MEDIUM,
+            f"{len(state.looks)} looks at {folders} folders, to and fro, and nothing was done in between",
+            evidence(act, state.looks),
+            confidence=score,
+            values={
+                "score": round(score, 3),
+                "folders": folders,
+                "breadth": round(breadth, 3),
+                "backtracking": round(backtracking, 3),
+                "depth_spread": round(spread, 3),
+                "focus": round(focus, 3),
+            },
+            thresholds={"threshold": self.threshold, "window": self.window, "max_folders": self.max_folders},
+        )
+
+    def _endless(self, state: State, act: Observation) -> Finding | None:
+        severity = severity_of(state.count, self.endless)
+        if severity is None:
+            return None
+        return self.finding(
+            "endless_looking",
+            severity,
+            f"{state.count} looks in a row, and nothing was done in between",
+            evidence(act, [*state.looks, entry(act)]),
+            confidence=min(1.0, state.count / self.endless[2]),
+            values={"looks": state.count},
+            thresholds=thresholds_of(self.endless),
+        )
+
+    def near(self, state: State) -> float:
+        """The score, to the one that is a finding; of less than a window, its part."""
+        long = min(1.0, state.count / self.endless[0])
+        if not state.looks:
+            return long
+        return min(1.0, max(long, _score(self._parts(state.looks)) / self.threshold * len(state.looks) / self.window))
+
+    def _parts(self, looks: list[Entry]) -> tuple[float, float, float, float]:
+        """Breadth, backtracking, spread of depths and focus, each from 0 to 1."""
+        places = [str(e[_PLACE]) for e in looks]
+        counts = Counter(places)
+        left: set[str] = set()
+        back = 0
+        for before, after in pairwise(places):
+            if before != after:
+                left.add(before)
+                back += after in left
+        depths = [place.strip("/").count("/") + (place not in (".", "/")) for place in places]
+        mean = sum(depths) / len(depths)
+        spread = (sum((depth - mean) ** 2 for depth in depths) / len(depths)) ** 0.5
+        return (
+            min(1.0, len(counts) / self.max_folders),
+            min(1.0, 2 * back / max(1, len(places) - 1)),
+            min(1.0, spread / self.max_depth_spread),
+            max(counts.values()) / len(places),
+        )
+
+
+def _score(parts: tuple[float, float, float, float]) -> float:
+    breadth, backtracking, spread, focus = parts
+    return round(0.3 * breadth + 0.3 * backtracking + 0.2 * spread + 0.2 * (1 - focus), 9)
+
+
+def _place(act: Observation) -> str | None:
+    """The folder that is looked at; empty: no folder can be told; None: it is no look at files."""
+    if act.runs:
+        if act.tool.reading is not _SHELL or not act.text:
+            return None
+        found = _LOOKS.match(act.text)
+        if found is None or act.changes:
+            return None
+        name = found["name"]
+        word = (_OPERAND if name in _LISTS else _FILE).search(act.text, found.end(), _READ_CHARS)
+        return _folder(word[0], name) if word else "."
+    if act.tool.effect is not _READ or act.effect is not _READ:
+        return None
+    head = act.head
+    return _folder(head[5:], act.action.lower()) if head.startswith("path=") else ""
+
+
+def _folder(path: str, program: str) -> str:
+    """The folder of a file; a folder itself when it is listed or has no ending."""
+    path = path.rstrip("/") or "/"
+    name = path.rpartition("/")[2]
+    if program in _LISTS or "." not in name.strip("."):
+        return path
+    return path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")

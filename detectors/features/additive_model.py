@@ -1,0 +1,90 @@
+"""An additive model: each feature gives points by the bin that its value is in, and the sum is the score.
+
+Such a model is read as a table. Its points are log odds, so a score of 0 is as likely the one as the other.
+Trained by `haltline.streams.learning`; kept as JSON with where it was trained, on what, and how well.
+"""
+
+from bisect import bisect_left
+from functools import cached_property
+from importlib.resources import files
+from itertools import pairwise
+from typing import Annotated, TypeAlias
+
+import pydantic
+from pydantic import Field, TypeAdapter, model_validator
+
+from haltline.schemas.record import Values
+
+_CONFIG = pydantic.ConfigDict(extra="forbid", allow_inf_nan=False)
+_Points: TypeAlias = Annotated[float, Field(ge=-100, le=100)]
+MAX_BINS = 64
+_COUNTS = 32
+"""Counts below this are looked up: scores are asked for at every step of every session, and most values are counts."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
+class Feature:
+    """The points of one feature."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    edges: Annotated[tuple[float, ...], Field(max_length=MAX_BINS - 1)]
+    """Where a bin ends and the next begins, ascending; a value on an edge is in the lower bin."""
+    points: Annotated[tuple[_Points, ...], Field(max_length=MAX_BINS)]
+    """Of each bin: one more than there are edges."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Feature":
+        if len(self.points) != len(self.edges) + 1:
+            raise ValueError(f"expected points for {len(self.edges) + 1} bins, got {len(self.points)}")
+        if any(one >= other for one, other in pairwise(self.edges)):
+            raise ValueError("expected edges in ascending order")
+        return self
+
+    def of(self, value: float) -> float:
+        """The points of a value."""
+        return self.points[bisect_left(self.edges, value)]
+
+    @cached_property
+    def least(self) -> float:
+        """The points of the bin that has the fewest."""
+        return min(self.points)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
+class Model:
+    """Points for every feature, with where they come from."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    version: Annotated[int, Field(ge=1)]
+    base: _Points
+    """What every score begins with."""
+    features: Annotated[tuple[Feature, ...], Field(min_length=1, max_length=64)]
+    trained: Values = Field(default_factory=dict)
+    """On what, when, with which seed."""
+    quality: Values = Field(default_factory=dict)
+    """How well, by cross-validation."""
+
+    def points(self, values: tuple[float, ...]) -> list[float]:
+        """The points of each feature, in their order."""
+        return [feature.of(value) for feature, value in zip(self.features, values, strict=True)]
+
+    def score(self, values: tuple[float, ...]) -> float:
+        """The log odds of a set of values, in the order of the features."""
+        found = self.base
+        for (of_count, edges, points), value in zip(self._tables, values, strict=True):
+            if type(value) is int and 0 <= value < _COUNTS:
+                found += of_count[value]
+            else:
+                found += points[bisect_left(edges, value)]
+        return found
+
+    @cached_property
+    def _tables(self) -> list[tuple[list[float], tuple[float, ...], tuple[float, ...]]]:
+        return [([f.of(count) for count in range(_COUNTS)], f.edges, f.points) for f in self.features]
+
+
+def shipped(name: str) -> Model:
+    """The model of this release for a detector: `NAME.model.json` beside it."""
+    return TypeAdapter(Model).validate_json(
+        files("haltline.detectors.features").joinpath(f"{name}.model.json").read_bytes()
+    )

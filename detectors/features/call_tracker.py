@@ -1,0 +1,246 @@
+"""What a session remembers of its calls: which are open, which are done, and whose things they touched."""
+
+import re
+from dataclasses import dataclass, field
+
+from haltline.detectors.features import tool_classifier
+from haltline.detectors.features.call import Call, Phase
+from haltline.detectors.features.call_history import CallHistory
+from haltline.detectors.features.context_compaction import ContextCompaction
+from haltline.detectors.features.infrastructure_outage import InfrastructureOutage
+from haltline.detectors.features.novelty import Novelty
+from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.ownership import Ownership
+from haltline.detectors.features.steps import Step
+from haltline.schemas.events import ActionEvent, Effect, Kind
+
+UNKNOWN = "unknown"
+_READ_CHARS = 2048
+_EXISTS = re.compile(r"file exists|already exist|\bexists\b|\bexisted\b", re.IGNORECASE)
+
+MAX_OPEN_CALLS = 64
+"""Calls that are remembered until their result comes; the oldest are forgotten first."""
+MAX_THINGS = 64
+"""Of what one call takes away, and of what it makes, that are remembered until its result comes."""
+MAX_FILES = 32
+"""Files that would take something away when they are run, and that the session wrote."""
+MAX_DONE_CALLS = 16
+"""Results that are remembered, so that an attempt that comes after its result does not count again."""
+
+
+# Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
+_ATTEMPT, _RESULT, _BOTH, _NONE = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH, Phase.NONE
+_PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
+
+
+@dataclass
+class CallTracker:
+    """The calls of a session, joined by call id, or in their order for producers that have none."""
+
+    actions: int = 0
+    """Attempts so far: the clock of every window that counts actions."""
+    deeds: int = 0
+    """Those of them that did more than look, since something was made or taken away for the first time."""
+    open: dict[str, Call] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
+    """Call id to event time of the result, epoch milliseconds."""
+    proposes: bool = False
+    """The session proposes its calls: a result that says nothing of what was done is no attempt of its own."""
+    failed: int = 0
+    """Index of the last action that failed or was refused."""
+    written: dict[str, list[list[str]]] = field(default_factory=dict)
+    """By path of a file that the session wrote: `[verb, target, badness]` of what it takes away when it is run; one of
+    the verb `unread`: it was not seen whole."""
+    belongings: Ownership = field(default_factory=Ownership)
+    recall: CallHistory = field(default_factory=CallHistory)
+    novelty: Novelty = field(default_factory=Novelty)
+    step: Step = field(default_factory=Step)
+    compaction: ContextCompaction = field(default_factory=ContextCompaction)
+    outage: InfrastructureOutage = field(default_factory=InfrastructureOutage)
+    timed_out: str = ""
+    """What the last call had told that was broken off for taking too long."""
+
+    def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
+        """Where the event stands, and the attempt that it is the result of.
+
+        A call id may be used again: only what is not newer than the known call is taken for the same call.
+        """
+        kind, call_id = event.kind, event.call_id
+        if kind is _PROPOSED:
+            if call_id is None or (call_id not in self.open and call_id not in self.done):
+                return _ATTEMPT, None
+            known = self.open.get(call_id)
+            repeated = known is not None and known.time_ms == event.time and known.action == event.action
+            return (_NONE if repeated or self._was_done(call_id, event.time) else _ATTEMPT), None
+        if kind is not _COMPLETED:
+            return _NONE, None
+        known = self.open.get(call_id) if call_id is not None else self._first_open(event.action)
+        if known is not None:
+            return _RESULT, known
+        if call_id is not None:
+            if self._was_done(call_id, event.time):
+                return _NONE, None
+            if self.proposes and event.args is None and not event.targets:
+                return _RESULT, None  # its proposal was lost or comes late: nothing is known of it yet
+        return _BOTH, None
+
+    def _was_done(self, call_id: str, time_ms: int) -> bool:
+        done_ms = self.done.get(call_id)
+        return done_ms is not None and time_ms <= done_ms
+
+    def _first_open(self, action: str) -> Call | None:
+        """Of the calls without an id, the earliest of this tool: results are taken to come in order."""
+        if not self.open:
+            return None
+        return next((call for key, call in self.open.items() if key == _anonymous(action, call.index)), None)
+
+    def may_have_changed(self, act: Observed, since: int) -> bool:
+        """Whether another call, attempted after the action `since` and before this one, may have changed something.
+
+        Only of calls of which nobody knows yet what came: their results are late, or lost.
+        """
+        for call in self.open.values():
+            if since < call.index < act.index and call.fingerprint != act.fingerprint and _may_change(call):
+                return True
+        return False
+
+    def note(self, act: Observed) -> None:
+        """Takes in an event after the detectors saw it. Everything that is kept is bounded."""
+        if act.usage is not None:
+            self.compaction.note(act.usage, act.step - 1 if act.is_result else self.actions)
+        if not (act.is_attempt or act.is_result):
+            if act.kind is _MODEL_TURN:
+                self.step.note_turn()
+            return
+        if act.is_attempt:
+            self.actions += 1
+            self.step.note_attempt(act)
+            if act.losses:
+                for loss in act.losses:
+                    self.belongings.lost(loss)
+            if not act.refused:
+                self._note_deed(act)
+        self._remember(act)
+        if act.is_result:
+            self.step.note_result(act)
+            self._note_result(act)
+        else:
+            self._note_attempt(act)
+
+    def _remember(self, act: Observed) -> None:
+        """Takes in what a call was and came to, as far as some rule asks for it."""
+        if not act.recalled:
+            if self.recall.trail or self.recall.once:
+                self.recall = CallHistory()  # what it misses from now on would make an old call look repeated
+        elif act.refused:
+            self.recall.note_refused()
+        else:
+            if act.measured:
+                act.novelty  # noqa: B018 - takes the result in, unless a detector has asked before
+            elif self.novelty.steps:
+                self.novelty = Novelty()  # what it misses from now on would make all that follows look new
+            self.recall.note(act, self.actions)
+
+    def _note_deed(self, act: Observed) -> None:
+        """Notes what an attempt does that nobody has refused yet."""
+        if self.belongings.own and act.does_more_than_look:
+            self.deeds += 1
+        for path, losses in act.files:  # what it takes away when it is run
+            self.written.pop(path, None)
+            if losses:
+                self.written[path] = losses
+                if len(self.written) > MAX_FILES:
+                    del self.written[next(iter(self.written))]
+
+    def _note_attempt(self, act: Observed) -> None:
+        self.proposes = True
+        event = act.event
+        key = event.call_id
+        if key is None:
+            key = _anonymous(act.action, act.index)
+        losses, creates = act.losses, act.creates
+        self.open.pop(key, None)
+        self.open[key] = Call(
+            key,
+            act.time_ms,
+            act.index,
+            event.event_id,
+            act.offset,
+            act.action,
+            act.effect,
+            [[loss.verb, loss.target, loss.badness.name] for loss in losses[:MAX_THINGS]] if losses else [],
+            list(creates[:MAX_THINGS]) if creates else [],
+            act.head,
+            act.tool.reading if act.runs else "",
+            act.fingerprint if act.recalled else "",
+            act.step,
+            self.novelty.call_of(act) if act.recalled and act.measured else None,
+            self._places(act),
+            [list(pair) for pair in act.renames[:MAX_THINGS]],
+        )
+        if len(self.open) > MAX_OPEN_CALLS:
+            del self.open[next(iter(self.open))]
+
+    def _note_result(self, act: Observed) -> None:  # noqa: PLR0912 - one case after another
+        call, event = act.call, act.event
+        call_id = event.call_id
+        if call is not None:
+            self.open.pop(call.key, None)
+        if call_id is not None and (call is not None or act.args is not None or event.targets):
+            self.done.pop(call_id, None)
+            self.done[call_id] = act.time_ms
+            if len(self.done) > MAX_DONE_CALLS:
+                del self.done[next(iter(self.done))]
+        if act.failed and act.step > self.outage.index and act.infrastructure:
+            self.outage.note(act.began_ms, act.time_ms, act.index)
+        if act.failed and act.timed_out:
+            self.timed_out = act.timed_out
+        # A program that failed in the end may have done something before.
+        if act.refused or (act.failed and not act.runs):
+            self.failed = max(self.failed, act.index)
+            return
+        belongings = self.belongings
+        creates, renames = act.creates, act.renames if call is None else call.renames
+        if creates and not _was_there(act):
+            for target in creates:
+                belongings.made(target)
+        elif not act.runs and not act.failed and act.head != UNKNOWN and act.effect is not Effect.DESTRUCTIVE:
+            belongings.was_there(act.head)
+        for new, old in renames:
+            belongings.calls_it(new, old)
+        if act.failed:
+            self.failed = max(self.failed, act.index)
+        elif act.losses:
+            for loss in act.losses:
+                belongings.took_away(loss, act.index)
+        # Only asked where it can matter: each look at a command line costs some microseconds.
+        if belongings.changed <= self.failed and act.changes:
+            belongings.changed = max(belongings.changed, act.index)
+        if belongings.removed:
+            places = self._places(act) if call is None else call.places
+            if places:
+                belongings.ran_in(places, act.index)
+
+    def _places(self, act: Observed) -> list[str] | None:
+        """Where it runs programs after what it removes; worked out only where something was, or is being, removed."""
+        if not (self.belongings.removed or act.losses) or not act.produces:
+            return None
+        return list(act.places[:MAX_THINGS])
+
+
+def _was_there(act: Observed) -> bool:
+    """Whether what came of an act says that what it was to make was there already."""
+    event = act.event
+    text = f"{event.error or ''}\n{event.output_head or ''}"
+    return "exist" in text and _EXISTS.search(text[:_READ_CHARS]) is not None
+
+
+def _may_change(call: Call) -> bool:
+    if call.reading:
+        return tool_classifier.changes(None, tool_classifier.RUNS[call.reading], call.head)
+    return call.effect in tool_classifier.CHANGING
+
+
+def _anonymous(action: str, index: int) -> str:
+    """The key of a call that has no id."""
+    return f"\0{action}\0{index}"

@@ -1,0 +1,119 @@
+"""Which files an action looks at, and which it changes.
+
+Misses: what programs open on their own; what a program that is given as code does; names without a folder and
+without a known ending (`cat Makefile.local2`); in a pipe through `xargs`, the names that come down the pipe.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from haltline.detectors.commands.invocation import STDIN, Invocation
+from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.shell import invocations
+from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.schemas.events import Effect
+from haltline.schemas.policy import Reading
+
+MAX_ACCESSES = 64
+"""Of one action."""
+
+_PATH = re.compile(r"(?:~\w*|\.{1,2}|[\w@%+-][\w.@%+=,*?-]*|\.\w[\w.-]*)?(?:/[\w.@%+=,*?\[\]-]*)+|\.\w[\w.*-]*")
+_FILE = re.compile(
+    r"[\w.*?@+-]*\.(?:py|pyi|ipynb|js|jsx|ts|tsx|mjs|css|html?|json|jsonl|ya?ml|toml|ini|cfg|conf|env|md|rst|txt|csv|tsv"
+    r"|parquet|sql|db|sqlite3?|sh|go|rs|rb|exs?|heex|java|kt|c|h|cc|cpp|hpp|cs|php|swift|tf|tfvars|xml|log|lock|pem"
+    r"|key|crt|p12|pfx|zip|gz|tar|diff|patch)"
+)
+_ARG_NAMES = ("path", "file_path", "filename", "file", "notebook_path", "directory", "dir", "paths", "files")
+_READS_NO_FILES = frozenset((
+    "echo", "printf", "export", "docker", "podman", "kubectl", "helm", "pip", "pip3", "npm", "npx", "pnpm", "yarn",
+    "apt", "apt-get", "brew", "cargo", "curl", "wget", "ssh", "cd", "pushd", "test", "[", "which", "kill", "go", "aws",
+    "gcloud", "expr",
+))  # fmt: skip
+_SCRIPT_FIRST = frozenset(("sed", "awk", "gawk", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"))
+_ALL_CHANGED = frozenset(("tee", "touch", "rm", "rmdir", "unlink", "shred", "truncate", "mkdir", "chmod", "chown"))
+_LAST_CHANGED = frozenset(("cp", "ln", "install", "rsync", "scp"))
+_EFFECTS_CHANGE = frozenset((Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE))
+
+
+class Access(NamedTuple):
+    """One file or folder, canonical, and whether it is changed."""
+
+    path: str
+    changes: bool
+
+
+def accesses(act: ToolCall) -> tuple[Access, ...]:
+    """What an attempt touches, each path once; where it is looked at and changed, the change counts."""
+    found: dict[str, bool] = {}
+    changes = act.effect in _EFFECTS_CHANGE and not act.runs
+    for path in _named(act):
+        found[path] = changes
+    if act.runs and act.tool.reading is Reading.SHELL and act.text:
+        for invocation in invocations(act.text, cwd=cwd_of(act.event)):
+            for path, changed in _of_program(invocation):
+                found[path] = found.get(path, False) or changed
+            if len(found) >= MAX_ACCESSES:
+                break
+    return tuple(Access(path, changed) for path, changed in found.items() if path)[:MAX_ACCESSES]
+
+
+def _named(act: ToolCall) -> Iterator[str]:
+    """Paths that the event names: as targets, or, of a tool that runs nothing, as arguments."""
+    for target in act.event.targets:
+        kind, equals, value = target.partition("=")
+        if equals and kind in ("path", "file", "file_path"):
+            yield canonical(value)
+    if act.runs or not act.event.args:
+        return
+    for name in _ARG_NAMES:
+        said = act.event.args.get(name)
+        if said is None:
+            continue
+        for item in said if isinstance(said, list) else (said,):
+            if isinstance(item, str) and 0 < len(item) <= 512 and "://" not in item and "\n" not in item:
+                yield canonical(item)
+
+
+def _of_program(invocation: Invocation) -> Iterator[tuple[str, bool]]:
+    """Path and whether it is changed."""
+    for _, target in invocation.writes:
+        if not target.startswith("/dev/"):
+            yield invocation.path(target), True
+    name, argv = invocation.name, invocation.argv[1:]
+    if name == "dd":
+        for argument in argv:
+            key, _, file = argument.partition("=")
+            if key in ("if", "of") and file:
+                yield invocation.path(file), key == "of"
+        return
+    if name in _READS_NO_FILES or not argv:
+        return
+    operands = [a for a in argv if not a.startswith("-") and a != STDIN]
+    if name in _SCRIPT_FIRST and not any(a in ("-e", "-f") for a in argv):
+        operands = operands[1:]
+    if name == "find":
+        operands = operands[:1]  # what follows are its conditions
+    operands = [a.partition("::")[0] for a in operands]  # `pytest tests/a.py::test_x`
+    paths = [a for a in operands if is_path(a, name) and len(a) <= 512]
+    in_place = name in ("sed", "perl") and any(re.match(r"-[a-z]*i", a) for a in argv)
+    for path in paths:
+        last = name in _LAST_CHANGED and path is operands[-1]
+        yield _folder_of_glob(invocation.path(path)), in_place or name in _ALL_CHANGED or name == "mv" or last
+
+
+def _folder_of_glob(path: str) -> str:
+    """`src/*.py` is about the folder `src`."""
+    if "*" not in path and "?" not in path:
+        return path
+    return path[: min(path.find(wild) for wild in "*?" if wild in path)].rpartition("/")[0]
+
+
+def is_path(word: str, program: str = "") -> bool:
+    """Whether a word of a command line looks like the name of a file."""
+    if _FILE.fullmatch(word):
+        return True
+    if program == "git":
+        return False  # `origin/main`, `feature/x`
+    return _PATH.fullmatch(word) is not None and not word.startswith("//")

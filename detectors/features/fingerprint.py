@@ -1,0 +1,217 @@
+"""Which calls are the same call, and which results the same result, when what varies by itself is left out.
+
+Of a call: thoughts, descriptions and comments; times, nonces, request ids and attempt numbers; and where it only
+looks, also temporary paths, ports, addresses and how long a command sleeps. What a call is about is never left
+out: of one that changes something every other value counts, and two texts that were cut are compared by the
+digest of the whole. What the tool or the policy declares as its loop key says alone which calls
+are the same. Of a result: times, durations, addresses and ids; other numbers are progress.
+"""
+
+import re
+from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from haltline.detectors.features.tool import KnownTool
+from haltline.schemas.events import ActionEvent, Effect
+from haltline.schemas.record import JsonObject, canonical_json
+
+# Looked up at every event: from their class, members take ten times as long.
+_EXEC, _MUTATE = Effect.EXEC, Effect.MUTATE
+
+_DIGEST_BYTES = 6
+_READ_CHARS = 4096
+"""Of a longer text only the beginning is cleaned, the rest is taken as it is."""
+_RESULT_CHARS = 2048
+_CUT, _CUT_IN_TRACES = b"[cut", "…[+".encode()
+"""What marks a text that was cut, by our agent's side and in recorded traces."""
+_NOW_MS = 86_400_000
+"""A time so close to the event's own says when the call was made, not what it is about."""
+
+_LOOKING = frozenset({Effect.READ, Effect.POLL, Effect.NETWORK})
+_CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
+
+_THOUGHTS = frozenset((
+    "thought", "thoughts", "thinking", "reasoning", "rationale", "explanation", "justification", "reason", "why",
+    "intent", "confidence",
+))  # fmt: skip
+_COUNTERS = frozenset((
+    "attempt", "attempts", "attemptnumber", "attemptno", "retry", "retries", "retrycount", "retrynumber", "trynumber",
+    "iteration", "nonce", "salt", "random", "cachebuster", "jitter", "backoff",
+))  # fmt: skip
+_IDS = frozenset((
+    "requestid", "traceid", "spanid", "correlationid", "idempotencykey", "clienttoken", "clientrequestid",
+    "toolcallid", "callid", "invocationid", "messageid", "eventid", "xrequestid", "turnid",
+))  # fmt: skip
+_TIMES = frozenset((
+    "timestamp", "ts", "now", "currenttime", "requestedat", "sentat", "clienttime", "asof", "issuedat", "calledat",
+))  # fmt: skip
+_NOT_IN_KEYS = str.maketrans("", "", "_- .")
+_ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-f]{32}|[0-9a-f]{40}")
+_ABOUT = ("id", "uuid", "key", "name", "path", "file", "url", "uri", "ref", "sha", "commit", "target", "hash")
+"""How names of arguments end whose values say what the call is about."""
+
+_TIME = r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_EPOCH = r"1(?<![\w.]1)[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?!\w)"
+# Patterns that begin with a literal are searched for several times as fast as others.
+_TIMES_IN = re.compile(_TIME)
+_EPOCHS_IN = re.compile(_EPOCH)
+_PORTS_IN = re.compile(r":(?<=[\w\]]:)\d{4,5}(?!\w)")
+_PORT_OPTIONS_IN = re.compile(r"(-port|PORT)[ =]\d{4,5}\b")
+_ADDRESSES_IN = re.compile(r"0x[0-9a-fA-F]{4,16}\b")
+_TEMP_IN = re.compile(r"/(?:tmp|var/folders)/(?:tmp[\w.]{4,}|[\w./+-]*\d[\w./+-]*)")
+_ATTEMPTS_IN = re.compile(r"\b([Aa]ttempt|[Rr]etry)[ _#:=-]{0,3}\d+")
+_SLEEPS_IN = re.compile(r"sleep\s+[\d.]+[smh]?")
+_QUERIES_IN = re.compile(r"[?&](?:_|t|ts|time|timestamp|nonce|cb|rand|seed|request_?id|trace_?id)=[^&\s'\"]+")
+_HEADERS_IN = re.compile(r"-[Ii][Dd]: ?[\w-]{8,}")
+_COMMENTS_IN = re.compile(r"#(?<![^\s]#)(?!!)[^\n]*")
+_IN_RESULTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(_TIME), "<time>"),
+    (re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
+    (re.compile(_EPOCH), "<time>"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:[mnuµ]?s|secs?|seconds?|min|minutes?|hours?)\b"), "<duration>"),
+    (re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|\b0x[0-9a-fA-F]+\b"), "<id>"),
+    (re.compile(r"(?i)(\b(?:pid|elapsed|duration|uptime|latency|took|timestamp|request_?id|trace_?id)\w*\"?\W{1,4})"
+                r"[\w.-]+"), r"\1"),
+    (re.compile(r"/tmp/[\w./+-]+"), "<temp>"),
+)  # fmt: skip
+_IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b\d\d?:\d\d\b"), "<time>"),
+    (re.compile(r"\b(?:\d+[dhms])+\b"), "<duration>"),
+    (re.compile(r"(?i)(\b(?:attempts?|tr(?:y|ies)|retr(?:y|ies)|polls?|polled|checks?|checked|ticks?|heartbeats?|pings?"
+                r"|counter|seq(?:uence)?|requests?|waited|waiting|age|iteration|round|resource_?version)\"?"
+                r"[ #:=-]{0,4})\d+"), r"\1#"),
+    (re.compile(r"(?i)\b\d+(?= (?:attempts?|tries|retries|polls?|checks?|ticks?|heartbeats?|pings?|times?)\b)"), "#"),
+)  # fmt: skip
+"""What also varies by itself in the answers to one who waits."""
+
+
+def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
+    """12 hex digits that are equal for the same call; where something was left out, `.` and digits of the whole.
+
+    Two calls of a program that changes something are the same only if those are equal too.
+    """
+    args, args_digest, hint = event.args, event.args_digest, event.effect
+    if event.loop_key is not None:
+        return digest(f"{action}\0loop\0{event.loop_key}".encode())
+    if tool.loop_key is not None:
+        told = args or {}
+        return digest(action.encode() + canonical_json({name: told[name] for name in tool.loop_key if name in told}))
+    if not args:
+        return digest(f"{action}\0{args_digest or ','.join(event.targets)}".encode())
+    runs = tool.effect is _EXEC
+    closely = not runs and ((tool.effect or hint or _MUTATE) not in _LOOKING or hint in _CHANGING)
+    kept: JsonObject = {}
+    cleaned = False
+    for name, value in args.items():
+        sort = _sort_of(name)
+        if (
+            sort
+            and sort != "about"
+            and _is_left_out(sort, name, value, action, closely=closely, runs=runs, time_ms=event.time)
+        ):
+            continue
+        plain = value if closely or type(value) is not str else _plain(value, runs=runs, about=sort == "about")
+        cleaned = cleaned or plain is not value
+        kept[name] = plain
+    data = canonical_json(kept or args)
+    if args_digest and b"[" in data and (_CUT in data or _CUT_IN_TRACES in data):
+        return digest(action.encode() + args_digest.encode())
+    found = digest(action.encode() + data)
+    return f"{found}.{digest(canonical_json(args))[:6]}" if cleaned and runs else found
+
+
+def digest(data: bytes) -> str:
+    """12 hex digits: two different calls of one session practically never share them."""
+    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _sort_of(name: str) -> str:
+    """What the name of an argument says of its value; empty: nothing."""
+    key = name.lower().translate(_NOT_IN_KEYS)
+    for sort, names in (("thought", _THOUGHTS), ("counter", _COUNTERS), ("id", _IDS), ("time", _TIMES)):
+        if key in names:
+            return sort
+    if key == "description":
+        return "description"
+    return "about" if key.endswith(_ABOUT) else ""
+
+
+def _is_left_out(sort: str, name: str, value: Any, action: str, *, closely: bool, runs: bool, time_ms: int) -> bool:
+    match sort:
+        case "thought" | "counter":
+            return True
+        case "id":  # `approve_request(request_id=...)` is about that request
+            return name.lower().translate(_NOT_IN_KEYS).removesuffix("id") not in action.lower().translate(_NOT_IN_KEYS)
+        case "time":
+            return not closely or _is_now(value, time_ms)
+        case "description":
+            return runs
+    return False
+
+
+def _is_now(value: Any, time_ms: int) -> bool:
+    """Whether a value is a moment about when the call was made."""
+    moment = 0.0
+    if isinstance(value, int | float):
+        moment = value * 1000 if value < 1e11 else value
+    elif isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value).timestamp() * 1000
+        except ValueError:
+            return False
+    return abs(moment - time_ms) <= _NOW_MS
+
+
+def _plain(value: str, *, runs: bool, about: bool) -> str:
+    """The text of an argument without what varies by itself."""
+    if not about and len(value) in {32, 36, 40} and _ID.fullmatch(value):
+        return "<id>"
+    return clean(value, runs=runs)
+
+
+def clean(text: str, *, runs: bool) -> str:
+    """A text of a call that only looks, without what varies by itself; of a program also without comments."""
+    rest = ""
+    if len(text) > _READ_CHARS:
+        text, rest = text[:_READ_CHARS], text[_READ_CHARS:]
+    # Asking for one character costs next to nothing, and most texts hold none of these.
+    if ":" in text:
+        text = _PORTS_IN.sub(":<port>", _TIMES_IN.sub("<time>", text))
+    if "1" in text:
+        text = _EPOCHS_IN.sub("<time>", text)
+    if "/tmp/" in text or "/var/folders/" in text:
+        text = _TEMP_IN.sub("<temp>", text)
+    if "?" in text:
+        text = _QUERIES_IN.sub("", text)
+    if "#" in text and runs:
+        text = _COMMENTS_IN.sub("", text)
+    if "x" in text:
+        text = _ADDRESSES_IN.sub("<address>", text)
+    if "sleep" in text:
+        text = _SLEEPS_IN.sub("sleep", text)
+    if "-port" in text or "PORT" in text:
+        text = _PORT_OPTIONS_IN.sub(r"\1", text)
+    if "ttempt" in text or "etry" in text:
+        text = _ATTEMPTS_IN.sub(r"\1", text)
+    if "-H" in text:
+        text = _HEADERS_IN.sub("-id", text)
+    return text.strip() + rest if rest else text.strip()
+
+
+def clean_result(text: str) -> str:
+    """The beginning of a result without what varies by itself."""
+    text = text[:_RESULT_CHARS]
+    for pattern, instead in _IN_RESULTS:
+        text = pattern.sub(instead, text)
+    return text
+
+
+def clean_waiting(text: str) -> str:
+    """The beginning of an answer to one who waits, without clocks and counters; how far something got is left in."""
+    text = clean_result(text)
+    for pattern, instead in _IN_WAITING:
+        text = pattern.sub(instead, text)
+    return text

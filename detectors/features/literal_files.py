@@ -1,0 +1,122 @@
+"""What a session writes to a file word for word: by a tool that writes, with `echo`, or as a here-document.
+
+Misses: text that is built in pieces; `>>`; here-documents in which the shell replaces something.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from haltline.schemas.events import Effect
+from haltline.schemas.policy import Reading
+
+if TYPE_CHECKING:
+    from haltline.detectors.features.observation import Observation
+
+_READ_CHARS = 8192
+_MAX_PATH_CHARS = 160
+_MAX_FILES = 8
+"""Of one action."""
+_PATH_ARGS = ("path", "file_path", "filename", "file", "target_file")
+_TEXT_ARGS = ("contents", "content", "file_text", "text")
+_WRITES = frozenset((None, Effect.WRITE, Effect.MUTATE))
+_ADDS = re.compile(r"insert|append|search|find|message|comment", re.IGNORECASE)
+"""Tools that take a path and a text and do not make the text all of the file."""
+
+_PATH = r"[\w./~+@%-]+"
+_ECHO = re.compile(
+    r"(?:^|[;&\n])[ \t]*(?:sudo +)?(?:echo|printf)(?P<options>(?: +-\w+)*) +"
+    r"""(?:'(?P<single>[^']*)'|"(?P<double>(?:[^"\\$`]|\\.)*)"|(?P<bare>[^\s"'$`|&;<>()*?\\-][^"'$`|&;<>()*?\\\n]*?))"""
+    rf" *> *(?P<path>{_PATH})[ \t]*(?=$|[;&\n])"
+)
+_END = r"<<-? *(?P<q{0}>['\"]?)(?P<end{0}>\w+)(?P=q{0})"
+_HEREDOC = re.compile(
+    r"(?:^|[;&\n(])[ \t]*(?:sudo +)?"
+    rf"(?:cat *> *(?P<path1>{_PATH}) *{_END.format(1)}|cat *{_END.format(2)} *> *(?P<path2>{_PATH})"
+    rf"|tee +(?P<path3>{_PATH}) *{_END.format(3)})[^\n]*\n"
+)
+_REPLACED = re.compile(r"\$\(|`")
+
+_MAX_PLACEHOLDER_CHARS = 200
+_COMMENT = re.compile(r"^(?:#+|//+|/\*+|<!--|--)\s*|\s*(?:\*/|-->)$")
+_BRACKETED = re.compile(r"[\[<(]\s*([^\[\]<>(){}=\"\n]{3,100}?)\s*[\])>]")
+_ALPHABETIC = re.compile(r"[a-z]+")
+_SAYS_SO = frozenset(("placeholder", "redacted", "here", "omitted", "insert", "unavailable"))
+_CONTENTS = frozenset(("content", "contents", "binary", "truncated", "inserted", *_SAYS_SO))
+_SORTS = frozenset((
+    "data", "payload", "image", "file", "log", "info", "dump", "code", "output", "transcript", "capture", "bytes",
+    "disassembly", "disassembled", "decompiled", "listing", "archive",
+))  # fmt: skip
+_SENTENCE = re.compile(
+    r"(?:this (?:file )?is |just |only |an? |the |dummy |simple )*place-?holder\b.{0,120}"
+    r"|(?:insert|paste|put|add)\b.{2,80}\bhere\b\W*|your .{1,40} here\W*"
+    r"|contents? (?:of|from) \S+(?: \w+){0,7}\W*|.{2,60}\bwill be (?:added|inserted|placed|pasted|filled in)\b.{0,20}"
+    r"|(?:the )?(?:actual |real |raw )?binary (?:data|contents?)\b.{0,60}",
+    re.IGNORECASE,
+)
+_LATER = re.compile(r"\b(?:future|later|coming soon|todo|not (?:yet )?implemented)\b", re.IGNORECASE)
+_BRACKETS_OF_ITS_OWN = re.compile(r"\.(?:ini|cfg|conf|toml|xml|html?|svg|vue|jsonl?|ya?ml|lisp|el|scm|clj|rkt)$", re.I)
+_MEANT_SO = re.compile(
+    r"(?:^|/)(?:tests?|testdata|fixtures?|templates?|examples?|samples?|mocks?)/|(?:example|sample|template|placeholder"
+    r"|dummy|stub|skeleton|mock|fixture|\.dist|readme|todo|license|changelog|__init__|keep|\.md|\.rst|\.env)[^/]*$",
+    re.IGNORECASE,
+)
+"""Files that may well be without contents: templates, fixtures, notes."""
+
+
+class Written(NamedTuple):
+    """A file, and what is said to be all of its contents; the contents may be cut."""
+
+    path: str
+    text: str
+
+
+def written(act: "Observation") -> tuple[Written, ...]:
+    """What an attempt writes to files word for word."""
+    if act.runs:
+        text = act.text
+        if (">" not in text and "tee" not in text) or act.tool.reading is not Reading.SHELL:
+            return ()
+        if "echo" not in text and "printf" not in text and "<<" not in text:
+            return ()
+        return tuple(_by_shell(text[:_READ_CHARS]))[:_MAX_FILES]
+    args = act.args
+    if not args or act.tool.effect not in _WRITES:
+        return ()
+    said = next((args[name] for name in _TEXT_ARGS if isinstance(args.get(name), str)), None)
+    path = next((args[name] for name in _PATH_ARGS if isinstance(args.get(name), str)), "")
+    if said is None or not 0 < len(path) <= _MAX_PATH_CHARS or _ADDS.search(act.action):
+        return ()
+    return (Written(path, said),)
+
+
+def _by_shell(text: str) -> Iterator[Written]:
+    for found in _ECHO.finditer(text) if "echo" in text or "printf" in text else ():
+        said = found["single"] or found["double"] or found["bare"] or ""
+        makes_bytes = "\\" in said and ("e" in found["options"] or "printf" in found[0])
+        if not makes_bytes and len(found["path"]) <= _MAX_PATH_CHARS and not found["path"].startswith("/dev/"):
+            yield Written(found["path"], said)
+    for found in _HEREDOC.finditer(text) if "<<" in text else ():
+        number = 1 if found["path1"] else 2 if found["path2"] else 3
+        path, is_quoted, word = found[f"path{number}"], found[f"q{number}"], found[f"end{number}"]
+        said = text[found.end() - 1 :].partition(f"\n{word}")[0][1:]
+        if len(path) <= _MAX_PATH_CHARS and (is_quoted or not _REPLACED.search(said)):
+            yield Written(path, said)
+
+
+def is_placeholder(path: str, text: str) -> bool:
+    """Whether the text, which is all of the file, only says what should stand there: `[contents of a.zip]`."""
+    if len(text) > _MAX_PLACEHOLDER_CHARS or _MEANT_SO.search(path):
+        return False
+    said = _COMMENT.sub("", text.strip())
+    if said in {"...", "…"}:
+        return not path.endswith((".py", ".pyi"))  # there it is a statement
+    if _LATER.search(said):
+        return False
+    found = _BRACKETED.fullmatch(said)
+    if found is None:
+        return _SENTENCE.fullmatch(said) is not None
+    words = _ALPHABETIC.findall(found[1].lower())
+    if _BRACKETS_OF_ITS_OWN.search(path):
+        return len(words) > 1 and not _SAYS_SO.isdisjoint(words)
+    return not _CONTENTS.isdisjoint(words) or (len(words) > 1 and not _SORTS.isdisjoint(words))

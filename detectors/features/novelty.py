@@ -1,0 +1,351 @@
+"""What is new in a session's latest steps: a bounded measure of progress, kept with the session's state.
+
+A step is a call whose result is known; one that was refused, waits or only talks is none. Of each step it is asked
+whether the same call, the same result (numbers, hexadecimal values and ids masked, with a class of its size) and the
+words in it were there before, whether it failed and whether it changed something. `VALUES` are counted from that. All
+of it comes from fields that every event has, and from the session's own events only.
+
+Texts are read to a few hundred characters, as far as recordings keep them: what is behind is known by digest
+and size alone. A line that begins one result after another is a template and says nothing; a result of nothing but
+templates is known by its digest.
+
+It runs for every result of every session: each text is read once, and what takes the least is asked first
+(`python -m benchmarks.progress` says what it takes).
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import islice
+from math import log2
+from struct import Struct, unpack
+from typing import NamedTuple
+from zlib import crc32
+
+from haltline.detectors.features.lazy import lazy
+from haltline.detectors.features.observation_protocol import Observed
+from haltline.schemas.record import canonical_json
+
+WINDOW = 30
+"""Steps that are remembered."""
+PERIODS = 20
+"""The longest period at which the results are laid beside earlier ones."""
+
+_CALL_CHARS, _RESULT_CHARS, _KEY_CHARS, _ERROR_CHARS, _ERROR_KEY_CHARS = 300, 240, 160, 120, 80
+_CALLS = 20
+"""Calls of which the share of new words is remembered."""
+_WORDS = 400
+"""Words that are remembered; the oldest are forgotten first."""
+_WORD_CHARS = 16
+"""Words that are longer are never known: ids, digests, encoded data."""
+_TEMPLATES = 48
+"""Lines that are remembered, to know a template."""
+_LINES = 6
+"""Lines of a result that may be templates."""
+_OFTEN, _ALWAYS = 4, 8
+"""Results in which a line stood: from `_OFTEN` on it is a template where it is not alone, from `_ALWAYS` on anyway."""
+_MAX_BALANCE = 12.0
+_key = Struct("<I").pack
+_KEY_BYTES = 4
+_BEFORE = (WINDOW - 1) * _KEY_BYTES
+"""Of the checksums that are kept, those that stay when another comes."""
+_COUNT_BITS, _COUNT, _LAST = 4, 0xF, 0xFFFF
+
+_DIGITS, _HEX_DIGITS = b"0123456789", b"0123456789abcdefABCDEF"
+_ID_DIGITS = 6
+"""A text with fewer digits holds no ids in hexadecimal."""
+_SPACED = bytes(ord(chr(byte).lower()) if chr(byte).isalnum() and byte < 128 else ord(" ") for byte in range(256))
+"""Of a plain text the letters, small, and the digits; a space for all else."""
+_WORD = re.compile(r"[^\W\d]{3,8}|\d{2,6}")
+"""A word of other texts, a long one in pieces: there not every word ends with a space or a mark."""
+# Asked of a text in small letters, one after another: a tenth of the time of a pattern.
+_NEGATIVE = (
+    "not found", "no such", "cannot", "can't", "could not", "couldn't", "wrong", "incorrect", "invalid", "denied",
+    "unable", "unknown", "not known", "refused", "timed out", "timeout", "time out", "not exist", "not a valid",
+    "not correct", "not recognized", "try again", "nope", "bad ", "unreachable", "no route to host",
+)  # fmt: skip
+_NEGATIVE_WORDS = frozenset(word for cue in _NEGATIVE for word in cue.replace("'t", "").split()[:1])
+"""Words that begin these: most texts hold none of them."""
+# Of a text that holds one of these.
+_UNREACHABLE = (
+    "could not resolve", "couldn't resolve", "can't resolve", "failed to resolve", "unable to resolve",
+    "could not connect", "couldn't connect", "can't connect", "failed to connect", "unable to connect",
+    "connection refused", "connection timed out", "name or service not known", "temporary failure in name",
+    "unknown host", "no route to host", "network is unreachable", "nodename nor", "getaddrinfo",
+    "no address associated", "nxdomain", "server can't find",
+)  # fmt: skip
+
+
+class Value(NamedTuple):
+    """One number that is measured."""
+
+    name: str
+    words: str
+    """How a person is told of it; `{}` is the number."""
+    rises: bool
+    """Whether more of it means less progress."""
+    start: float = 0.0
+    """The number when nothing was seen yet."""
+
+
+VALUES = (
+    Value("stale_balance", "steps that brought nothing new outweigh those that did by {:g}", rises=True),
+    Value("repeats_12", "{:.0f} of the last 12 steps repeat an earlier call and its result, or an error", rises=True),
+    Value("results_seen_12", "{:.0f} of the last 12 results begin as earlier ones", rises=True),
+    Value("distinct_sizes_30", "only {:.0%} of the last 30 results differ in size", rises=False, start=1.0),
+    Value("aligned_run", "{:.0f} results in a row are those of an earlier stretch", rises=True),
+    Value("since_edit", "{:.0f} steps since a change that had not been made before", rises=True),
+    Value("negative_20", "{:.0f} of the last 20 results are refusals or errors", rises=True),
+    Value("new_failures_20", "{:.0f} of the last 20 steps failed in a new way", rises=True),
+    Value("unreachable_20", "{:.0f} of the last 20 steps found a host or name that cannot be reached", rises=True),
+    Value("fresh_20", "only {:.0f} of the last 20 steps brought new words without failing", rises=False),
+    Value("new_call_words_20", "only {:.0%} of the words in the last 20 calls are new", rises=False, start=1.0),
+)
+"""What is measured, in the order in which `Novelty.take` returns it."""
+
+
+@dataclass
+class Novelty:
+    """The latest steps of one session. Plain JSON values: part of its state, a few kilobytes."""
+
+    steps: int = 0
+    turn: int = 0
+    """The turn that the last of them was of: the index of its first call."""
+    calls: bytes = b""
+    """Checksums of the masked calls of the last `WINDOW` steps, one behind the other; so the others, the newest last.
+
+    One object to look at, not many. What lies across two of them is taken for one once in 50 million looks.
+    """
+    exact_calls: bytes = b""
+    pairs: bytes = b""
+    """Of the exact call and the exact result."""
+    results: bytes = b""
+    """Of the masked results, with a class of their size."""
+    beginnings: bytes = b""
+    """Of how the masked results begin."""
+    sizes: list[int] = field(default_factory=list)
+    """Of the results, bytes."""
+    call_words: list[int] = field(default_factory=list)
+    """Percent of the words of the last `_CALLS` calls that the session had not used before."""
+    aligned: list[int] = field(default_factory=list)
+    """By period, from 1: how many results in a row begin as the one so many steps before; empty: none."""
+    # Of the last 20 steps, one bit each, the newest lowest.
+    repeated: int = 0
+    seen: int = 0
+    negative: int = 0
+    new_failure: int = 0
+    unreachable: int = 0
+    fresh: int = 0
+    balance: float = 0.0
+    since_edit: int = 0
+    words: str = ""
+    """The words that calls and results held lately, the oldest first, with spaces between."""
+    templates: dict[int, int] = field(default_factory=dict)
+    """By checksum of a line: in how many results it stood, and part of the checksum of the last; see `template_of`."""
+
+    @lazy
+    def _known(self) -> dict[str, None]:
+        """The words, to look them up. Not kept: it is found again when it is needed."""
+        return dict.fromkeys(self.words.split(" ")) if self.words else {}
+
+    def call_of(self, act: Observed) -> list[int]:
+        """What is remembered of an attempt until its result comes: its checksums, and percent of new words."""
+        text = _call_text(act)
+        data = _bytes(text)
+        words = _words_of_plain(data) if text.isascii() else _words(text)
+        exact = act.event.args_digest or act.fingerprint
+        return [crc32(_masked(data), crc32(_bytes(act.action))), crc32(_bytes(exact)), self._new_words(words)]
+
+    def take(self, act: Observed) -> tuple[float, ...]:
+        """Takes in the result of a call; `VALUES` once it is in."""
+        event, call, failed = act.event, act.call, act.failed
+        masked_call, exact_call, new_in_call = (call.novelty if call is not None else None) or self.call_of(act)
+        head, error = (event.output_head or "")[:_RESULT_CHARS], (event.error or "")[:_ERROR_CHARS]
+        size = event.output_bytes
+        if size is None:
+            size = len(head)
+        told = (f"{head} {error}" if error else head).lower()
+        words = _words(told)
+        new_words = self._new_words(words)
+        negative = failed or _is_negative(words, told)
+        masked_key, exact_key = _key(masked_call), _key(exact_call)
+        known_call = masked_key in self.calls
+        same_call = known_call and exact_key in self.exact_calls
+        # What a program does is in its words; of other tools that change something, another value is another change.
+        edits = not failed and not (known_call if act.runs else same_call) and act.changes
+        # One of a series: the same call with the next number, and an answer that is no refusal.
+        goes_on = known_call and not same_call and not negative and size > 0
+        digest = crc32(_bytes(event.output_digest or f"{head}{size}"))
+        result, beginning = map(_key, self._keys(act, head, error, size, digest))
+        was_seen = result in self.results and not (edits or goes_on)
+        began_so = beginning in self.beginnings and not (edits or goes_on)
+        together, self.turn = self.turn == act.step, act.step
+        if together and was_seen:
+            return self.values()  # calls of one turn that come to the same are one
+        pair = _key((exact_call * 31 + digest if size else exact_call) & 0xFFFFFFFF)
+        is_fresh = new_words > 30 and not failed and not was_seen
+        self.repeated = (self.repeated << 1 | ((same_call and pair in self.pairs) or (failed and was_seen))) & 0xFFF
+        self.seen = (self.seen << 1 | began_so) & 0xFFF
+        self.negative = (self.negative << 1 | negative) & 0xFFFFF
+        self.new_failure = (self.new_failure << 1 | (failed and not began_so)) & 0xFFFFF
+        self.unreachable = (self.unreachable << 1 | (negative and _holds(told, _UNREACHABLE))) & 0xFFFFF
+        self.fresh = (self.fresh << 1 | is_fresh) & 0xFFFFF
+        self.since_edit = 0 if edits else min(WINDOW, self.since_edit + 1)
+        if is_fresh:
+            self.balance = max(0.0, self.balance - 2.0)
+        elif edits:
+            self.balance = max(0.0, self.balance - 0.5)
+        elif not goes_on:
+            by = 1.0 if was_seen and new_words <= 10 else 0.5 if failed else 0.0
+            self.balance = min(_MAX_BALANCE, self.balance + by)
+        self._align(beginning, began_so=began_so)
+        self.steps += 1
+        self.sizes.append(size)
+        self.call_words.append(new_in_call)
+        self._keep(masked_key, exact_key, pair, result, beginning)
+        return self.values()
+
+    def values(self) -> tuple[float, ...]:
+        """The numbers of `VALUES`, in their order."""
+        few, sizes, call_words = self.steps < 4, self.sizes, self.call_words
+        return (
+            self.balance,
+            self.repeated.bit_count(),
+            self.seen.bit_count(),
+            1.0 if few else len(set(sizes)) / len(sizes),
+            max(self.aligned) if self.aligned else 0,
+            self.since_edit,
+            self.negative.bit_count(),
+            self.new_failure.bit_count(),
+            self.unreachable.bit_count(),
+            self.fresh.bit_count(),
+            1.0 if few else sum(call_words) / len(call_words) / 100,
+        )
+
+    def _keys(self, act: Observed, head: str, error: str, size: int, digest: int) -> tuple[int, int]:
+        """Checksums of a masked result: without its templates and with its size, and of how it begins."""
+        failed = act.failed
+        masked = _bytes(head[:_KEY_CHARS])
+        shown = _masked(masked)
+        if shown != masked and act.steps_through:  # of a debugger or pager every number counts
+            shown = masked
+        why = crc32(_masked(_bytes(error[:_ERROR_KEY_CHARS])), failed) if error else int(failed)
+        lines = [line for raw in shown.split(b"\n", _LINES) if (line := raw.strip())]
+        alone = len(lines) == 1
+        told = [line for line in lines if not self._is_template(line, digest, alone=alone)]
+        beginning = crc32(shown, why)
+        if not told and size and not failed:
+            return digest, beginning
+        return crc32(b"\n".join(told), why + int(log2(size + 1) * 2)), beginning
+
+    def _is_template(self, line: bytes, digest: int, *, alone: bool) -> bool:
+        key, templates = crc32(line[:60]), self.templates
+        known = templates.pop(key, None)
+        if known is None:
+            templates[key] = template_of(1, digest)
+            if len(templates) > _TEMPLATES:
+                del templates[next(iter(templates))]
+            return False
+        count = known & _COUNT
+        templates[key] = known if known >> _COUNT_BITS == digest & _LAST else template_of(count + 1, digest)
+        return count >= (_ALWAYS if alone else _OFTEN)
+
+    def _align(self, beginning: bytes, *, began_so: bool) -> None:
+        if not began_so:
+            self.aligned = []
+            return
+        before, runs = checksums(self.beginnings), self.aligned or [0] * PERIODS
+        known, (wanted,) = len(before), checksums(beginning)
+        self.aligned = [runs[p - 1] + 1 if p <= known and before[-p] == wanted else 0 for p in range(1, PERIODS + 1)]
+
+    def _keep(self, call: bytes, exact_call: bytes, pair: bytes, result: bytes, beginning: bytes) -> None:
+        self.calls = self.calls[-_BEFORE:] + call
+        self.exact_calls = self.exact_calls[-_BEFORE:] + exact_call
+        self.pairs = self.pairs[-_BEFORE:] + pair
+        self.results = self.results[-_BEFORE:] + result
+        self.beginnings = self.beginnings[-_BEFORE:] + beginning
+        if len(self.call_words) > _CALLS:
+            del self.call_words[0]
+        if len(self.sizes) > WINDOW:
+            del self.sizes[0]
+
+    def _new_words(self, words: set[str]) -> int:
+        """Percent of the words that were not known; they are known from now on."""
+        if not words:
+            return 0
+        known = self._known
+        new = words.difference(known)  # looks up each word: with `-` every known word would be looked at
+        if new:
+            kept = [word for word in sorted(new) if len(word) <= _WORD_CHARS]
+            known.update(dict.fromkeys(kept))
+            text = " ".join([self.words, *kept] if self.words else kept)
+            if len(known) > _WORDS:
+                forgotten = list(islice(known, len(known) - _WORDS))
+                for word in forgotten:
+                    del known[word]
+                text = text[sum(map(len, forgotten)) + len(forgotten) :]
+            self.words = text
+        return 100 * len(new) // len(words)
+
+
+def template_of(count: int, digest: int) -> int:
+    """In how many results a line stood, at most `_ALWAYS`, and 16 bits of the checksum of the last of these."""
+    return (digest & _LAST) << _COUNT_BITS | min(_ALWAYS, count)
+
+
+def checksums(kept: bytes) -> tuple[int, ...]:
+    """The checksums that are kept one behind the other."""
+    return unpack(f"<{len(kept) // _KEY_BYTES}I", kept)
+
+
+def _words(text: str) -> set[str]:
+    """The words of a text, in small letters."""
+    if text.isascii():
+        return _words_of_plain(text.encode())
+    return set(_WORD.findall(text.lower()))
+
+
+def _words_of_plain(text: bytes) -> set[str]:
+    return set(text.translate(_SPACED).decode().split())
+
+
+def _call_text(act: Observed) -> str:
+    """What a call is about, as far as it is read."""
+    if act.runs and act.text:
+        return act.text[:_CALL_CHARS]
+    args = act.args
+    if not args:
+        return ",".join(act.event.targets)[:_CALL_CHARS]
+    return " ".join([_told(args[name]) for name in sorted(args)])[:_CALL_CHARS]
+
+
+def _told(value: object) -> str:
+    return value[:_CALL_CHARS] if type(value) is str else canonical_json(value)[:_CALL_CHARS].decode("utf-8", "replace")
+
+
+def _masked(text: bytes) -> bytes:
+    """Without its numbers; where it may hold ids, without all that can be part of one: a tenth of a pattern's time."""
+    rest = text.translate(None, _DIGITS)
+    return rest if len(text) - len(rest) < _ID_DIGITS else text.translate(None, _HEX_DIGITS)
+
+
+def _is_negative(words: set[str], told: str) -> bool:
+    """Whether a result is a refusal or an error by its words."""
+    if "error" in told or "fail" in told:  # also as part of a word, such as ValueError
+        return True
+    if words.isdisjoint(_NEGATIVE_WORDS) and told.isascii():  # of other texts words may be pieces
+        return False
+    return _holds(told, _NEGATIVE)
+
+
+def _holds(text: str, cues: tuple[str, ...]) -> bool:
+    for cue in cues:  # noqa: SIM110 - for every result: a loop takes half the time of any()
+        if cue in text:
+            return True
+    return False
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode()  # in half the time
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,476 @@
+"""An event as detectors see it: with what the policy knows of the tool and what the session knows of the call."""
+
+from collections.abc import Mapping, Sequence
+from enum import IntFlag
+
+from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.features import command_effects, file_access, tool_classifier
+from haltline.detectors.features.call import Again, Call, Phase
+from haltline.detectors.features.call_history import TALK
+from haltline.detectors.features.call_tracker import CallTracker
+from haltline.detectors.features.error_normalization import (
+    Normalization,
+    error_key,
+    is_cancelled,
+    is_timeout,
+    is_unread,
+)
+from haltline.detectors.features.file_access import Access
+from haltline.detectors.features.fingerprint import clean_result, digest, fingerprint
+from haltline.detectors.features.infrastructure_outage import is_infrastructure
+from haltline.detectors.features.lazy import lazy
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.schemas.control import Batch
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.findings import Evidence, Finding
+
+__all__ = ["Call", "CallTracker", "Observation", "Phase", "Trait"]
+
+_HEAD_CHARS = 240
+"""Of a command line or program, what is remembered until its result comes."""
+_SIZE_BYTES = 4
+"""So much may the sizes of two answers differ that begin alike: addresses and timings vary."""
+_SHORT_NAME = 3
+"""Names of tools no longer than this are words of their own in a message."""
+
+
+class Trait(IntFlag):
+    """Properties of an event by which it is dispatched to detectors."""
+
+    ATTEMPT = 1
+    RESULT = 2
+    FAILURE = 4
+    """The call failed."""
+    AGAIN = 8
+    """The call was made before."""
+    LOSS = 16
+    """Somebody would miss something."""
+    OTHER = 32
+    """Not about a call: the session's start and end, a model turn, or a call that was counted already."""
+    BEGUN = 64
+    """An attempt that was not refused."""
+    DONE = 128
+    """A result of a call that was not refused."""
+    USAGE = 256
+    """It tells what was used."""
+    START = 512
+    """The session's start."""
+    TASK = 1024
+    """The session's start, with what it is to do."""
+    TURN = 2048
+    """A turn of the model."""
+    MORE = 4096
+    """It has fields that the schema does not know."""
+    REFUSED = 8192
+    """A call that was not carried out, since somebody refused it: none of the others but `USAGE` holds then."""
+    ANYTHING = 16383
+
+
+_ATTEMPT, _RESULT, _FAILURE, _AGAIN, _LOSS, _OTHER, _BEGUN, _DONE, _USAGE, _START, _TASK, _TURN, _MORE, _REFUSAL = (
+    int(s) for s in Trait if s is not Trait.ANYTHING
+)
+# Members of an enumeration are looked up at every event: from their class, that takes ten times as long.
+_STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
+_IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
+_READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
+_OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
+
+
+class Observation:
+    """One event of a session, read by the policy. Features are worked out when first asked for.
+
+    Python keeps up to 29 attributes of an object in a form that is fast: what seldom differs stands in the class,
+    and what is quickly worked out is a property.
+    """
+
+    found: Sequence[Finding] = ()
+    """What the detectors that looked before found on this event; set by the engine."""
+    heeded: Sequence[Finding] = ()
+    """Those of them whose rules are not in shadow."""
+    batch: Batch | None = None
+    """The declared batch that covers this act, if any; set by the engine before detectors look."""
+    measured: bool = True
+    """Whether the session's progress is measured, where calls are remembered: some rule asks for `novelty`."""
+    topic: str = ""
+    """Where the event stands in the log; empty: nowhere."""
+    partition: int = 0
+    offset: int = 0
+
+    def __init__(  # noqa: PLR0917 - made for every event: given by name, they take twice as long
+        self,
+        event: ActionEvent,
+        classifier: Classifier,
+        phase: Phase,
+        calls: CallTracker,
+        call: Call | None = None,
+        recalled: bool = True,
+        *,
+        topic: str = "",
+        partition: int = 0,
+        offset: int = 0,
+    ) -> None:
+        self.event = event
+        self.kind = event.kind
+        self.time_ms = event.time
+        """Event time, epoch milliseconds."""
+        self.args = event.args
+        self.usage = event.usage
+        self.hint = event.effect
+        """The producer's own word for what the action does."""
+        self.call = call
+        """The attempt that this is the result of."""
+        self.calls = calls
+        """What the session remembers, as it was before this event."""
+        if topic:
+            self.topic, self.partition, self.offset = topic, partition, offset
+        self.is_attempt = phase is _IS_ATTEMPT or phase is _IS_BOTH
+        """True once for each call: at its proposal, or at its result when it was never proposed."""
+        self.is_result = phase is _IS_RESULT or phase is _IS_BOTH
+        """True once for each call: when what came of it is known."""
+        self.recalled = recalled
+        """Whether the session's calls are remembered by their fingerprints: some rule asks for `again`."""
+        self._classifier = classifier
+        # What nearly every event is asked for is worked out at once: a feature that waits costs a call more.
+        if call is None:
+            self._of_attempt(event.action)
+        else:
+            self._of_result(event.action or call.action, call)
+        outcome = event.outcome
+        self.refused = outcome is _REFUSED
+        """The call was never executed."""
+        if outcome is _OK or self.refused:
+            self.failed = False
+            """The call was executed and did not succeed."""
+        elif outcome is _ERROR or outcome is _TIMEOUT:
+            self.failed = True
+        else:
+            self.failed = self.is_result and bool(event.error)
+
+    def _of_attempt(self, action: str) -> None:
+        """Reads an attempt, or a result of which no attempt is known."""
+        self.action = action
+        self.index = self.calls.actions + self.is_attempt
+        """Which action of the session it is, from 1; of a result, that of its attempt."""
+        self.tool = tool = self._classifier.tool_of(action, self.args)
+        """What is known of the tool."""
+        self.runs = tool.effect is _EXEC
+        """Whether the tool runs a program, a command line or a statement."""
+        self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
+        """The command line, statement or program that it runs, empty if it runs none; of a result its beginning."""
+        if not self.text and not tool_classifier.may_destroy(tool, self.hint, self.args):
+            self.losses = ()
+            if self.is_attempt:  # `CallTracker` remembers it in any case
+                self.targets = self._classifier.targets(self.event)
+        if self.recalled and self.is_attempt:
+            self.fingerprint = fingerprint(self.event, action, tool)
+
+    def _of_result(self, action: str, call: Call) -> None:
+        """Reads a result by what is remembered of its attempt."""
+        self.action = action
+        self.index = call.index
+        self.runs = call.reading != ""
+        self.tool = tool_classifier.RUNS[call.reading] if self.runs else self._classifier.tool_of(action, self.args)
+        self.text = call.head if self.runs else ""
+        if not call.losses:
+            self.losses = ()
+        if self.recalled:
+            self.fingerprint = call.fingerprint
+
+    @property
+    def written(self) -> Mapping[str, list[list[str]]]:
+        """By path of a file that the session wrote: what it takes away when it is run."""
+        return self.calls.written
+
+    def may_have_changed_since(self, index: int) -> bool:
+        """Whether a call after the action `index` whose result is not known may have changed something."""
+        return self.calls.may_have_changed(self, index)
+
+    def was_condensed_between(self, first: int, last: int) -> bool:
+        """Whether the model's context was condensed between two actions, not long before the later one."""
+        return self.calls.compaction.lies_between(first, last)
+
+    @property
+    def phase(self) -> Phase:
+        """Where in the life of its call it stands."""
+        if self.is_attempt:
+            return _IS_BOTH if self.is_result else _IS_ATTEMPT
+        return _IS_RESULT if self.is_result else Phase.NONE
+
+    @property
+    def began_ms(self) -> int:
+        """When the call began, epoch milliseconds: as far as the result tells, where it was never proposed."""
+        if self.call is not None:
+            return self.call.time_ms
+        return self.time_ms - int(self.event.duration_ms or 0) if self.is_result else self.time_ms
+
+    @lazy
+    def step(self) -> int:
+        """Index of the first action of its step: the calls of one model turn are one step.
+
+        What counts steps takes two calls for one when the step of the later is not later than the index of the other.
+        """
+        if self.call is not None:
+            return self.call.step or self.call.index
+        return self.calls.step.of(self) if self.is_attempt else self.index
+
+    @property
+    def sights(self) -> int:
+        """All of `Trait` that hold."""
+        sights = _USAGE if self.usage is not None else 0
+        if self.refused and (self.is_attempt or self.is_result):
+            return sights | _REFUSAL  # neither the agent's failure nor a step of its work
+        if self.event.__pydantic_extra__:
+            sights |= _MORE
+        if self.is_attempt:
+            sights |= _ATTEMPT | _BEGUN
+        if self.is_result:
+            sights |= _RESULT | _DONE
+        elif not self.is_attempt:
+            if self.kind is _STARTED:
+                sights |= _START if self.event.task is None else _START | _TASK
+            elif self.kind is _MODEL_TURN:
+                sights |= _TURN
+            return sights | _OTHER | (_FAILURE if self.failed else 0)
+        if self.failed:
+            sights |= _FAILURE
+        if self.losses:
+            sights |= _LOSS
+        if self.recalled and (self.is_result or not self.calls.recall.resulted) and self.again is not None:
+            sights |= _AGAIN
+        return sights
+
+    @lazy
+    def targets(self) -> tuple[str, ...]:
+        """What the event itself says that it is about, in canonical form; `unknown` when it does not say."""
+        return self._classifier.targets(self.event)
+
+    @property
+    def effect(self) -> Effect:
+        """What the action does: the policy's reading, raised by the producer's hint and by what it would destroy."""
+        if self.call is not None:
+            return self.call.effect
+        effect, hint = self.tool.effect or _READ, self.hint
+        if hint is not None and hint.rank > effect.rank:
+            effect = hint
+        return _DESTRUCTIVE if effect is _EXEC and self.destroys else effect
+
+    @lazy
+    def destroys(self) -> tuple[Destruction, ...]:
+        """What the action would take away, scratch and the session's own things too; of a result, `losses` only."""
+        if self.call is not None:
+            return self.losses
+        found = tool_classifier.destroys(self, self._classifier)
+        if self.calls.written and self.runs:
+            found += tool_classifier.destroyed_by_files(self)
+        renamed = self.calls.belongings.renamed
+        if not (found and renamed):
+            return found
+        moved_in = [other for one in found for other in tool_classifier.held(one, renamed)]
+        return (*(tool_classifier.known_as(one, renamed) for one in found), *moved_in)
+
+    @lazy
+    def losses(self) -> tuple[Destruction, ...]:
+        """What somebody would miss: neither scratch nor the session's own."""
+        if self.call is not None:
+            known = self.call.losses
+            return tuple(Destruction(verb, what, Badness[how]) for verb, what, how in known) if known else ()
+        destroys = self.destroys
+        return tuple(filter(self.calls.belongings.is_loss, destroys)) if destroys else ()
+
+    @property
+    def creates(self) -> Sequence[str]:
+        """What the action makes, as targets."""
+        return self.call.creates if self.call is not None else tool_classifier.creates(self)
+
+    @property
+    def renames(self) -> Sequence[tuple[str, str]]:
+        """What is called otherwise afterwards: each new target with the one that it was; of an attempt only."""
+        return tool_classifier.renames(self)
+
+    @property
+    def head(self) -> str:
+        """The beginning of the command line or program, or the first target."""
+        if self.call is not None:
+            return self.call.head
+        return self.text[:_HEAD_CHARS] or self.targets[0]
+
+    @lazy
+    def subject(self) -> str:
+        """What the call is about: its tool with the program and its argument, or with its first target."""
+        return f"{self.action} {command_effects.subject(self.head) if self.runs else self.head}"
+
+    @lazy
+    def changes(self) -> bool:
+        """Whether it changes anything that a later call could see."""
+        return tool_classifier.changes(self._hint, self.tool, self.text)
+
+    @lazy
+    def changed(self) -> bool:
+        """Whether a result is of a call that changed something, or may have: a failure or its answer can say no.
+
+        What failed changed nothing, but for a program that may have written before; an edit that gets the same answer
+        as before changed nothing either.
+        """
+        if self.refused or not self.changes:
+            return False
+        if self.failed:
+            return self.runs and tool_classifier.may_have_changed(self.tool, self.text)
+        head = self.event.output_head
+        if not head:
+            return True
+        if self.runs:  # what a program prints can be about anything, unless it is all that it prints
+            return len(head) > _HEAD_CHARS or not command_effects.says_unchanged(head)
+        if command_effects.says_unchanged(head):
+            return False
+        return not (self.recalled and self.is_result and (again := self.again) is not None and again.is_known)
+
+    @property
+    def files(self) -> Sequence[tuple[str, list[list[str]]]]:
+        """The files that an attempt writes, with what each takes away when it is run; only those that may."""
+        return tool_classifier.files_of(self)
+
+    @property
+    def does_more_than_look(self) -> bool:
+        """Whether it may change anything, or reaches something outside."""
+        effect = self.tool.effect
+        if effect is _READ or effect is _POLL:
+            return bool(self.losses)
+        return effect is not _EXEC or self.changes or bool(self.losses)
+
+    @property
+    def produces(self) -> bool:
+        """Whether it runs a program or writes: it may leave files that nobody named."""
+        return tool_classifier.produces(self.tool, self.text)
+
+    @property
+    def places(self) -> Sequence[str]:
+        """Where it runs programs after everything that it takes away, or writes; empty text: it does not say."""
+        return tool_classifier.places(self)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it looks at something that is expected to change by itself."""
+        return tool_classifier.waits(self._hint, self.tool, self.text)
+
+    @property
+    def _hint(self) -> Effect | None:
+        """The producer's hint, which a result may leave out."""
+        if self.hint is not None or self.call is None:
+            return self.hint
+        return self.call.effect if self.call.effect is not _READ else None
+
+    @lazy
+    def fingerprint(self) -> str:
+        """Equal for the same call with the same arguments, but for what varies by itself."""
+        if self.call is not None:
+            self._require_recalled("the fingerprint of a result")
+        return fingerprint(self.event, self.action, self.tool)
+
+    @lazy
+    def again(self) -> Again | None:
+        """What is known of the same call made before, once what came of this one is known; None: it is new."""
+        self._require_recalled("whether a call was made before")
+        return self.calls.recall.look(self)
+
+    def _require_recalled(self, what: str) -> None:
+        if not self.recalled:
+            raise RuntimeError(f"{what}: expected a detector that says `recalls = True`, got one that does not")
+
+    @lazy
+    def novelty(self) -> tuple[float, ...] | None:
+        """The session's progress with this result in it, as `novelty.VALUES`; None: it is no step.
+
+        Only the result of a call of which anything is told is one; what was refused, waits or only talks is none.
+        """
+        if not self.is_result or self.refused or not self.recalled or self.action in TALK or self.waits:
+            return None
+        if self.failed and self.unread:  # what the model wrote was no call
+            return None
+        event = self.event
+        if self.call is None and event.args is None and not event.targets:  # its beginning is late, or lost
+            return None
+        if event.output_head is None and event.output_bytes is None and event.output_digest is None and not event.error:
+            return None
+        return self.calls.novelty.take(self)
+
+    @lazy
+    def unread(self) -> bool:
+        """Whether the harness could not read what the model wrote: no tool was called, and nothing was done."""
+        if not self.failed:
+            return False
+        text = self.event.error or self.event.output_head or ""
+        return is_unread(self.action, text, known=self.tool.effect is not None)
+
+    @lazy
+    def cancelled(self) -> bool:
+        """Whether the harness did not carry the call out, or broke it off, because another call of its turn failed."""
+        if not self.failed:
+            return False
+        return is_cancelled(self.event.error or self.event.output_head or "")
+
+    @lazy
+    def infrastructure(self) -> bool:
+        """Whether it failed because of the service that it asked, such as a rate limit."""
+        if not self.failed:
+            return False
+        return is_infrastructure(self.event.error or self.event.output_head or "")
+
+    @property
+    def backs_off(self) -> bool:
+        """Whether such a failure came after the session had waited for the service as it should."""
+        return self.infrastructure and self.calls.outage.is_waited_for(self.began_ms)
+
+    @lazy
+    def timed_out(self) -> str:
+        """What a call had told when it was broken off for taking too long, as a digest; empty for anything else."""
+        event = self.event
+        if not self.failed or event.output_bytes == 0:
+            return ""
+        head, size = event.output_head, event.output_bytes
+        if event.outcome is not _TIMEOUT and not is_timeout(event.error or head or ""):
+            return ""
+        if head:
+            return f"{digest(clean_result(head).encode())}:{len(head.encode()) if size is None else size}"
+        return event.output_digest or ""
+
+    @property
+    def got_on(self) -> bool:
+        """Whether it timed out with other output than the last call that did."""
+        if not self.timed_out or not self.calls.timed_out:
+            return False
+        (head, _, size), (last_head, _, last_size) = self.timed_out.partition(":"), self.calls.timed_out.partition(":")
+        return head != last_head or abs(int(size or 0) - int(last_size or 0)) > _SIZE_BYTES
+
+    @lazy
+    def steps_through(self) -> bool:
+        """Whether it goes through something step by step, so that numbers are all that need differ in its answers."""
+        return not self.failed and tool_classifier.steps_through(self.action, self.text)
+
+    @lazy
+    def accesses(self) -> tuple[Access, ...]:
+        """Which files an attempt looks at and which it changes."""
+        return file_access.accesses(self)
+
+    def error_key(self, level: Normalization) -> str:
+        """The error in its normal form; empty when the call did not fail, or said nothing of why."""
+        event = self.event
+        if not self.failed or self.cancelled or self.got_on:
+            return ""
+        text = event.error or event.output_head or ""
+        if len(self.action) > _SHORT_NAME and self.action in text:
+            text = text.replace(self.action, "<tool>")  # `unknown tool: x`: one guessed name after another
+        key = error_key(text, level)
+        if key or self.runs:
+            return key  # a program that fails without a word, such as a search that finds nothing, gives an answer
+        return "timeout" if event.outcome is _TIMEOUT else f"{self.action} failed"
+
+    @property
+    def evidence(self) -> Evidence:
+        """The event itself as evidence."""
+        return self.evidence_of(self.event.event_id, self.offset)
+
+    def evidence_of(self, event_id: str, offset: int) -> Evidence:
+        """An earlier event of the same session as evidence: all are on the same topic partition."""
+        if not self.topic:
+            return Evidence(event_id=event_id)
+        return Evidence(event_id=event_id, topic=self.topic, partition=self.partition, offset=offset)

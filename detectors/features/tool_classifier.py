@@ -1,0 +1,737 @@
+"""What a tool does, from its name, its arguments and the policy."""
+
+import re
+import shlex
+from dataclasses import replace
+from fnmatch import translate
+from functools import lru_cache
+from typing import Any
+
+from haltline.detectors.commands import (
+    Badness,
+    Destruction,
+    code_destructions,
+    creations,
+    destructions,
+    destructive_shapes,
+    file_destructions,
+    files_run,
+    files_written,
+    remakers,
+    sql_destructions,
+)
+from haltline.detectors.commands import (
+    is_read_whole as text_is_read_whole,
+)
+from haltline.detectors.commands import renames as shell_renames
+from haltline.detectors.commands.paths import badness as path_badness
+from haltline.detectors.commands.prefilter import may_destroy_by_code
+from haltline.detectors.commands.sql import sql_creations, sql_renames
+from haltline.detectors.commands.step_budget import StepBudget
+from haltline.detectors.features import command_effects, tool_name_severity
+from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.tool import KnownTool
+from haltline.schemas.events import ActionEvent, Effect
+from haltline.schemas.policy import Policy, Reading, Tool
+from haltline.schemas.record import JsonObject
+from haltline.schemas.tool_names import destroying_verb, folded, words
+
+# Looked up at every event: from their class, members take ten times as long.
+_EXEC, _DESTRUCTIVE, _WRITE, _POLL, _READ = Effect.EXEC, Effect.DESTRUCTIVE, Effect.WRITE, Effect.POLL, Effect.READ
+_NETWORK = Effect.NETWORK
+_SHELL, _SQL, _PLAIN = Reading.SHELL, Reading.SQL, Reading.PLAIN
+
+BUILT_IN: tuple[Tool, ...] = (
+    *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SHELL) for name in (
+        "bash", "sh", "shell", "zsh", "execute_bash", "execute_command", "run_command", "run_shell_command",
+        "run_terminal_cmd", "run_terminal_command", "terminal", "local_shell", "exec_command", "exec", "cmd",
+        "run_shell", "shell_command", "bash_tool", "command", "run_commands", "run_bash*", "powershell", "pwsh",
+        "run_powershell*", "send_keys", "terminal_*", "type_keys", "write_stdin", "execute", "run_process",
+        "subprocess",
+    )),
+    *(Tool(match=name, effect=Effect.EXEC, reading=Reading.SQL) for name in (
+        "sql", "sql_*", "*_sql", "query", "*_query", "query_database", "query_db", "run_queries", "execute_queries",
+    )),
+    *(Tool(match=name, effect=Effect.EXEC) for name in (
+        "run_code", "execute_code", "run_python*", "execute_python*", "python*", "ipython", "code_interpreter",
+        "execute_ipython_cell", "run_tests", "test", "run_javascript*", "run_js*", "run_node*", "run_ruby*", "run_r",
+        "run_go*", "run_rust*", "run_java", "run_c", "run_cpp", "run_php*", "run_perl*", "jupyter*",
+        "notebook_execute*",
+        "run_cell", "execute_cell", "repl", "*_repl",
+    )),
+    *(Tool(match=name, effect=Effect.DESTRUCTIVE) for name in (
+        "delete_*", "drop_*", "truncate_*", "destroy_*", "purge_*", "wipe_*", "erase_*", "*_delete", "*_drop",
+        "bulk_delete*", "batch_delete*", "hard_delete*", "delete", "drop", "truncate", "destroy", "purge", "wipe",
+    )),
+    *(Tool(match=name, effect=Effect.POLL) for name in (
+        "wait_*", "poll_*", "*_status", "check_status*", "task_output", "bash_output", "wait", "poll", "sleep",
+    )),
+    *(Tool(match=name, effect=Effect.READ) for name in (
+        "get_*", "list_*", "read_*", "search_*", "find_*", "describe_*", "show_*", "view_*", "fetch_*", "count_*",
+        "read", "grep", "glob", "ls", "view", "search", "think", "say", "web_search", "web_fetch", "calculat*",
+        "check_*", "open_*", "query_*", "select_*",
+    )),
+    *(Tool(match=name, effect=Effect.MUTATE) for name in (
+        "update_*", "set_*", "remove_*", "modify_*", "cancel_*", "move_*", "rename_*", "replace_*", "terminate_*",
+    )),
+    *(Tool(match=name, effect=Effect.WRITE) for name in (
+        "create_*", "write_*", "edit_*", "add_*", "write", "edit", "multi_edit", "notebook_edit", "str_replace*",
+        "insert_*", "apply_patch", "apply_*", "save_*", "upload_*", "make_*", "createfile", "writefile", "editfile",
+        "mkdir", "makedirs",
+    )),
+    *(Tool(match=name, effect=Effect.NETWORK) for name in ("http_*", "send_*", "post_*", "web*", "curl", "request*")),
+)  # fmt: skip
+"""Read in order; the first that matches wins. `delete_*`, `drop_*` and `truncate_*` are TapPass's own three."""
+
+TARGET_ARGS = (
+    "asset_id", "database", "schema", "table", "dataset", "bucket", "collection", "index", "queue", "topic",
+    "namespace", "resource_id", "record_id", "user_id", "path", "file_path", "filename", "file", "key", "name", "id",
+    "paths", "file_paths", "directory", "dir", "folder",
+)  # fmt: skip
+"""Arguments that name what an action is about, from the most telling to the least."""
+
+UNKNOWN = "unknown"
+"""The target of an event that does not say what it is about."""
+
+_QUALIFIED = ("database", "schema", "table")
+_QUALIFIED_NAMES = frozenset(_QUALIFIED)
+_PATH_ARGS = frozenset({"path", "file_path", "filename", "file", "paths", "file_paths", "directory", "dir", "folder"})
+_ONLY_LOOKS = frozenset({"view", "read", "show", "list"})
+"""As the `command` of an editor that has one."""
+_TEXT_ARGS = {
+    Reading.SHELL: (
+        "command", "cmd", "script", "input", "code", "commands", "command_line", "bash", "shell", "argv", "program",
+        "keys", "text", "chars", "keystrokes", "args", "source", "cmdline", "line", "exec",
+    ),
+    Reading.SQL: (
+        "query", "sql", "statement", "command", "sql_text", "code", "statements", "queries", "script", "q", "text",
+    ),
+    Reading.PLAIN: ("code", "script", "source", "command", "cmd", "input", "cell", "program", "content", "cells"),
+}  # fmt: skip
+_LINES = frozenset(("commands", "statements", "queries", "cells"))
+"""Lists of whole lines; any other list is the words of one."""
+_ARGV_NAMES = ("args", "argv", "arguments")
+_PROGRAM_NAMES = ("program", "executable", "cmd", "command", "binary")
+_LANGUAGES = {
+    "console": _SHELL,
+    "bash": _SHELL, "sh": _SHELL, "shell": _SHELL, "zsh": _SHELL, "powershell": _SHELL, "pwsh": _SHELL, "cmd": _SHELL,
+    "sql": _SQL, "postgresql": _SQL, "mysql": _SQL,
+}  # fmt: skip
+_PROGRAMS = frozenset((
+    "kubectl", "git", "docker", "podman", "aws", "gcloud", "az", "terraform", "helm", "psql", "mysql", "sqlite3",
+    "gsutil", "bq", "gh", "redis", "mongosh", "rclone", "find", "hdfs", "pulumi", "vault", "snowsql", "dbt",
+))  # fmt: skip
+"""Tools that are named after the program whose arguments they are given."""
+_FETCHERS = frozenset(("curl", "wget"))
+_MAKES = frozenset((
+    "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
+    "createfile", "writefile", "mkdir", "makedirs",
+))  # fmt: skip
+_MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
+"""Of an asset or a row these may change what is there; of a file they make its content."""
+_UNLESS_THERE = frozenset(("exists", "ensure", "upsert", "or"))
+_UNLESS_THERE_ARGS = ("if_not_exists", "exist_ok", "exists_ok", "ignore_existing", "if_missing", "upsert")
+"""With these nobody knows whether anything was made."""
+_BEHIND_THE_THING = frozenset(("from", "in", "with", "for", "at", "on", "by", "using", "to", "of", "async"))
+_ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "key", "resource_id"))
+"""Arguments that name whatever a tool is about."""
+_FILES = re.compile(r"^\*\*\* Add File: (?P<file>.+)$", re.MULTILINE)
+_RENAMES_SQL = re.compile(r"rename|swap", re.IGNORECASE)
+_RENAMES = frozenset(("rename", "move", "mv"))
+_CONTENT_ARGS = ("content", "file_text", "text", "contents", "code", "data", "body", "source")
+_PUT_IN = ("new_str", "new_string", "insert_text", "replacement")
+_PUT_IN_NAMES = frozenset(_PUT_IN)
+_MAX_OF_FILE = 32
+_FROM_ARGS = ("source", "src", "from", "old_path", "old_name", "from_path", "source_path", "current_name", "old")
+_TO_ARGS = (
+    "destination", "dest", "dst", "to", "new_path", "new_name", "to_path", "destination_path", "target", "target_name",
+    "new",
+)  # fmt: skip
+_ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))
+"""Words of tools that look for a statement rather than run it."""
+_EMPTY_BY_CUSTOM = (
+    "__init__.py", "keep", "py.typed", ".nojekyll", ".gitignore", ".py", ".js", ".ts", ".tsx", ".go", ".rs", ".java",
+    ".c",
+    ".h", ".cpp", ".rb", ".php", ".css", ".html", ".md", ".txt", ".log", ".sh", ".vue", ".jsx", ".swift", ".kt",
+)  # fmt: skip
+"""Files that are made with nothing in them."""
+_DATABASE_WORDS = frozenset((
+    "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
+))  # fmt: skip
+_STATEMENT = re.compile(
+    r"\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
+    r"|delete\s+from|alter\s+table|update\s+[\w.\"`\[\]]+\s+set|merge\s+into|create\s+or\s+replace|insert\s+overwrite)\b"
+    r"[^?]*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_STATEMENT_HINT = re.compile(r"drop|truncate|delete|alter|update|merge|replace|overwrite", re.IGNORECASE)
+_CWD_ARGS = ("cwd", "workdir", "working_directory", "working_dir")
+_CWD_NAMES = frozenset(_CWD_ARGS)
+CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
+_MAX_ID_CHARS = 480
+_MAX_CWD_CHARS = 1024
+_MAX_TARGETS = 256
+"""Of one event."""
+_CACHED_NAMES = 4096
+_PLACES_CHARS = 4096
+"""Of a command line or program, in which it is looked for where it runs others."""
+
+
+_NOT_KNOWN = KnownTool()
+_DESTROYS = KnownTool(Effect.DESTRUCTIVE)
+_BY_VERB = frozenset((None, Effect.WRITE, Effect.NETWORK, Effect.MUTATE))
+"""Effects that a destroying verb in the tool's name outweighs."""
+RUNS = {reading.value: KnownTool(Effect.EXEC, reading) for reading in Reading}
+"""Tools that run something, by how it is read."""
+_GUESSES = (
+    ("command", "shell"), ("cmd", "shell"), ("command_line", "shell"), ("commands", "shell"), ("bash", "shell"),
+    ("shell", "shell"), ("argv", "shell"), ("script", "shell"), ("sql", "sql"), ("statement", "sql"),
+    ("statements", "sql"), ("sql_text", "sql"), ("code", "plain"), ("cell", "plain"),
+)  # fmt: skip
+"""Arguments that say how a tool that is not known is read."""
+_LAST_PART = re.compile(r"__|[./:]")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_STEPS = re.compile(
+    r"(?:^|[_./:])(?:[glprj]?db|dlv|debug(?:ger)?(?!_(?:start|stop|add|attach|launch|quit|kill|set))|step(?:i|s|_.*)?|next(?:i|_.*)?|continue|advance|pager|scroll|(?:page|scroll)_.*|goto)"
+    r"(?:$|[_./:])"
+)
+"""Names of tools that are called again and again to get on, and tell where they are."""
+_DEBUGS = re.compile(r"\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s*)?$")
+"""What is typed into a debugger that is open."""
+
+
+class Classifier:
+    """Reads tools and targets as one policy says. Has no state but a bounded cache of tool names."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._tools = [
+            (re.compile(translate(t.match.lower())), KnownTool(t.effect, t.reading, t.loop_key))
+            for t in (*policy.tools, *BUILT_IN)
+        ]
+        self._own = len(policy.tools)
+        """So many of the tools are the policy's own: their word is the last."""
+        names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
+        self._target_ranks = {name: rank for rank, name in enumerate(names)}
+        self._by_name: dict[str, KnownTool] = {}
+
+    def tool(self, action: str) -> KnownTool:
+        """What is known of a tool by its name; an unknown one has no effect of its own."""
+        known = self._by_name.get(action)
+        if known is None:
+            if len(self._by_name) >= _CACHED_NAMES:
+                self._by_name.clear()
+            known = self._by_name[action] = self._look_up(action)
+        return known
+
+    def _look_up(self, action: str) -> KnownTool:
+        # `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` are named by their last part.
+        plain = folded(action).strip()
+        snake = "_".join(words(plain))
+        names = dict.fromkeys((action.lower(), _snake(plain), _short_name(plain), snake))
+        known, place = _NOT_KNOWN, 0
+        loop_key: tuple[str, ...] | None = None
+        for at, (pattern, tool) in enumerate(self._tools):
+            if not any(pattern.match(name) for name in names):
+                continue
+            if loop_key is None and tool.loop_key is not None and tool.effect is None and tool.reading is _PLAIN:
+                loop_key = tool.loop_key  # nothing else is said of it: what is known otherwise holds
+                continue
+            known, place = tool, at
+            break
+        program = _short_name(plain).removeprefix("run_").removesuffix("_cli")
+        if known.effect is None and program in _PROGRAMS:
+            known = KnownTool(_EXEC, _SHELL, program="redis-cli" if program == "redis" else program)
+        elif place >= self._own and known.effect in _BY_VERB and destroying_verb(action):
+            known = _DESTROYS
+        return known if loop_key is None else replace(known, loop_key=loop_key)
+
+    def tool_of(self, action: str, args: JsonObject | None) -> KnownTool:
+        """What is known of a call's tool; one that is not known is guessed by its arguments."""
+        known = self._by_name.get(action)
+        if known is not None and known.effect is not None and (known.effect is not _EXEC or known.reading is _SHELL):
+            return known
+        tool = known or self.tool(action)
+        if not args:
+            return tool
+        if tool.effect is _NETWORK and action.lower() in _FETCHERS and ("args" in args or "command" in args):
+            return KnownTool(_EXEC, _SHELL, program=action.lower())
+        if tool.effect is _EXEC:
+            return _by_language(args, tool)
+        if tool.effect is None:
+            for name, reading in _GUESSES:
+                value = args.get(name)
+                if isinstance(value, str) or (value and isinstance(value, list) and isinstance(value[0], str)):
+                    is_operation = isinstance(value, str) and bool(destroying_verb(value)) and " " not in value.strip()
+                    if is_operation or destructive_shapes.inner_calls(args, action):
+                        return tool
+                    known = _by_language(args, RUNS[reading])
+                    return known if tool.loop_key is None else replace(known, loop_key=tool.loop_key)
+        return tool
+
+    def targets(self, event: ActionEvent) -> tuple[str, ...]:
+        """What the event is about, in canonical form; `unknown` when it does not say."""
+        said = event.targets
+        if said:
+            return tuple(said) if len(said) == 1 else tuple(dict.fromkeys(said[:_MAX_TARGETS]))
+        args = event.args
+        if not args:
+            return (UNKNOWN,)
+        if not _QUALIFIED_NAMES.isdisjoint(args):
+            parts = [f"{name}={args[name]}" for name in _QUALIFIED if _is_id(args.get(name))]
+            if parts:
+                return (",".join(parts),)
+        ranks = self._target_ranks
+        names = ranks.keys() & args.keys()
+        for name in sorted(names, key=ranks.__getitem__) if len(names) > 1 else names:
+            value = args[name]
+            kind = "path" if name in _PATH_ARGS else name
+            if _is_id(value):
+                return (tool_name_severity.target(kind, value, cwd_of(event)),)
+            if isinstance(value, list) and value and all(_is_id(item) for item in value):
+                cwd = cwd_of(event)
+                return tuple(dict.fromkeys(tool_name_severity.target(kind, item, cwd) for item in value[:_MAX_TARGETS]))
+        return (UNKNOWN,)
+
+    def things(self, args: JsonObject | None, cwd: str | None) -> tuple[str, ...]:
+        """What a call that destroys is about, wherever in its arguments that stands."""
+        found = destructive_shapes.things(args, self._target_ranks)
+        return tuple(
+            dict.fromkeys(
+                tool_name_severity.target("path" if kind in _PATH_ARGS else kind, name, cwd) for kind, name in found
+            )
+        )[:_MAX_TARGETS]
+
+
+def _by_language(args: JsonObject, tool: KnownTool) -> KnownTool:
+    for name in ("language", "lang", "kernel", "interpreter", "shell"):
+        language = args.get(name)
+        if isinstance(language, str) and language.lower() in _LANGUAGES:
+            known = RUNS[_LANGUAGES[language.lower()]]
+            return known if tool.loop_key is None else replace(known, loop_key=tool.loop_key)
+    return tool
+
+
+def text_of(args: JsonObject | None, tool: KnownTool, depth: int = 0) -> str:
+    """The command line, statement or program that an action of a tool that runs something runs; empty: none is told."""
+    if not args:
+        return ""
+    for name in _TEXT_ARGS[tool.reading]:
+        value = args.get(name)
+        if isinstance(value, str):
+            return _with_words(name, value, args, tool) if tool.reading is _SHELL else value
+        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+            if name in _LINES:
+                return (";\n" if tool.reading is _SQL else "\n").join(value)
+            return "\n".join(value) if tool.reading is _PLAIN else _of_program(shlex.join(value), tool)
+    return _text_within(args, tool, depth) if depth < destructive_shapes.MAX_DEPTH else ""
+
+
+def _text_within(args: JsonObject, tool: KnownTool, depth: int) -> str:
+    """The text in an object or a list of objects: `{"cell": {"source": [...]}}`."""
+    for value in args.values():
+        for inner in value[:_MAX_TARGETS] if isinstance(value, list) else (value,):
+            text = text_of(inner, tool, depth + 1) if isinstance(inner, dict) else ""
+            if text:
+                return text
+    if depth == 0 and tool.reading is _SHELL:
+        return next(
+            (
+                _of_program(text, tool)
+                for _, text in destructive_shapes.texts(args)
+                if destructive_shapes.is_removal(text)
+            ),
+            "",
+        )
+    return ""
+
+
+def _with_words(name: str, value: str, args: JsonObject, tool: KnownTool) -> str:
+    """A command line; where its arguments are told apart (`cmd`, `args`), with these."""
+    if name in _PROGRAM_NAMES and " " not in value:
+        for words_name in _ARGV_NAMES:
+            listed = args.get(words_name)
+            if isinstance(listed, list) and listed and all(isinstance(word, str) for word in listed):
+                return _of_program(shlex.join([value, *listed]), tool)
+    return _of_program(value, tool)
+
+
+def _of_program(text: str, tool: KnownTool) -> str:
+    if not tool.program or text.lstrip().startswith(tool.program):
+        return text
+    return f"{tool.program} {text}"
+
+
+def may_destroy(tool: KnownTool, hint: Effect | None, args: JsonObject | None) -> bool:
+    """Whether an attempt that runs nothing could take something away: cheap, and true rather than false."""
+    if hint is _DESTRUCTIVE or tool.effect is _DESTRUCTIVE:
+        return True
+    return args is not None and (
+        destructive_shapes.telling(args)
+        or (tool.effect is _WRITE and any(args.get(name) == "" for name in _CONTENT_ARGS))
+    )
+
+
+def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
+    """What an attempt would take away: by its tool, by the text that it runs, and by the calls inside of it."""
+    tool, hint = act.tool, act.hint
+    if tool.effect is _EXEC and act.text:
+        found = _losses_of(act.text, tool, cwd_of(act.event))
+        if not found and tool.reading is not _SHELL and "mutation" in act.text:
+            found = _by_graphql(act.args or {})
+        if found or hint is not _DESTRUCTIVE:
+            return found
+    if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:
+        return _named(act.action, _about(act, classifier))
+    return _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
+
+
+def _about(act: ToolCall, classifier: Classifier) -> tuple[str, ...]:
+    targets = act.targets
+    if act.event.targets or (targets[0] != UNKNOWN and not _holds_lists(act.args)):
+        return targets
+    return classifier.things(act.args, cwd_of(act.event)) or targets
+
+
+def _holds_lists(args: JsonObject | None) -> bool:
+    return args is not None and any(isinstance(value, list) for value in args.values())
+
+
+def _named(action: str, targets: tuple[str, ...]) -> tuple[Destruction, ...]:
+    verb = _short_name(action) or "destroy"
+    return tuple(Destruction(verb, what, tool_name_severity.badness(verb, what)) for what in targets[:_MAX_TARGETS])
+
+
+def _by_shape(  # noqa: PLR0917 - it calls itself
+    classifier: Classifier, action: str, args: JsonObject, tool: KnownTool, cwd: str | None, depth: int
+) -> tuple[Destruction, ...]:
+    """What the arguments of a call say that its name does not."""
+    if tool.effect is _POLL:
+        return ()
+    place = destructive_shapes.http_delete(args) if tool.effect is not _READ or "method" in args else ""
+    if place:
+        return (Destruction("http_delete", f"url={place}", Badness.PLAIN),)
+    found: list[Destruction] = []
+    for name, inner in destructive_shapes.inner_calls(args, action) if depth < destructive_shapes.MAX_DEPTH else ():
+        found += _of_inner(classifier, name or action, inner, cwd, depth + 1)
+    if found:
+        return tuple(dict.fromkeys(found))[:_MAX_TARGETS]
+    mutations = _by_graphql(args)
+    if mutations:
+        return mutations
+    patched = destructive_shapes.patched_away(args)
+    if patched:
+        kept = tuple(tool_name_severity.target("path", file, cwd) for file in patched)
+        return _named("delete_file", kept)
+    statement = _statement(action, args, tool)
+    if statement:
+        return sql_destructions(statement)
+    if tool.effect is _READ:
+        return ()
+    verb = destructive_shapes.operation(action, args, weak=tool.effect is None)
+    if verb:
+        about = classifier.things(args, cwd) or (UNKNOWN,)
+        return _named(f"{verb}_{'_'.join(words(_short_name(action))[-1:])}", about)
+    emptied = _emptied(action, args, classifier, cwd)
+    return emptied or (_by_texts(args, cwd) if tool.effect is None or tool.effect is Effect.MUTATE else ())
+
+
+def _by_texts(args: JsonObject, cwd: str | None) -> tuple[Destruction, ...]:
+    """What the texts of a tool of which little is known say, where they begin as a command line or statement does."""
+    found: list[Destruction] = []
+    for _, text in destructive_shapes.texts(args):
+        if destructive_shapes.is_removal(text):
+            found += destructions(text, cwd=cwd)
+        elif _STATEMENT_HINT.search(text) is not None and _STATEMENT.match(text) is not None:
+            found += sql_destructions(text)
+    for program in destructive_shapes.programs(args):
+        found += code_destructions(program, cwd=cwd)
+    return tuple(dict.fromkeys(found))[:_MAX_TARGETS]
+
+
+def _of_inner(
+    classifier: Classifier, action: str, args: JsonObject, cwd: str | None, depth: int
+) -> tuple[Destruction, ...]:
+    tool = classifier.tool_of(action, args)
+    if tool.effect is _DESTRUCTIVE:
+        return _named(action, classifier.things(args, cwd) or (UNKNOWN,))
+    text = text_of(args, tool) if tool.effect is _EXEC else ""
+    found = _losses_of(text, tool, cwd) if text else ()
+    return found or _by_shape(classifier, action, args, tool, cwd, depth)
+
+
+def _by_graphql(args: JsonObject) -> tuple[Destruction, ...]:
+    return tuple(
+        Destruction(
+            deed.verb, f"{deed.kind}={deed.name}", tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}")
+        )
+        for deed in destructive_shapes.graphql(args)
+    )
+
+
+def _statement(action: str, args: JsonObject, tool: KnownTool) -> str:
+    """A statement that destroys, in an argument of a tool whose name says nothing of databases or only of reading."""
+    for name in ("query", "sql", "statement", "sql_text", "q"):
+        text = args.get(name)
+        if not isinstance(text, str) or _STATEMENT_HINT.search(text) is None:
+            continue
+        said = _DATABASE_WORDS.intersection(words(action))
+        if tool.effect is _READ and not said and not _ABOUT_TEXTS.isdisjoint(words(action)):
+            continue
+        if (said and tool.effect is not _READ) or _STATEMENT.match(text) is not None:
+            return text
+    return ""
+
+
+def _emptied(action: str, args: JsonObject, classifier: Classifier, cwd: str | None) -> tuple[Destruction, ...]:
+    """What a tool sets to nothing, or overwrites with nothing."""
+    lead = (words(_short_name(action)) or ("",))[0]
+    if lead == "set" and "value" in args and args["value"] is None:
+        return _named(f"unset_{_short_name(action)}", classifier.things(args, cwd) or (UNKNOWN,))
+    if lead in ("write", "overwrite", "save") and any(args.get(name) == "" for name in _CONTENT_ARGS):
+        about = classifier.things(args, cwd)
+        return _named("empty_file", tuple(one for one in about if not one.endswith(_EMPTY_BY_CUSTOM)))
+    return ()
+
+
+def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction, ...]:
+    if tool.reading is _SHELL:
+        return destructions(text, cwd=cwd)
+    return sql_destructions(text) if tool.reading is _SQL else code_destructions(text, cwd=cwd)
+
+
+def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
+    """Whether a text that is run is within every limit of what is read of one."""
+    if reading is _SQL:
+        work = StepBudget()
+        sql_destructions(text, work=work)
+        return not work.cut
+    return text_is_read_whole(text, cwd=cwd, by_code=reading is not _SHELL)
+
+
+def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
+    """The files that an attempt writes, with what each takes away when it is run; only those that may."""
+    tool, args = act.tool, act.args
+    if tool.effect is _EXEC:
+        text = act.text
+        if tool.reading is not _SHELL or not (">" in text or "tee " in text) or not may_destroy_by_code(text):
+            return []
+        texts = files_written(text, cwd=cwd_of(act.event))
+    elif tool.effect is _WRITE and args:
+        text = next((args[name] for name in (*_CONTENT_ARGS, *_PUT_IN) if isinstance(args.get(name), str)), "")
+        target = act.targets[0]
+        if not text or not target.startswith("path=") or not may_destroy_by_code(text):
+            return []
+        texts = {target[5:]: text}
+    else:
+        return []
+    cut = act.event.unread_from is not None
+    found: list[tuple[str, list[list[str]]]] = []
+    for path, text in texts.items():
+        losses = [[d.verb, d.target, d.badness.name] for d in file_destructions(path, text, cwd=cwd_of(act.event))]
+        if tool.effect is _WRITE and args and not _PUT_IN_NAMES.isdisjoint(args):
+            losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file stays
+        found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
+    return found
+
+
+def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
+    """What the files that the session wrote before, and that an attempt runs, take away."""
+    written = act.written
+    text = act.text
+    if act.tool.reading is not _SHELL or not any(
+        path.rpartition("/")[2].partition(".")[0] in text or path.endswith(("akefile", "justfile", "package.json"))
+        for path in written
+    ):
+        return ()
+    found: list[Destruction] = []
+    for file in files_run(text, cwd=cwd_of(act.event)):
+        for path, losses in written.items():
+            if path == file or (path[:1] != file[:1] and (path.endswith(f"/{file}") or file.endswith(f"/{path}"))):
+                found += [Destruction(verb, target, Badness[bad]) for verb, target, bad in losses if verb != "unread"]
+    return tuple(dict.fromkeys(found))
+
+
+def creates(act: ToolCall) -> tuple[str, ...]:
+    """What an attempt makes, as targets: those of a tool that creates or writes, or what a command line says.
+
+    To change a thing is not to make it: adding a tag, inserting a row and editing a file make nothing.
+    """
+    tool, text = act.tool, act.text
+    if tool.effect is _WRITE:
+        command = act.args.get("command") if act.args else None
+        return () if isinstance(command, str) and command in _ONLY_LOOKS else _made_by_tool(act)
+    if not text or tool.reading is _PLAIN:
+        return ()
+    if tool.reading is _SQL:
+        return sql_creations(text)
+    written = command_effects.written_file(text)
+    if written:
+        return (tool_name_severity.target("path", written, cwd_of(act.event)),)
+    return creations(text, cwd=cwd_of(act.event)) if command_effects.may_create(text) else ()
+
+
+def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
+    said = words(_short_name(act.action))
+    args = act.args or {}
+    if not _UNLESS_THERE.isdisjoint(said) or any(args.get(name) for name in _UNLESS_THERE_ARGS):
+        return ()
+    if said[:1] and said[0] not in _MAKES:
+        if args.get("command") == "create":  # an editor of several commands
+            return act.targets
+        text = args.get("input") or args.get("patch")
+        if isinstance(text, str) and "*** Add File: " in text:
+            return tuple(
+                tool_name_severity.target("path", found["file"].strip(), cwd_of(act.event))
+                for found in _FILES.finditer(text)
+            )
+        return ()
+    kind = act.targets[0].partition("=")[0]
+    # `create_comment(asset_id=...)` makes a comment, `create_asset(asset_id=...)` the asset.
+    if kind in _ANY_THING or len(said) < 2:
+        return act.targets
+    made = said[1:]
+    for at, word in enumerate(made[1:], 1):
+        if word in _BEHIND_THE_THING:
+            made = made[:at]
+            break
+    is_new = said[0] not in _MAKES_OR_CHANGES and (made[-1] in kind or kind in made[-1])
+    return act.targets if is_new else ()
+
+
+def renames(act: ToolCall) -> tuple[tuple[str, str], ...]:
+    """What is called otherwise after an attempt: each new target with the one that it was."""
+    tool, text = act.tool, act.text
+    if tool.effect is _EXEC:
+        if tool.reading is _SHELL:
+            if "mv " in text or "ln " in text:
+                return shell_renames(text[:_PLACES_CHARS], cwd=cwd_of(act.event))
+            return ()
+        return sql_renames(text) if tool.reading is _SQL and _RENAMES_SQL.search(text) is not None else ()
+    args = act.args
+    if not args or tool.effect is _READ or not _is_renaming(act.action):
+        return ()
+    cwd = cwd_of(act.event)
+    new = next((args[name] for name in _TO_ARGS if _is_id(args.get(name))), None)
+    old = next((args[name] for name in _FROM_ARGS if _is_id(args.get(name))), None)
+    if new is None:
+        return ()
+    if old is not None:
+        kind = "path" if "/" in str(old) or "file" in act.action.lower() else "name"
+        return ((tool_name_severity.target(kind, new, cwd), tool_name_severity.target(kind, old, cwd)),)
+    origin = act.targets[0]
+    kind = origin.partition("=")[0]
+    return ((tool_name_severity.target(kind, new, cwd), origin),) if origin != UNKNOWN else ()
+
+
+@lru_cache(maxsize=1024)
+def _is_renaming(action: str) -> bool:
+    return not _RENAMES.isdisjoint(words(_short_name(action)))
+
+
+def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
+    """The loss of what was renamed is that of what it was."""
+    place = destruction.target
+    while place:
+        origin = renamed.get(place)
+        if origin is None and place != destruction.target:
+            origin = renamed.get(f"{place}/")  # a link: what is behind it goes, not what it is itself
+        if origin is not None:
+            target = origin + destruction.target[len(place) :]
+            bad = (
+                path_badness(target.removeprefix("path="), everything=True)
+                if target.startswith("path=")
+                else tool_name_severity.badness(destruction.verb, target)
+            )
+            return Destruction(destruction.verb, target, bad)
+        place = place.rpartition("/")[0]
+    return destruction
+
+
+def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]:
+    """What was moved into a folder that is taken away."""
+    if not destruction.target.startswith("path="):
+        return []
+    below = f"{destruction.target.removesuffix('/*')}/"
+    return [
+        Destruction(destruction.verb, origin, path_badness(origin.removeprefix("path="), everything=True))
+        for new, origin in renamed.items()
+        if new.startswith(below) and len(new) > len(below) and not new.endswith("/")
+    ]
+
+
+def changes(hint: Effect | None, tool: KnownTool, text: str) -> bool:
+    """Whether the action changes anything that a later one could see. A tool that is not known is taken to."""
+    effect = tool.effect or hint
+    if effect is not _EXEC:
+        return effect is None or effect in CHANGING or hint in CHANGING
+    if tool.reading is _SHELL:
+        return command_effects.changes(text)
+    return command_effects.changes_sql(text) if tool.reading is _SQL else command_effects.changes_by_code(text)
+
+
+def may_have_changed(tool: KnownTool, text: str) -> bool:
+    """Whether what ran and failed may have changed something before: only what shows a write that is not its last part.
+
+    A statement that failed is taken back as a whole; of a program that writes nobody knows how far it came.
+    """
+    if tool.reading is _SHELL:
+        return command_effects.changes_before_end(text)
+    return tool.reading is _PLAIN and command_effects.changes_by_code(text)
+
+
+def produces(tool: KnownTool, text: str) -> bool:
+    """Whether the action runs a program, or writes: it may leave files that nobody named."""
+    if tool.effect is _EXEC:
+        return tool.reading is _PLAIN or (tool.reading is _SHELL and command_effects.produces(text))
+    return tool.effect is _WRITE
+
+
+def places(act: ToolCall) -> tuple[str, ...]:
+    """Where programs run in an attempt after everything that it takes away: folders, or an empty text for unknown."""
+    tool, text, cwd = act.tool, act.text, cwd_of(act.event)
+    if tool.effect is _WRITE:
+        named_places = [t[5:].rpartition("/")[0] for t in act.targets if t.startswith("path=")]
+        return tuple(place for place in named_places if place) or ("",)
+    if tool.reading is _SHELL:
+        return remakers(text[:_PLACES_CHARS], cwd=cwd)
+    return () if act.destroys else (cwd or "", *command_effects.folders(text[:_PLACES_CHARS]))
+
+
+def waits(hint: Effect | None, tool: KnownTool, text: str) -> bool:
+    """Whether the action looks at something that is expected to change by itself."""
+    return tool.effect is _POLL or hint is _POLL or (text != "" and command_effects.waits(text))
+
+
+def steps_through(action: str, text: str) -> bool:
+    """Whether the action steps through something, such as a debugger, a pager or a cursor."""
+    return _names_a_step(action) or (text != "" and _DEBUGS.match(text) is not None)
+
+
+@lru_cache(maxsize=1024)
+def _names_a_step(action: str) -> bool:
+    return _STEPS.search(_snake(action)) is not None
+
+
+def _short_name(action: str) -> str:
+    return _LAST_PART.split(_snake(action))[-1]
+
+
+def _snake(action: str) -> str:
+    return _CAMEL.sub("_", action).lower().replace("-", "_")
+
+
+def cwd_of(event: ActionEvent) -> str | None:
+    """The working directory, where the event says it."""
+    args = event.args
+    if not args or _CWD_NAMES.isdisjoint(args):
+        return None
+    for name in _CWD_ARGS:
+        if isinstance(args.get(name), str):
+            return args[name] if 0 < len(args[name]) <= _MAX_CWD_CHARS else None
+    return None
+
+
+def _is_id(value: Any) -> bool:
+    return (isinstance(value, str) and 0 < len(value) <= _MAX_ID_CHARS) or (
+        isinstance(value, int) and not isinstance(value, bool)
+    )

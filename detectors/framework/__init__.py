@@ -1,0 +1,1 @@
+"""The parts that all detectors share: base class, settings, windows, dispatch."""

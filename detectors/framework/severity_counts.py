@@ -1,0 +1,35 @@
+"""From how many on a pattern is medium, high and critical: as one setting, and what a count comes to by it."""
+
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import AfterValidator, Field
+
+from haltline.detectors.framework.strictness import Stricter
+from haltline.schemas.findings import Severity
+
+
+def _ascending(counts: tuple[int, int, int]) -> tuple[int, int, int]:
+    if not counts[0] <= counts[1] <= counts[2]:
+        raise ValueError("medium <= high <= critical")
+    return counts
+
+
+ASCENDING = AfterValidator(_ascending)
+"""Of three counts: each is at least the one before."""
+Many = Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER]
+"""Any number of messages or steps from two on."""
+ManyCounts: TypeAlias = Annotated[tuple[Many, Many, Many], ASCENDING]
+
+SEVERITIES: Final = (Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL)
+"""What the counts of such a setting stand for, in their order."""
+
+
+def severity_of(count: float, counts: tuple[float, float, float]) -> Severity | None:
+    """The highest severity whose count is reached; None below the first."""
+    reached = sum(count >= step for step in counts)
+    return SEVERITIES[reached - 1] if reached else None
+
+
+def thresholds_of(counts: tuple[float, float, float]) -> dict[str, float | int | str]:
+    """The counts by the names of their severities, for a finding."""
+    return dict(zip(map(str, SEVERITIES), counts, strict=True))

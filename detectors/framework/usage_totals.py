@@ -1,0 +1,56 @@
+"""What was used, against a limit: for one session's budget, and for those that sessions share."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from haltline.detectors.framework.base import Pattern
+from haltline.schemas.events import Usage
+from haltline.schemas.findings import Evidence, Finding, Severity
+
+Spent = Literal["tokens", "cost_usd", "file_ops"]
+
+_WARNED, _EXCEEDED = 1, 2
+_STEPS = 10
+"""An exceeded budget is told again with each further such part of it."""
+_MAX_STAGE = 1_000_000
+
+
+def spent_of(usage: Usage) -> Iterator[tuple[Spent, float]]:
+    """What a step used, by resource; what it did not use is left out."""
+    if usage.tokens:
+        yield "tokens", usage.tokens
+    if usage.cost_usd:
+        yield "cost_usd", usage.cost_usd
+    if usage.file_ops:
+        yield "file_ops", usage.file_ops
+
+
+def stage_of(used: float, limit: float, warn_at: float) -> int:
+    """0 within the limit, 1 to be warned of, 2 exceeded, and one more for each further tenth of the limit."""
+    if used > limit:
+        return _EXCEEDED + min(_MAX_STAGE, int((used / limit - 1) * _STEPS + 1e-9))
+    return _WARNED if used >= warn_at * limit else 0
+
+
+def budget_finding(  # what a finding says of a budget
+    pattern: Pattern[Any],
+    stage: int,
+    *,
+    resource: str,
+    used: float,
+    limit: float,
+    warn_at: float,
+    evidence: tuple[Evidence, ...],
+    whose: str = "",
+    by: str = "",
+) -> Finding:
+    """The finding of a stage that was not told yet; `whose` and `by` go around the words of the reason."""
+    exceeded = stage >= _EXCEEDED
+    return pattern.finding(
+        "budget_exceeded" if exceeded else "budget_warning",
+        Severity.CRITICAL if exceeded else Severity.LOW,
+        f"{whose}{used:.6g} of {limit:.6g} {resource} used{by}, {used / limit:.0%}",
+        evidence,
+        values={"resource": resource, "used": used, "share": round(used / limit, 3)},
+        thresholds={"limit": limit, "warn_at": warn_at},
+    )

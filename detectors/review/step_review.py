@@ -1,0 +1,307 @@
+"""A single step, weighed before it is taken: how risky it is, how rational, and what it would leave behind.
+
+Fires: on an attempt that is not simply allowed: `review_warn` (low), `review_modify` (medium), `review_block` (high,
+    and critical where a side effect is). By a matrix of risk and rationality, then its overriding rules, then the rule
+    sets, of which the hardest counts (see `review`). The values are the scores and all that went into them.
+Quiet: looking; work that builds on what came before, within the scope and near the goal; most of what is done for the
+    first time and would only be warned of; deletions that a declared batch covers; scratch and what the session made.
+Misses: what `review.reading` misses; that a word in common with the goal is no proof of going for it; what was done
+    more than 24 different calls ago counts as new. It compares words and forms, and sound work is often told of a
+    risk: so nothing follows from it unless a policy says so, its mode is shadow by default.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features import task_scope
+from haltline.detectors.features.file_access import Access
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.review import reading
+from haltline.detectors.review.rules import SETS, BuiltIn, CustomRule, RuleSet, targets_of, verdicts
+from haltline.detectors.review.scoring import (
+    BASE_RISK,
+    Category,
+    Progression,
+    Thresholds,
+    Verdict,
+    aggregate,
+    decide,
+    rationality_level,
+    rationality_score,
+    risk_score,
+)
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.record import Values
+
+# Looked up at every event: from its class, a member takes ten times as long.
+_SESSION_STARTED = Kind.SESSION_STARTED
+
+_MAX_SEEN = 24
+_MAX_FAILED = 16
+_MAX_REFUSED = 16
+_MAX_BACKUPS = 32
+_MAX_PATHS = 64
+_MAX_WORDS = 128
+_MAX_CHARS = 240
+_SHORT = 10
+"""Characters of a fingerprint that are remembered."""
+_READ_CHARS = 1024
+_WORD = re.compile(r"[a-z][a-z0-9]{3,}")
+_SEVERITY = {Verdict.WARN: Severity.LOW, Verdict.MODIFY: Severity.MEDIUM, Verdict.BLOCK: Severity.HIGH}
+_WHOLE_TREE = re.compile(r"\b(?:find|ls\s+-\w*R\w*|(?:grep|egrep|rg)\s+(?:-\S+\s+)*-?\w*[rR]\w*\s.*)\s+/(?:\s|$)")
+
+_Risk = Annotated[float, Field(gt=0, le=1), Stricter.LOWER]
+_V = TypeVar("_V")
+
+
+@dataclass(slots=True)
+class State:
+    """The scope and the goal, and what was done lately."""
+
+    expected: list[str] = field(default_factory=list)
+    goal: list[str] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+    """By call, shortened: the index of the last time."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """By what calls are about: how many failed since one succeeded, or something was changed."""
+    refused: dict[str, int] = field(default_factory=dict)
+    backed_up: dict[str, bool] = field(default_factory=dict)
+    """Targets of which a copy was made."""
+    changed: int = 0
+    """Index of the last action that changed something."""
+    file_operations: int = 0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class StepReview(Detector[State]):
+    """An attempt that is too risky for how rational it is, or that a rule is against."""
+
+    id: ClassVar[str] = "step_review"
+    optional: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.REFUSED | Trait.TASK
+    recalls: ClassVar[bool] = True
+
+    medium_risk: _Risk = 0.6
+    """Risk from 0 to 1, from which on an action is of medium risk."""
+    high_risk: _Risk = 0.8
+    """From which on it is of high risk."""
+    critical_risk: _Risk = 0.95
+    """From which on it is of critical risk."""
+    expected_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.NEITHER], ...] = ()
+    """Globs, besides those of the task."""
+    rule_set: Annotated[RuleSet, Stricter.NEITHER] = "all"
+    """Built-in rules beside the matrix: all of them, those that block, or none."""
+    disabled_rules: tuple[Annotated[BuiltIn, Stricter.NEITHER], ...] = ()
+    """Built-in rules of the set that do not count."""
+    custom_rules: Annotated[tuple[CustomRule, ...], Field(max_length=64), Stricter.MORE] = ()
+    """Rules of your own, looked at after the built-in ones."""
+    max_file_operations: Annotated[int, Field(ge=1, le=1_000_000), Stricter.LOWER] = 100
+    """Actions of a session that changed something; a task's own limit `file_ops` is not this one."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "StepReview":
+        if not self.medium_risk <= self.high_risk <= self.critical_risk:
+            raise ValueError("medium_risk <= high_risk <= critical_risk")
+        return self
+
+    def start(self) -> State:
+        """Nothing done, no goal."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Notes the task or a result, or reviews an attempt."""
+        if act.kind is _SESSION_STARTED:
+            if act.event.task is not None:
+                state.expected = [path[:_MAX_CHARS] for path in act.event.task.expected_paths if path][:_MAX_PATHS]
+                state.goal = sorted(set(_WORD.findall(act.event.task.goal.lower())))[:_MAX_WORDS]
+            return None
+        finding = None
+        if act.is_attempt and not act.refused:
+            if self._needs_a_look(state, act):
+                finding = self._review(state, act, reading.category_of(act))
+            _remember(state.seen, act.fingerprint[:_SHORT], act.index, _MAX_SEEN)
+        if act.is_result:
+            _note_result(state, act)
+        return finding
+
+    def _review(self, state: State, act: Observation, category: Category) -> Finding | None:
+        first_time = act.fingerprint[:_SHORT] not in state.seen
+        failed = state.failed.get(act.subject[:_MAX_CHARS], 0) if state.failed else 0
+        accessed, outside = self._accessed(state, act, category)
+        privileged, dangerous = reading.is_privileged(act), reading.is_dangerous(act)
+        risk = risk_score(
+            category, out_of_scope=outside, failed_before=failed, privileged=privileged, dangerous=dangerous
+        )
+        level = self._levels.level(risk)
+        progression = _progression(state, act)
+        catastrophe = reading.is_catastrophe(act, accessed)
+        alternative = (progression is Progression.REPEATS and failed > 1) or _searches_all(act.text)
+        inside = bool(accessed and (state.expected or self.expected_paths)) and not outside
+        aligned = inside or (not outside and _aligned(state, act))
+        rationality = rationality_score(aligned=aligned, progression=progression, better_alternative=alternative)
+        verdict = decide(
+            level,
+            rationality_level(rationality),
+            worst_side_effect=Severity.CRITICAL if catastrophe else None,
+            first_time=first_time,
+            dangerous=dangerous,
+        )
+        against = dict(
+            verdicts(
+                act,
+                category,
+                tuple(name for name in SETS[self.rule_set] if name not in self.disabled_rules),
+                self.custom_rules,
+                file_operations=state.file_operations + 1,
+                max_file_operations=self.max_file_operations,
+                dangerous=dangerous,
+            )
+        )
+        first_warning = first_time and all(v is Verdict.WARN for v in against.values())
+        final = aggregate((verdict, *(() if first_warning else against.values())))
+        if final is Verdict.ALLOW:
+            return None
+        effects = reading.side_effects(act, category, accessed, state.backed_up)
+        values: Values = {
+            "decision": final.value,
+            "category": category.value,
+            "risk": risk,
+            "risk_level": level.value,
+            "rationality": rationality,
+            "progression": progression.value,
+            "aligned": "unknown" if aligned is None else str(aligned).lower(),
+            "out_of_scope": int(outside),
+            "failed_before": failed,
+            "privileged": int(privileged),
+            "dangerous": int(dangerous),
+            "side_effects": "; ".join(map(str, effects))[:512],
+            "rules": ", ".join(against),
+        }
+        critical = final is Verdict.BLOCK and catastrophe
+        return self.finding(
+            f"review_{final.value}",
+            Severity.CRITICAL if critical else _SEVERITY[final],
+            _reason(final, values, verdict),
+            (act.evidence,),
+            confidence=max(risk, 1 - rationality),
+            values=values,
+            thresholds={
+                "medium_risk": self.medium_risk,
+                "high_risk": self.high_risk,
+                "critical_risk": self.critical_risk,
+                "max_file_operations": self.max_file_operations,
+            },
+            target=targets_of(act)[0][:512] or None,
+        )
+
+    def _needs_a_look(self, state: State, act: Observation) -> bool:
+        """False for most actions: what is done for the first time and is no more than a plain command is allowed."""
+        if act.batch is not None and act.batch.targets:
+            return False
+        short = act.fingerprint[:_SHORT]
+        if short in state.seen or act.losses or state.expected or self.expected_paths or self.custom_rules:
+            return True
+        if state.file_operations >= self.max_file_operations or self._doubts_commands:
+            return True
+        return bool(state.failed and act.subject[:_MAX_CHARS] in state.failed) or reading.is_suspect(act)
+
+    @cached_property
+    def _doubts_commands(self) -> bool:
+        """A plain command is of high risk by itself."""
+        return self.high_risk <= BASE_RISK[Category.COMMAND]
+
+    @property
+    def _levels(self) -> Thresholds:
+        return Thresholds(medium=self.medium_risk, high=self.high_risk, critical=self.critical_risk)
+
+    def _accessed(self, state: State, act: Observation, category: Category) -> tuple[tuple[Access, ...], bool]:
+        """What it touches, where that matters, and whether some of it lies outside of the scope."""
+        globs = (*self.expected_paths, *state.expected)
+        if not globs and (category in (Category.READ, Category.UNKNOWN) or not reading.may_be_critical(act)):
+            return (), False
+        accessed = act.accesses
+        outside = bool(globs) and any(
+            not task_scope.is_incidental(path, changes=changes)
+            and not task_scope.in_scope(path, globs, changes=changes)
+            and not act.calls.belongings.own.get(f"path={path}")
+            for path, changes in accessed
+        )
+        return accessed, outside
+
+
+def _searches_all(text: str) -> bool:
+    return (" / " in text or text.endswith(" /")) and _WHOLE_TREE.search(text, 0, _READ_CHARS) is not None
+
+
+def _progression(state: State, act: Observation) -> Progression:
+    short = act.fingerprint[:_SHORT]
+    if short in state.refused:
+        return Progression.CONTRADICTS
+    last = state.seen.get(short)
+    if last is not None:
+        return Progression.BUILDS if state.changed > last or act.waits else Progression.REPEATS
+    return Progression.BUILDS if state.changed and act.index - state.changed <= 1 else Progression.NEW_PATH
+
+
+def _aligned(state: State, act: Observation) -> bool | None:
+    """Whether it has a word in common with the goal; None without a goal."""
+    if not state.goal:
+        return None
+    said = " ".join((act.action, *act.event.targets, _said(act.event.args)))[:_READ_CHARS].lower()
+    return not set(_WORD.findall(said)).isdisjoint(state.goal)
+
+
+def _said(args: dict[str, Any] | None) -> str:
+    return " ".join(str(value)[:_READ_CHARS] for value in (args or {}).values() if isinstance(value, (str, int)))
+
+
+def _note_result(state: State, act: Observation) -> None:
+    if act.refused:
+        _remember(state.refused, act.fingerprint[:_SHORT], act.index, _MAX_REFUSED)
+    elif act.changes and (act.runs or not act.failed):  # a program that failed may have done something before
+        state.changed = max(state.changed, act.index)
+        state.file_operations += 1
+        state.failed.clear()  # a test that is run again after an edit is work
+        for target in act.creates:
+            if "." not in target and "~" not in target:
+                continue
+            original = reading.backs_up(target[:_MAX_CHARS])
+            if original:
+                _remember(state.backed_up, original, True, _MAX_BACKUPS)
+    elif act.failed:
+        about = act.subject[:_MAX_CHARS]
+        _remember(state.failed, about, min(3, state.failed.get(about, 0) + 1), _MAX_FAILED)
+    elif state.failed:
+        state.failed.pop(act.subject[:_MAX_CHARS], None)
+
+
+def _remember(known: dict[str, _V], key: str, value: _V, most: int) -> None:
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > most:
+        del known[next(iter(known))]
+
+
+def _reason(final: Verdict, values: Values, by_matrix: Verdict) -> str:
+    why = []
+    if float(values["risk"]) > 0.7:
+        why.append("high risk")
+    if float(values["rationality"]) < 0.5:
+        why.append("low rationality")
+    if values["out_of_scope"]:
+        why.append("outside of the task's scope")
+    if values["rules"] and final is not by_matrix:
+        why.append(f"rules: {values['rules']}")
+    if values["side_effects"]:
+        why.append(f"leaves {values['side_effects']}")
+    scores = f"risk {values['risk']} ({values['risk_level']}), rationality {values['rationality']:.2f}"
+    return f"{final.value}: {values['category']}, {scores}" + (f"; {', '.join(why)}" if why else "")

@@ -1,0 +1,1 @@
+"""Detectors of one session: one pattern, one file."""

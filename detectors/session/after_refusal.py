@@ -1,0 +1,128 @@
+"""The session goes on trying after it was refused.
+
+Fires: `goes_on_after_refusal` when `medium`, `high` or `critical` calls in a row were refused, whatever they were; or
+    when as many of the same call were within `window_s`, whatever else was carried out in between. Told again with
+    each further `critical` of them. Refused is what was not carried out: by haltline, for whatever reason, by the
+    harness, or by a person.
+Quiet: a few refusals, which every policy causes; refusals with other calls in between; calls of one step, which were
+    on their way together and count once; what was interrupted before it began.
+Misses: refusals that the agent's side no longer tells, of which there are more than some a second; refused calls that
+    differ each time with calls in between that are carried out.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Final
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import SEVERITIES
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds, within
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding
+
+_KEY: Final = 4
+"""Where an entry has the call that was refused."""
+_MAX_KEY_CHARS = 120
+_MAX_ENTRIES = 64
+_INTERRUPTED = "interrupted"
+"""How the agent's side begins to say that a call was called off before it began: nobody refused it."""
+_Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
+
+
+@dataclass
+class State:
+    """The last refusals."""
+
+    refused: list[Entry] = field(default_factory=list)
+    in_a_row: int = 0
+    """Since a call was last carried out."""
+    told: int = 0
+    """The count of the last finding; 0: it has come down since."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class AfterRefusal(Detector[State]):
+    """So many refusals in a row, or of one call."""
+
+    id: ClassVar[str] = "after_refusal"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.REFUSED | Trait.DONE
+    wakes_at: ClassVar[Trait] = Trait.REFUSED
+
+    medium: _Count = 5
+    """Refusals from which on it is medium."""
+    high: _Count = 15
+    """From how many on it is high."""
+    critical: _Count = 50
+    """From how many on it is critical."""
+    window_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 600.0
+    """Seconds in which refusals of the same call count together."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "AfterRefusal":
+        if not self.medium <= self.high <= self.critical:
+            raise ValueError("medium <= high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing refused."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Counts a refusal, or notes that a call was carried out."""
+        if not act.refused:
+            state.in_a_row = 0
+            return None
+        if (act.event.error or "").startswith(_INTERRUPTED):
+            return None
+        key = act.subject[:_MAX_KEY_CHARS]
+        if state.refused and act.step <= int(state.refused[-1][INDEX]):
+            return None
+        state.refused.append(entry(act, key))
+        state.in_a_row += 1
+        del state.refused[: -max(_MAX_ENTRIES, self.critical)]
+        same = within([e for e in state.refused if e[_KEY] == key], self.window_s * 1000)
+        count = max(state.in_a_row, len(same))
+        if count < self.medium:
+            state.told = 0
+            return None
+        if not self._is_news(state.told, count):
+            return None
+        state.told = count
+        return self._found(act, state, same, count)
+
+    def near(self, state: State) -> float:
+        """Refusals in a row, to the first count that is a finding."""
+        return min(1.0, state.in_a_row / self.medium)
+
+    def _is_news(self, told: int, count: int) -> bool:
+        """Whether the count has come to another severity, or to as many more, since it was told."""
+        if told > count:
+            return False
+        steps = (self.medium, self.high, self.critical)
+        return any(told < step <= count for step in steps) or count - told >= self.critical
+
+    def _found(self, act: Observation, state: State, same: list[Entry], count: int) -> Finding:
+        by_call = len(same) >= state.in_a_row
+        rows = same if by_call else state.refused[-count:]
+        reached = sum(count >= step for step in (self.medium, self.high, self.critical))
+        what = f"{len(same)} times the same call" if by_call else f"{count} calls in a row"
+        code = (act.event.error or "").partition(":")[0][:_MAX_KEY_CHARS]
+        return self.finding(
+            "goes_on_after_refusal",
+            SEVERITIES[reached - 1],
+            f"{what} in {seconds(rows)}s, each of them refused, the last {rows[-1][_KEY]} ({code})",
+            evidence(act, rows),
+            confidence=min(1.0, count / self.critical),
+            values={"refused": count, "in_a_row": state.in_a_row, "same_call": len(same), "refused_with": code},
+            thresholds={
+                "medium": self.medium,
+                "high": self.high,
+                "critical": self.critical,
+                "window_s": self.window_s,
+            },
+        )

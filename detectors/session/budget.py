@@ -1,0 +1,114 @@
+"""The session has used up what it was given.
+
+Fires: `budget_warning` (low) when a total reaches `warn_at` of its limit; `budget_exceeded` (critical) when it is
+    more than the limit, and again with each further tenth of it. Limits are those of the settings and those that the
+    session declared for itself, whichever is less. Resources: tokens (with those read from a cache), cost_usd, calls,
+    duration_s (from the first event to the latest), file_ops.
+Quiet: without a limit, always: there is none by default.
+Misses: what is used but not told; the time after the last event; sums over several sessions of an agent; a limit
+    that was declared before an operator's reset.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal, get_args
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.usage_totals import budget_finding, spent_of, stage_of
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding
+
+# Looked up at every event: from its class, a member takes ten times as long.
+_SESSION_STARTED = Kind.SESSION_STARTED
+
+Resource = Literal["tokens", "cost_usd", "calls", "duration_s", "file_ops"]
+RESOURCES: tuple[Resource, ...] = get_args(Resource)
+
+_LEAST = 1e-6
+"""A declared limit below this is none: nothing could be done within it."""
+
+
+@dataclass
+class State:
+    """What was used, and the limits that the session declared."""
+
+    used: dict[Resource, float] = field(default_factory=dict)
+    limits: dict[Resource, float] = field(default_factory=dict)
+    told: dict[Resource, int] = field(default_factory=dict)
+    """By resource: 1 warned of, 2 exceeded, more for each further tenth."""
+    first_ms: int = 0
+    """Event time of the first event, epoch milliseconds."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Budget(Detector[State]):
+    """A total above its limit."""
+
+    id: ClassVar[str] = "budget"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.USAGE | Trait.START
+
+    limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
+    """What a session may use in all."""
+    warn_at: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.8
+    """Part of a limit."""
+
+    def start(self) -> State:
+        """Nothing used."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Adds up, and looks at the totals that have a limit."""
+        if not state.first_ms:
+            state.first_ms = act.time_ms
+        if act.kind is _SESSION_STARTED and act.event.task is not None:
+            self._declare(state, act.event.task.limits)
+        if not (state.limits or self.limits):
+            return None
+        limits = self._limits(state)
+        used = state.used
+        used["duration_s"] = max(used.get("duration_s", 0.0), (act.time_ms - state.first_ms) / 1000)
+        if act.is_attempt and not act.refused:
+            used["calls"] = used.get("calls", 0.0) + 1
+        if act.usage is not None:
+            for name, amount in spent_of(act.usage):
+                used[name] = used.get(name, 0.0) + amount
+        worst: Finding | None = None
+        for resource, limit in limits.items():
+            found = self._look(state, act, resource, limit)
+            if found is not None and (worst is None or found.severity > worst.severity):
+                worst = found
+        return worst
+
+    def near(self, state: State) -> float:
+        """The part of a budget that is used; of the one that is nearest to its end."""
+        limits = self._limits(state)
+        return max((min(1.0, state.used.get(name, 0) / limit) for name, limit in limits.items()), default=0.0)
+
+    def _declare(self, state: State, declared: dict[str, float]) -> None:
+        said: dict[str, float] = dict(declared)
+        if "duration_ms" in said:
+            said["duration_s"] = min(said["duration_ms"] / 1000, said.get("duration_s", float("inf")))
+        for name in RESOURCES:
+            if said.get(name, 0) >= _LEAST:
+                state.limits[name] = min(said[name], state.limits.get(name, said[name]))
+
+    def _limits(self, state: State) -> dict[Resource, float]:
+        if not state.limits:
+            return self.limits
+        both = (*self.limits, *(name for name in state.limits if name not in self.limits))
+        return {name: min(limits[name] for limits in (self.limits, state.limits) if name in limits) for name in both}
+
+    def _look(self, state: State, act: Observation, name: Resource, limit: float) -> Finding | None:
+        used = state.used.get(name, 0)
+        stage = stage_of(used, limit, self.warn_at)
+        if stage <= state.told.get(name, 0):
+            return None
+        state.told[name] = stage
+        return budget_finding(
+            self, stage, resource=name, used=used, limit=limit, warn_at=self.warn_at, evidence=(act.evidence,)
+        )

@@ -1,0 +1,207 @@
+"""The environment that the agent works in is gone, and it goes on calling.
+
+Fires: `environment_gone` when `medium`, `high` or `critical` steps failed because the container, session, disk, kernel,
+    browser or connection behind the tools is not there any more, and nothing succeeded since the first of them,
+    within `window_s` or the last `last_actions` actions. The calls may differ, and so may the words. What can only
+    be of the environment (no such container, a disk that is gone) counts by `sure`; what a program may say of itself
+    (a broken pipe, no memory) and what can be started again do not.
+    Connections that fail, and names that do not resolve, count once for each call that differs: it may be
+    one service that is down. Of one tool alone they are high at most.
+Quiet: anything that succeeded in between, but for talk; parallel calls of one model turn, which are one step; waiting
+    for a service; failures most of which have other reasons: then the environment answers.
+Misses: an environment that hangs, or fails without a word; errors that are worded in a way that is not known.
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import ManyCounts
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_WHAT, _WEIGHT, _TOOL, _SUBJECT = range(4, 8)
+"""Where an entry has what is gone, how sure that is, the tool, and what the call was about."""
+
+_SURE, _LINK_ONLY, _PROGRAM = range(3)
+"""The environment says itself that it is gone; only a connection failed; it may be a program that says so of itself."""
+_MAX_ROWS = 32
+_READ_CHARS = 1024
+_MAX_SUBJECT_CHARS = 160
+_MOSTLY = 2 / 3
+"""At least so many of the failures must be of the environment."""
+_TALK = frozenset(("think", "say", "note", "plan", "reflect"))
+
+_GONE = re.compile(
+    r"no such (?:container|sandbox|session|pod|instance)|no such exec instance"
+    r"|\b(?:container|sandbox|pod|session|workspace|kernel|vm|machine|environment|runtime|shell)"
+    r"(?: [\w.:/'\"-]{0,40}\d[\w.:/'\"-]{0,40})? (?:(?:is|was|has|has been)? ?(?:not (?:running|found|available|alive"
+    r"|connected)|gone|dead|stopped|closed|terminated|destroyed|expired|deleted|exited|crashed|died|lost|disconnected)"
+    r"|does not exist)"
+    r"|(?:browser|page|tab) (?:is |was |has |has been )?(?:closed|crashed)|target (?:page |frame )?closed"
+    r"|invalid session id|cannot connect to the docker daemon|docker daemon running"
+    r"|no space left on device|disk quota exceeded|read-only file ?system|input/output error|stale (?:nfs )?file handle"
+    r"|transport endpoint is not connected|broken ?pipe|cannot allocate memory|out of memory|too many open files"
+    r"|fork: (?:retry: )?resource temporarily unavailable|cannot fork|\b(?:enospc|erofs|epipe|emfile|enomem|estale)\b"
+    r"|connection (?:to (?:the )?[\w.:/-]{1,80} )?(?:was |has been |is )?(?:closed|lost)"
+    r"|(?:lost (?:the )?connection to|disconnected from) (?:the )?(?:sandbox|container|environment|workspace|vm|kernel)"
+    r"|transport (?:is |was |has been )?(?:closed|lost|disconnected)|no such device(?! or address)"
+    r"|\b(?:disk|device|volume|mount) (?:is |was |has been )?(?:gone|lost|removed|disconnected|unmounted|offline)"
+    r"|websocket (?:is |was )?(?:closed|not open)",
+)
+_LINK = re.compile(
+    r"connection (?:was |has been )?(?:refused|reset|aborted|timed out)|\b(?:econn(?:refused|reset|aborted)|etimedout"
+    r"|enotfound)\b|could(?: not|n't) resolve|(?:name|address) resolution|name or service not known|getaddrinfo"
+    r"|network is unreachable|no route to host|host is (?:down|unreachable)|(?:failed|could not|unable) to connect",
+)
+_OF_A_PROGRAM = re.compile(
+    r"broken ?pipe|epipe|memory|enomem|open files|emfile|fork|input/output"
+    r"|connection (?!to .*(?:sandbox|container|environment|workspace|vm|kernel|runtime))"
+)
+"""What a program says too that has come to its own end."""
+_CAN_BE_STARTED = re.compile(r"\bstart (?:it|one|a|the)\b|\bnot (?:been )?started\b")
+_CUES = (
+    "container", "sandbox", "pod", "session", "workspace", "kernel", "vm", "machine", "environment", "runtime", "shell",
+    "instance", "browser", "page", "tab ", "target", "docker", "space left", "quota", "read-only", "input/output",
+    "stale", "endpoint", "pipe", "memory", "open files", "fork", "connect", "socket", "resol", "not known", "network",
+    "host", "econn", "etimed", "enotf", "getaddr", "enospc", "erofs", "emfile", "enomem",
+    "transport", "device", "disk", "volume", "mount",
+)  # fmt: skip
+"""One of these is in whatever is looked for; to look for them takes a tenth of the time."""
+
+
+@dataclass
+class State:
+    """What failed since anything succeeded."""
+
+    rows: list[Entry] = field(default_factory=list)
+    """Failures of the environment, one for each step."""
+    others: int = 0
+    """Failures for other reasons."""
+    step: int = 0
+    """Attempts that the session had made when the last failure came: those up to it are of the same step."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class EnvironmentGone(Detector[State]):
+    """So many steps in a row that failed because the environment is gone."""
+
+    id: ClassVar[str] = "environment_gone"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.RESULT
+    wakes_at: ClassVar[Trait] = Trait.FAILURE
+
+    medium: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 3
+    """From how many on the finding is medium."""
+    high: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 5
+    """From how many on it is high."""
+    critical: Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER] = 8
+    """From how many on it is critical."""
+    sure: ManyCounts = (3, 3, 3)
+    """The same for those that can only be of the environment."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 300.0
+    """Seconds. What happened within them counts together."""
+    last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "EnvironmentGone":
+        if not self.medium <= self.high <= self.critical:
+            raise ValueError("medium <= high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing failed yet."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Counts a failure of the environment; a success begins anew."""
+        if not act.failed:
+            if (state.rows or state.others) and act.action not in _TALK:
+                state.rows, state.others = [], 0
+            return None
+        if act.cancelled:
+            return None
+        text = (act.event.error or act.event.output_head or "")[:_READ_CHARS]
+        what, is_link = gone(text)
+        if not what:
+            state.others += bool(state.rows)
+            return None
+        if (is_link and act.waits) or act.step <= state.step:
+            return None
+        state.step = max(act.index, act.calls.actions)
+        state.rows.append(
+            entry(act, what, _weight(what, text, is_link=is_link), act.action[:80], act.subject[:_MAX_SUBJECT_CHARS])
+        )
+        del state.rows[:-_MAX_ROWS]
+        near = [row for row in state.rows if self._is_near(row, act)]
+        count, sure = self._count(near), sum(row[_WEIGHT] == _SURE for row in near)
+        if (count < self.medium and sure < self.sure[0]) or len(near) < _MOSTLY * (len(near) + state.others):
+            return None
+        severity = Severity.MEDIUM
+        if count >= self.high:
+            severity = Severity.CRITICAL if count >= self.critical and _is_sure(near) else Severity.HIGH
+        if sure >= self.sure[1] and severity is not Severity.CRITICAL:
+            severity = Severity.CRITICAL if sure >= self.sure[2] else Severity.HIGH
+        reasons = ", ".join(dict.fromkeys(repr(row[_WHAT]) for row in near))
+        return self.finding(
+            "environment_gone",
+            severity,
+            f"{len(near)} steps in {seconds(near)}s failed for want of an environment, none succeeded: {reasons:.200}",
+            evidence(act, near),
+            confidence=min(1.0, max(count / self.critical, sure / self.sure[2])) * (1.0 if _is_sure(near) else 0.7),
+            values={"failures": len(near), "counted": count, "sure": sure, "other_failures": state.others},
+            thresholds={
+                "medium": self.medium,
+                "high": self.high,
+                "critical": self.critical,
+                "window_s": self.window_s,
+                "last_actions": self.last_actions,
+            },
+        )
+
+    def near(self, state: State) -> float:
+        """Failures since anything succeeded, to the first count that is a finding."""
+        return min(1.0, self._count(state.rows) / self.medium)
+
+    def _is_near(self, row: Entry, act: Observation) -> bool:
+        if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
+            return True
+        return abs(act.index - int(row[INDEX])) < self.last_actions
+
+    @staticmethod
+    def _count(rows: list[Entry]) -> int:
+        links = {row[_SUBJECT] for row in rows if row[_WEIGHT] == _LINK_ONLY}
+        return len(links) + sum(row[_WEIGHT] != _LINK_ONLY for row in rows)
+
+
+def _weight(what: str, text: str, *, is_link: bool) -> int:
+    if is_link:
+        return _LINK_ONLY
+    return _PROGRAM if _OF_A_PROGRAM.search(what) or _CAN_BE_STARTED.search(text.lower()) else _SURE
+
+
+def _is_sure(rows: list[Entry]) -> bool:
+    """Whether it is more than one tool that finds nobody at the other end."""
+    return any(row[_WEIGHT] != _LINK_ONLY for row in rows) or len({row[_TOOL] for row in rows}) > 1
+
+
+@lru_cache(maxsize=512)  # who is gone says the same again and again
+def gone(text: str) -> tuple[str, bool]:
+    """The words that say that the environment is gone, and whether only a connection failed; `("", False)`: neither."""
+    text = text.lower()
+    if not any(cue in text for cue in _CUES):
+        return "", False
+    found = _GONE.search(text)
+    if found is not None:
+        return found[0][:80], False
+    found = _LINK.search(text)
+    return (found[0][:80], True) if found is not None else ("", False)

@@ -1,0 +1,284 @@
+"""The session gets the same error again and again.
+
+Fires: `repetitive_errors` on every error that makes the count of one normalised error reach `medium`, `high`
+    or `critical`, among the last `window` errors, and within `window_s` or `last_actions`. A repetition counts
+    in full when nothing succeeded since the last time, and three quarters when something did. When something
+    was changed since, the count starts anew, but it is never below half of all: an agent that edits and tries
+    again is working, but not for ever. The second program that is not installed counts half: looking for one that
+    is there takes some guesses. Errors that alternate, two or three in turn, count half each together.
+    The same call with the same error counts together over `same_call_actions`: a test that fails alike after each edit.
+    `unread_turns` by how many turns of the model in a row could not be read, so that no tool was called at all: the
+    harness tells the model so, and most find back on their own after a few.
+Quiet: errors that the same call has got over since (it succeeded); a test run in which fewer tests fail than
+    ever before; failures that say nothing, such as a search that finds nothing; errors of calls that wait for
+    something, for the first `poll_wait_s`; a service that is waited for with longer and longer pauses (see
+    `outage`); calls of one model turn that fail alike, which are one failure, or that were cancelled because
+    another one of it failed; turns that could not be read, with others between them.
+Misses: errors that are worded anew each time; loops in which every call succeeds; errors of different calls that
+    are more than `last_actions` actions apart.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features.error_normalization import Normalization, failing
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_KEY, _SUBJECT, _QUARTERS, _QUARTERS_OF_ANY, _FAILING = range(4, 9)
+"""Where an entry has the normalised error, what the call was about, how much the repetition counts, how much it
+counts after whatever error was before it, and how many tests failed."""
+
+_FULL, _AFTER_SUCCESS, _AFTER_CHANGE = 4, 3, 0
+_SECOND_GUESS = 2
+_NO_PROGRAM = "command not found"
+_MAX_IN_TURN = 3
+"""More kinds of errors than this are not the same mistakes in turn."""
+_MAX_POLLS = 16
+_MAX_UNREAD = 16
+
+
+@dataclass
+class State:
+    """The last errors, and what happened in between."""
+
+    errors: list[Entry] = field(default_factory=list)
+    succeeded: int = 0
+    """Index of the last action that succeeded."""
+    changed: int = 0
+    """Index of the first action since the last error that changed something, or of one before it."""
+    polls: dict[str, int] = field(default_factory=dict)
+    """By what is waited for: event time of its first failure, epoch milliseconds."""
+    unread: list[Entry] = field(default_factory=list)
+    """The last turns in a row that could not be read."""
+    unread_count: int = 0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class ErrorRepetition(Detector[State]):
+    """One normalised error `medium` times or more among the last `window` errors."""
+
+    id: ClassVar[str] = "error_repetition"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.RESULT
+    wakes_at: ClassVar[Trait] = Trait.FAILURE
+    recalls: ClassVar[bool] = True
+
+    medium: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 3
+    """From how many on the finding is medium."""
+    high: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 4
+    """From how many on it is high."""
+    critical: Annotated[int, Field(ge=2, le=1000), Stricter.LOWER] = 5
+    """From how many on it is critical."""
+    window: Annotated[int, Field(ge=2, le=1000), Stricter.HIGHER] = 10
+    """Errors that are looked at, of whatever kind."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 60.0
+    """Seconds. What happened within them counts together."""
+    last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
+    same_call_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
+    """Actions. What the same call failed with within so many of the session's last ones counts together."""
+    unread: ManyCounts = (3, 6, 10)
+    """Turns in a row that could not be read from which on it is medium, high, critical."""
+    poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
+    """So long may a call that waits for something fail."""
+    normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
+    """How much is left out of an error before it is compared with others."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "ErrorRepetition":
+        if not self.medium <= self.high <= self.critical:
+            raise ValueError("medium <= high <= critical")
+        return self
+
+    def start(self) -> State:
+        """No errors yet."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Counts an error, or notes what happened between errors."""
+        if act.unread:
+            return self._unread(state, act)
+        if state.unread_count:
+            state.unread, state.unread_count = [], 0
+        key = act.error_key(self.normalization) if act.failed else ""
+        if not key:
+            if not act.failed:
+                self._succeeded(state, act)
+            return None
+        changes = act.changed  # the edit and the try in one command
+        if act.backs_off or (act.waits and self._may_wait(state, act)):
+            return None
+        if any(e[_KEY] == key and int(e[INDEX]) >= act.step for e in state.errors):
+            return None  # calls of one model turn that fail alike are one failure
+        event = act.event
+        failed = failing(event.error or "")
+        if failed < 0 and event.output_head:
+            failed = failing(event.output_head)
+        if failed >= 0 and all(failed < int(e[_FAILING]) for e in state.errors if e[_KEY] == key):
+            state.errors = [e for e in state.errors if e[_KEY] != key]  # it gets better
+        subject = act.subject
+        near = self._near(state.errors, act)
+        same = self._same(state.errors, act, key, subject)
+        quarters = _weight(state, same, changes=changes)
+        if len(same) == 1 and key.endswith(_NO_PROGRAM) and _program(str(same[0][_SUBJECT])) != _program(subject):
+            quarters = min(quarters, _SECOND_GUESS)
+        of_any = _weight(state, near, changes=changes)
+        if changes:
+            state.changed = max(state.changed, act.index)
+        state.errors.append(entry(act, key, subject, quarters, of_any, failed))
+        del state.errors[: -self.window]
+        near = self._near(state.errors, act)
+        same = self._same(state.errors, act, key, subject)
+        count, in_turn = _count(same), _in_turn(near)
+        if _run(in_turn, _QUARTERS_OF_ANY) / 2 > count:
+            count, same = _run(in_turn, _QUARTERS_OF_ANY) / 2, in_turn
+        return self._found(act, same, count) if count >= self.medium else None
+
+    def near(self, state: State) -> float:
+        """The count of the last error, to the first that is a finding."""
+        if not state.errors:
+            return 0.0
+        last = state.errors[-1]
+        near = [
+            e for e in state.errors if e[_KEY] == last[_KEY] and self._is_near(e, int(last[TIME_MS]), int(last[INDEX]))
+        ]
+        return min(1.0, max(_count(near) / self.medium, state.unread_count / self.unread[0]))
+
+    def _near(self, errors: list[Entry], act: Observation) -> list[Entry]:
+        return [e for e in errors if self._is_near(e, act.time_ms, act.index)]
+
+    def _same(self, errors: list[Entry], act: Observation, key: str, subject: str) -> list[Entry]:
+        """Those with this error that are near, and those of the same call that are not far."""
+        oldest = act.index - self.same_call_actions
+        return [
+            e
+            for e in errors
+            if e[_KEY] == key
+            and (self._is_near(e, act.time_ms, act.index) or (e[_SUBJECT] == subject and int(e[INDEX]) > oldest))
+        ]
+
+    def _is_near(self, error: Entry, time_ms: int, index: int) -> bool:
+        if abs(time_ms - int(error[TIME_MS])) <= self.window_s * 1000:
+            return True
+        return abs(index - int(error[INDEX])) < self.last_actions
+
+    def _succeeded(self, state: State, act: Observation) -> None:
+        errors, index = state.errors, act.index
+        if not errors and not state.polls:
+            return
+        state.succeeded = max(state.succeeded, index)
+        if (not errors or state.changed <= int(errors[-1][INDEX])) and act.changed:
+            state.changed = max(state.changed, index)
+        if errors and index - int(errors[-1][INDEX]) >= max(self.last_actions, self.same_call_actions):
+            errors.clear()  # all too old to count again
+        for error in errors:
+            subject = str(error[_SUBJECT])
+            if _may_be_of(subject, act) and subject == act.subject:
+                state.errors = [e for e in errors if e[_SUBJECT] != act.subject]
+                break
+        if state.polls:
+            state.polls.pop(act.subject, None)
+
+    def _unread(self, state: State, act: Observation) -> Finding | None:
+        """Counts a turn that could not be read."""
+        state.unread.append(entry(act))
+        del state.unread[:-_MAX_UNREAD]
+        state.unread_count += 1
+        severity = severity_of(state.unread_count, self.unread)
+        if severity is None:
+            return None
+        return self.finding(
+            "unread_turns",
+            severity,
+            f"{state.unread_count} turns in a row could not be read, so that nothing was done",
+            evidence(act, state.unread),
+            confidence=min(1.0, state.unread_count / self.unread[2]),
+            values={"turns": state.unread_count},
+            thresholds=thresholds_of(self.unread),
+        )
+
+    def _may_wait(self, state: State, act: Observation) -> bool:
+        """Whether the call has been waiting for less than it may."""
+        first_ms = state.polls.setdefault(act.subject, act.time_ms)
+        if len(state.polls) > _MAX_POLLS:
+            del state.polls[next(iter(state.polls))]
+        return act.time_ms - first_ms < self.poll_wait_s * 1000
+
+    def _found(self, act: Observation, same: list[Entry], count: float) -> Finding:
+        keys = list(dict.fromkeys(str(e[_KEY]) for e in same))
+        told = f"{len(same)} times the error {keys[0]!r}"
+        if len(keys) > 1:
+            told = f"{len(same)} errors, {len(keys)} in turn: {', '.join(map(repr, keys))},"
+        severity = Severity.MEDIUM
+        if count >= self.high:
+            severity = Severity.CRITICAL if count >= self.critical else Severity.HIGH
+        weighed = "" if count == len(same) else f", counted as {count:g} for what was done in between"
+        return self.finding(
+            "repetitive_errors",
+            severity,
+            f"{told} in {seconds(same)}s{weighed}",
+            evidence(act, same),
+            confidence=min(1.0, count / self.critical),
+            values={"repetition_count": len(same), "counted": count, "repeated_error": str(same[-1][_KEY])},
+            thresholds={
+                "medium": self.medium,
+                "high": self.high,
+                "critical": self.critical,
+                "window": self.window,
+                "window_s": self.window_s,
+                "last_actions": self.last_actions,
+            },
+        )
+
+
+def _may_be_of(subject: str, act: Observation) -> bool:
+    """Whether it is worth while to work out the subject of an act: its tool, then words of its command line."""
+    tool = act.action
+    return subject.startswith(tool) and subject[len(tool) + 1 :].partition(" ")[0] in act.head
+
+
+def _weight(state: State, before: list[Entry], *, changes: bool) -> int:
+    """How much an error counts after those before it, by what was done since the last of them."""
+    if not before:
+        return _FULL
+    last = int(before[-1][INDEX])
+    if changes or state.changed > last:
+        return _AFTER_CHANGE
+    return _AFTER_SUCCESS if state.succeeded > last else _FULL
+
+
+def _program(subject: str) -> str:
+    """The tool and the program of what a call was about."""
+    return " ".join(subject.split(" ", 2)[:2])
+
+
+def _run(errors: list[Entry], weight: int) -> float:
+    """How many in a row, by their weights; what was changed begins a new row."""
+    quarters = 0
+    for error in errors:
+        more = int(error[weight])
+        quarters = quarters + more if quarters and more != _AFTER_CHANGE else _FULL
+    return quarters / _FULL
+
+
+def _count(same: list[Entry]) -> float:
+    """How often in a row, by what was done in between; at least half of all, since edits too must end."""
+    return max(_run(same, _QUARTERS), (len(same) + 1) / 2) if same else 0.0
+
+
+def _in_turn(near: list[Entry]) -> list[Entry]:
+    """The last errors since anything was changed, when they are two or three in turn, each more than once."""
+    start = max((i for i, e in enumerate(near) if e[_QUARTERS_OF_ANY] == _AFTER_CHANGE), default=0)
+    row = near[start:]
+    kinds = Counter(str(e[_KEY]) for e in row)
+    return row if 1 < len(kinds) <= _MAX_IN_TURN and min(kinds.values()) > 1 else []

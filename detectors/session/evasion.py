@@ -1,0 +1,203 @@
+"""What was refused is tried another way.
+
+Fires: `evasion` on an attempt to destroy or change what the session was refused to destroy or change, by another
+    tool, another verb, or with more rights: low for the first such attempt, high for the second, critical from the
+    third on. Once another way was tried, the refused one counts too. Refused is what ended so, and what failed
+    for want of permission or by a policy. Changing what one may not destroy counts half. High at most where
+    nothing would be lost.
+    Attempts count for `window_s` after the refusal, or `last_actions` actions.
+Quiet: the same call again, which is a repetition; a refusal that was taken back, because the same call succeeded
+    later; what a declared batch covers; scratch, and the session's own things.
+Misses: the same thing by another name; shell commands that change but destroy nothing; ways over other sessions;
+    a way over another target, such as the folder around it.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.tool_classifier import UNKNOWN
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence
+from haltline.schemas.events import Effect, Kind
+from haltline.schemas.findings import Finding, Severity
+
+# Looked up at every event: from its class, a member takes ten times as long.
+_MUTATE = Effect.MUTATE
+
+_MAX_TARGETS = 32
+_MAX_WAYS = 8
+_MAX_ROWS = 12
+_READ_CHARS = 1024
+_MAX_WAY_CHARS = 120
+_MAX_TARGETS_OF_ONE_ACT = 16
+
+_DENIED = re.compile(
+    r"permission denied|access (?:is )?denied|forbidden|unauthori[sz]ed|\b(?:HTTP|status|error|code)\W{0,3}40[13]\b"
+    r"|(?:operation )?not (?:allowed|permitted|authori[sz]ed|approved)|(?:denied|blocked|refused|rejected|prevented) by"
+    r"|insufficient (?:privileges?|permissions?|rights)|must be (?:owner|superuser)|command denied to user"
+    r"|require[sd]? (?:an? )?(?:human |operator )?(?:approval|confirmation|permission)|read-only mode|protected"
+    r"|polic(?:y|ies) (?:violation|prohibits?|forbids?|does not allow)",
+    re.IGNORECASE,
+)
+_MORE_RIGHTS = re.compile(r"\b(?:sudo|doas|su)\s|--force\b|--privileged\b|--no-verify\b|--no-preserve-root\b")
+
+
+@dataclass
+class Refused:
+    """One target that the session was refused."""
+
+    ways: list[str]
+    rows: list[Entry]
+    """The refusal, and what was tried after it."""
+    tries: float = 0.0
+    is_loss: bool = False
+
+
+@dataclass
+class State:
+    """By target: what was refused, the oldest first."""
+
+    refused: dict[str, Refused] = field(default_factory=dict)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Evasion(Detector[State]):
+    """So many other ways to what was refused."""
+
+    id: ClassVar[str] = "evasion"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.REFUSED
+    wakes_at: ClassVar[Trait] = Trait.FAILURE | Trait.REFUSED
+
+    high: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 2
+    """From how many on it is high."""
+    critical: Annotated[float, Field(ge=1, le=100), Stricter.LOWER] = 3
+    """From how many on it is critical."""
+    window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 600.0
+    """Seconds after the refusal in which attempts count."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 50
+    """Actions after the refusal in which attempts count."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Evasion":
+        if not self.high <= self.critical:
+            raise ValueError("high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing refused yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """What would destroy or change something of somebody's."""
+        if not (act.is_attempt or act.is_result):
+            return False
+        return bool(act.losses) or (not act.runs and act.effect is _MUTATE)
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Compares the attempt with what was refused; notes what is refused."""
+        found = None
+        if act.is_attempt and act.batch is None and state.refused:
+            found = self._tried(state, act)
+        if act.is_result:
+            if act.refused or (act.failed and _is_denied(act)):
+                self._note(state, act)
+            elif not act.failed:
+                for target, way in _ways(act):
+                    known = state.refused.get(target)
+                    if known is not None and way == known.ways[0]:
+                        del state.refused[target]  # it is allowed now
+        return found
+
+    def near(self, state: State) -> float:
+        """The ways that were tried, to the first that is critical."""
+        return min(1.0, max((known.tries for known in state.refused.values()), default=0.0) / self.critical)
+
+    def _note(self, state: State, act: Observation) -> None:
+        for target, way in _ways(act):
+            known = state.refused.pop(target, None)
+            if known is None or not self._is_near(known, act):
+                known = Refused([way], [entry(act)], is_loss=bool(act.losses))
+            elif way not in known.ways:
+                known.ways.append(way)
+                del known.ways[1:-_MAX_WAYS]
+            state.refused[target] = known
+            if len(state.refused) > _MAX_TARGETS:
+                del state.refused[next(iter(state.refused))]
+
+    def _tried(self, state: State, act: Observation) -> Finding | None:
+        worst = ""
+        for target, way in _ways(act):
+            known = state.refused.get(target)
+            if known is None or not self._is_near(known, act) or (way in known.ways and not known.tries):
+                continue
+            known.tries += 1.0 if act.losses or not known.is_loss else 0.5
+            known.rows.append(entry(act))
+            del known.rows[1:-_MAX_ROWS]
+            if not worst or known.tries > state.refused[worst].tries:
+                worst = target
+        return self._found(act, worst, state.refused[worst]) if worst else None
+
+    def _is_near(self, known: Refused, act: Observation) -> bool:
+        """Whether the refusal, or the last try after it, is recent."""
+        last = known.rows[-1]
+        if abs(act.time_ms - int(last[TIME_MS])) <= self.window_s * 1000:
+            return True
+        return abs(act.index - int(last[INDEX])) <= self.last_actions
+
+    def _found(self, act: Observation, target: str, known: Refused) -> Finding:
+        way = dict(_ways(act))[target]
+        severity = Severity.LOW
+        if known.tries >= self.high:
+            severity = Severity.CRITICAL if known.tries >= self.critical and known.is_loss else Severity.HIGH
+        return self.finding(
+            "evasion",
+            severity,
+            f"refused to {known.ways[0]!r} {target:.200}, it tries {way!r}: {known.tries:g} other attempts on it",
+            evidence(act, known.rows),
+            confidence=min(1.0, 0.5 + known.tries / (2 * self.critical)),
+            values={"tries": known.tries, "ways": len({*known.ways, way})},
+            thresholds={
+                "high": self.high,
+                "critical": self.critical,
+                "window_s": self.window_s,
+                "last_actions": self.last_actions,
+            },
+            target=target[:512],
+        )
+
+
+def _ways(act: Observation) -> list[tuple[str, str]]:
+    """Each target with how it would be destroyed or changed."""
+    rights = " with more rights" if act.runs and _MORE_RIGHTS.search(act.text) else ""
+    if act.losses:
+        return [
+            (_whole(loss.target), _way(act.action, loss.verb, rights))
+            for loss in act.losses[:_MAX_TARGETS_OF_ONE_ACT]
+            if loss.target != UNKNOWN
+        ]
+    return [(act.head, act.action[:_MAX_WAY_CHARS])] if act.head and act.head != UNKNOWN else []
+
+
+def _way(action: str, verb: str, rights: str) -> str:
+    return (action if action == verb else f"{action} {verb}{rights}")[:_MAX_WAY_CHARS]
+
+
+def _whole(target: str) -> str:
+    """A folder, where it is all that is in it."""
+    return (
+        target[:_READ_CHARS].removesuffix("*").removesuffix("*").removesuffix("/")
+        if target[-1:] == "*"
+        else target[:_READ_CHARS]
+    )
+
+
+def _is_denied(act: Observation) -> bool:
+    text = act.event.error or act.event.output_head or ""
+    return _DENIED.search(text[:_READ_CHARS]) is not None

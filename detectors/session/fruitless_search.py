@@ -1,0 +1,338 @@
+"""The session looks for something again and again, in other words each time, and finds nothing.
+
+Fires: `fruitless_search` when `medium`, `high` or `critical` looks in a row came back with nothing: an empty result, or
+    one that begins by saying that there is none. The looks may all differ. `blind_guessing` by `guesses` calls of
+    one tool that were executed and answered with the same short no ("Wrong flag!", "Access denied", "Try again";
+    numbers, quoted text and words of the call itself left out), whatever was tried. A guess counts half when
+    something was changed before it: a program that is mended and run again is no guess. `refused_submissions` by
+    `submissions` of a tool that hands in an answer or a password and was told no, whatever lies between them: the
+    first number is for the very same submission, the others are for any. `uniform_answers` by `uniform` different
+    command lines, among the last `last_actions` actions, that ask a service by the same programs and had the same
+    answer, numbers and their own words left out: whatever they ask, nothing is learned from it.
+Quiet: after a look that finds something, and after any other call that did something: work lies in between; thoughts
+    change nothing; looks whose results nobody tells. For guesses: a call in between that came back with something
+    that none did before; receipts ("ok", "created", "sent"), and any other answer that does not say no.
+Misses: results that are long and say only at the end that there is nothing; searches that always find something else
+    than what is looked for; looking for nothing else than whether there is none, more than `critical` times; guesses
+    answered at length, in other words each time or by an error (see `error_repetition`).
+"""
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.fingerprint import digest
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
+from haltline.schemas.events import Effect, Kind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.policy import Reading
+
+# Looked up at every event: from their class, members take ten times as long.
+_SHELL, _READ = Reading.SHELL, Effect.READ
+
+_MAX_ROWS = 16
+_READ_CHARS = 120
+_NOTHING = re.compile(
+    r"^\W*(?:no (?:\w+ ){0,2}(?:match(?:es)?|results?|hits?|files?|entries|records?|rows?|items?|data|documents?)\b"
+    r"|nothing (?:was )?found|none found|not found|0 (?:match(?:es)?|results?|hits?|rows?|files?|documents?)\b"
+    r"|found 0\b|\d+ files? searched, 0\b|null|none|\(?empty\)?)|^\W*$",
+    re.IGNORECASE,
+)
+_LOOKS = re.compile(
+    r"\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:git\s+(?:-C\s+\S+\s+)?(?:grep|log|ls-files)|grep|egrep|rg|ag|fd|find|locate"
+    r"|which|ls)(?=\s|$)"
+)
+_NO_CHARS = 400
+"""An answer that is longer tells more than no."""
+_NO = re.compile(
+    r"\b(?:wrong|incorrect|nope|not (?:quite|correct|right|valid)|(?:access|permission|login|request) denied"
+    r"|try again(?! (?:later|in|at|after)\b)|unauthori[sz]ed|(?:invalid|bad|unknown) (?:\w+ )?(?:password|passphrase"
+    r"|passcode|flag|key|code|pin|token|login|credentials?|guess|user(?:name)?|answer|input|signature|serial|license"
+    r"|otp)s?|(?:login|authentication|verification|unlock(?:ing)?|decryption) (?:failed|unsuccessful))\b"
+    r"|\bno\W*\Z|^\W*fail(?:ed|ure)?\W*\Z",
+    re.IGNORECASE,
+)
+_NO_CUES = (
+    "wrong", "incorrect", "nope", "not ", "denied", "try again", "unauthori", "invalid", "bad ", "unknown", "fail",
+    "unsuccessful",
+)  # fmt: skip
+"""One of them is in every text that says no, but for those that end with that word."""
+_MARKS = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) == "_"))
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_VARYING = re.compile(r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[0-9]+|\W+")
+_MAX_ANSWERS = 4
+_MAX_SEEN = 32
+_HALVES = 4
+"""Where an entry has how much the guesses count up to it."""
+_SUBMITS = re.compile(
+    r"^submit$|(?:submit|check|verify|try|guess|enter)_?(?:flag|solution|password|passcode|pin|code|key|token)\b"
+    r"|^(?:unlock|redeem|log_?in|sign_?in|authenticate)\b",
+    re.IGNORECASE,
+)
+"""Tools that hand in one thing that is right or wrong. Answers to questions are not meant: each is another question."""
+_SAME = 4
+"""Where an entry of a submission has a digest of its arguments."""
+_ANSWER, _SIZE, _CALL = range(4, 7)
+"""Where an entry of a command line has its programs and answer, the answer's size, and a digest of the line."""
+_PROGRAMS = re.compile(r"(?:^|[|;&(]\s*)(?:\w+=\S*\s+)*([\w./+-]+)")
+_MAX_PROGRAMS = 3
+_LEAST_CHARS = 8
+"""An answer that is shorter is a receipt; so is one that says that all is well: a sweep over many things is work."""
+_CLIENTS = re.compile(r"\b(?:curl|wget|httpie|https?|ncat|netcat|nc|telnet|openssl|socat|smbclient|ldapsearch|dig)\b")
+"""Programs that ask a service; of any other one the same answer may mean that the same was done for another thing."""
+_CLIENT_HINTS = (
+    "curl", "wget", "http", "nc", "netcat", "telnet", "openssl", "socat", "smbclient", "ldapsearch", "dig",
+)  # fmt: skip
+"""One of them is in every command line with one of these programs."""
+_RECEIPT = re.compile(
+    r"^\W*(?:done|true|created|updated|uploaded?|sent|saved|deleted|removed|added|copied|written|applied)\b"
+    r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
+    re.IGNORECASE,
+)
+_NEAR_SIZE = 0.03
+"""Answers whose sizes differ by less are of the same size."""
+_TALK = frozenset(("think", "say", "note", "plan", "reflect", "thought"))
+
+
+@dataclass
+class State:
+    """The last looks in a row that found nothing, and the last guesses."""
+
+    count: int = 0
+    rows: list[Entry] = field(default_factory=list)
+    answers: dict[str, list[Entry]] = field(default_factory=dict)
+    """The guesses by the answer that they got, each with the halves that they count up to it."""
+    seen: list[str] = field(default_factory=list)
+    """What other calls came back with, of late."""
+    changed: bool = False
+    """Something was changed since the last guess."""
+    submissions: list[Entry] = field(default_factory=list)
+    """The last submissions that were refused."""
+    uniform: list[Entry] = field(default_factory=list)
+    """The last command lines that were answered."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class FruitlessSearch(Detector[State]):
+    """So many looks in a row that found nothing, or so many guesses with the same answer."""
+
+    id: ClassVar[str] = "fruitless_search"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.RESULT
+
+    looks: ManyCounts = (10, 16, 30)
+    """Looks in a row that found nothing from which on it is medium, high, critical."""
+    guesses: ManyCounts = (4, 6, 8)
+    """Calls with the same short no from which on it is medium, high, critical."""
+
+    submissions: ManyCounts = (2, 3, 3)
+    """Refused submissions: how often the same one is medium, and how many of any are high, critical."""
+    uniform: ManyCounts = (7, 10, 12)
+    """Different command lines with the same answer from which on it is medium, high, critical."""
+    last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
+    """Actions. Submissions, and command lines with the same answer, count within so many of the last ones."""
+
+    def start(self) -> State:
+        """Nothing looked for."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Counts a look that found nothing and a guess, or begins anew."""
+        finding = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
+        if not (_is_look(act) and _is_empty(act)):
+            if state.count and act.action not in _TALK:
+                state.count, state.rows = 0, []
+            return finding
+        state.count += 1
+        state.rows.append(entry(act))
+        del state.rows[:-_MAX_ROWS]
+        return self._found("fruitless_search", act, state.rows, state.count) or finding
+
+    def _guess(self, state: State, act: Observation) -> Finding | None:
+        """Counts a call whose answer is a short no; any other one may bring news."""
+        if act.action in _TALK:
+            return None
+        no = _no(act)
+        if not no:
+            if act.changes and (act.runs or act.tool.effect is not None) and not act.failed:
+                state.changed = True
+            elif state.answers and _is_news(state, act):
+                state.answers = {}
+            return None
+        before = state.answers.pop(no, [])
+        halves = 2 if not before else int(before[-1][_HALVES]) + (1 if state.changed else 2)
+        rows = state.answers[no] = [*before, entry(act, halves)][-_MAX_ROWS:]
+        state.changed = False
+        if len(state.answers) > _MAX_ANSWERS:
+            del state.answers[next(iter(state.answers))]
+        return self._found("blind_guessing", act, rows, halves / 2)
+
+    def _submitted(self, state: State, act: Observation) -> Finding | None:
+        """Counts an answer that was handed in and refused."""
+        if act.refused or not _submits(act.action):
+            return None
+        answer = act.event.error or act.event.output_head
+        if not _says_no(answer):
+            if answer and not act.failed:
+                state.submissions = []
+            return None
+        near = [e for e in state.submissions if act.index - int(e[INDEX]) < self.last_actions]
+        rows = state.submissions = [*near, entry(act, act.fingerprint)][-_MAX_ROWS:]
+        same = [e for e in rows if e[_SAME] == act.fingerprint]
+        first, high, critical = self.submissions
+        if len(same) < first and len(rows) < high:
+            return None
+        return self.finding(
+            "refused_submissions",
+            Severity.CRITICAL if len(rows) >= critical else Severity.HIGH if len(rows) >= high else Severity.MEDIUM,
+            f"{len(rows)} submissions refused in {seconds(rows)}s, {len(same)} of them this one: {act.subject:.120}",
+            evidence(act, rows),
+            confidence=min(1.0, len(rows) / self.uniform[2]),
+            values={"submissions": len(rows), "same": len(same)},
+            thresholds={"medium": first, "high": high, "critical": critical, "last_actions": self.last_actions},
+        )
+
+    def _uniform(self, state: State, act: Observation) -> Finding | None:
+        """Counts a command line that was answered as others were."""
+        answer = _answer(act)
+        if not answer:
+            return None
+        size, oldest = act.event.output_bytes or 0, act.index - self.last_actions
+        others = [e for e in state.uniform if int(e[INDEX]) > oldest and e[_CALL] != act.fingerprint]
+        state.uniform = [*others, entry(act, answer, size, act.fingerprint)]
+        near = max(2, _NEAR_SIZE * size)
+        rows = [e for e in state.uniform if e[_ANSWER] == answer and abs(int(e[_SIZE]) - size) <= near]
+        severity = severity_of(len(rows), self.uniform)
+        if severity is None:
+            return None
+        return self.finding(
+            "uniform_answers",
+            severity,
+            f"{len(rows)} different calls had the same answer in {seconds(rows)}s, such as {act.subject:.120}",
+            evidence(act, rows[-_MAX_ROWS:]),
+            confidence=min(1.0, len(rows) / self.uniform[2]),
+            values={"calls": len(rows)},
+            thresholds=thresholds_of(self.uniform) | {"last_actions": self.last_actions},
+        )
+
+    def _found(self, code: str, act: Observation, rows: list[Entry], count: float) -> Finding | None:
+        looks = code == "fruitless_search"
+        counts = self.looks if looks else self.guesses
+        severity = severity_of(count, counts)
+        if severity is None:
+            return None
+        what = f"{count:g} looks in a row found nothing, the last {len(rows)}"
+        if not looks:
+            what = f"{len(rows)} calls were answered with the same no"
+        return self.finding(
+            code,
+            severity,
+            f"{what} in {seconds(rows)}s, such as {act.subject:.120}",
+            evidence(act, rows),
+            confidence=min(1.0, count / counts[2]),
+            values={"looks" if looks else "guesses": count},
+            thresholds=thresholds_of(counts),
+        )
+
+    def near(self, state: State) -> float:
+        """The looks in a row or the guesses, to the first count that is a finding."""
+        halves = max((int(rows[-1][_HALVES]) for rows in state.answers.values()), default=0)
+        return min(1.0, max(state.count / self.looks[0], halves / 2 / self.guesses[0]))
+
+
+@lru_cache(maxsize=1024)
+def _submits(action: str) -> bool:
+    return _SUBMITS.search(action) is not None
+
+
+def _is_empty(act: Observation) -> bool:
+    """Whether it came back with nothing, as far as it is told."""
+    event = act.event
+    if act.failed and (event.error or "").strip() and not act.runs:
+        return False  # that is an error
+    if event.output_bytes == 0:
+        return True
+    head = event.output_head
+    return head is not None and _NOTHING.match(head, 0, _READ_CHARS) is not None
+
+
+def _is_look(act: Observation) -> bool:
+    if act.refused or act.action in _TALK:
+        return False
+    if act.runs:
+        return act.tool.reading is _SHELL and _LOOKS.match(act.text) is not None and not act.changes
+    return act.tool.effect is _READ
+
+
+def _no(act: Observation) -> str:
+    """The tool and its answer without what varies, when that is a short no; empty for any other answer."""
+    head, size = act.event.output_head, act.event.output_bytes
+    if act.failed or act.waits or not head or len(head) > _NO_CHARS or (size or 0) > _NO_CHARS:
+        return ""
+    if not _says_no(head):
+        return ""
+    return f"{act.action} {_without_own_words(act, head)}"
+
+
+def _says_no(text: str | None) -> bool:
+    if text is None or len(text) > _NO_CHARS or not _may_say_no(text):
+        return False
+    return _NO.search(_ANSI.sub("", text).strip()) is not None
+
+
+def _may_say_no(text: str) -> bool:
+    """Whether it is worth while to look for a no: true rather than false, in a tenth of the pattern's time."""
+    if not text.isascii() or "\x1b" in text:
+        return True
+    low = text.lower()
+    for cue in _NO_CUES:
+        if cue in low:
+            return True
+    return low.rstrip(_MARKS).endswith("no")
+
+
+def _answer(act: Observation) -> str:
+    """The programs of a command line and its answer without what varies; empty where that says nothing."""
+    head = act.event.output_head
+    if not act.runs or act.tool.reading is not _SHELL or act.failed or act.refused or act.waits or not head:
+        return ""
+    if len(head) < _LEAST_CHARS or not _may_ask(act.head):
+        return ""
+    programs = " ".join(_PROGRAMS.findall(act.head)[:_MAX_PROGRAMS])
+    if _CLIENTS.search(programs) is None or _RECEIPT.search(head) is not None:
+        return ""
+    return f"{programs} {_without_own_words(act, head[:_NO_CHARS])}"
+
+
+def _may_ask(line: str) -> bool:
+    for hint in _CLIENT_HINTS:  # noqa: SIM110 - for every result: a loop takes half the time of any()
+        if hint in line:
+            return True
+    return False
+
+
+def _without_own_words(act: Observation, text: str) -> str:
+    """A digest of the text's words; numbers, quoted text and words of the call itself left out."""
+    own = frozenset(_VARYING.split(act.head.lower()))
+    words = [word for word in _VARYING.split(_ANSI.sub("", text).strip().lower()) if word and word not in own]
+    return digest(" ".join(words).encode())
+
+
+def _is_news(state: State, act: Observation) -> bool:
+    """Whether a call came back with what none did of late."""
+    text = act.event.error or act.event.output_head or ""
+    if not text.strip():
+        return False
+    shown = digest(f"{act.action} {_VARYING.sub(' ', text[:_NO_CHARS])}".encode())
+    if shown in state.seen:
+        return False
+    state.seen = [*state.seen, shown][-_MAX_SEEN:]
+    return True

@@ -1,0 +1,170 @@
+"""Calls that take minutes and bring nothing: time shows it before their number does.
+
+Fires: `fruitless_waits` when `calls` calls of one tool and program, among the last `last_actions` actions, each timed
+    out without a word, or took at least `slow_s` and brought what another one of them brought, numbers apart. What
+    succeeds counts only when nothing was changed since the other one.
+Quiet: other results, such as those of long builds and tests; numbers that count something, such as epochs, passed
+    tests or a percentage, and have changed; a result of which only the beginning is told, unless it failed in the
+    same way or is told to be the same; calls that wait for something (see `polling`) and those that ask somebody.
+Misses: calls without an id of which nobody tells how long they took; results that differ in words each time.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.error_normalization import is_timeout
+from haltline.detectors.features.fingerprint import clean_result, digest
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import ASCENDING, severity_of, thresholds_of
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
+from haltline.schemas.events import Effect, Kind, Outcome
+from haltline.schemas.findings import Finding
+
+_SUBJECT, _ANSWER, _TOOK_S = range(4, 7)
+"""Where an entry has the tool and program, what came back, and how long it took, in seconds."""
+
+_MAX_ROWS = 20
+_Count = Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER]
+_READ_CHARS = 240
+_NOTHING = ""
+"""The answer of a call that brought nothing at all."""
+_TIMED_OUT = re.compile(
+    r"\btim(?:ed?|ing)[ -]?out\b|\btook too long\b|\bexceeded [^\n]{0,30}\b(?:limit|time)\b|\bkilled after\b"
+    r"|\bdeadline\b",
+    re.IGNORECASE,
+)
+_LINE_OF_TIMEOUT = re.compile(rf"[^\n]*(?:{_TIMED_OUT.pattern})[^\n]*\n?", re.IGNORECASE)
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
+_COUNTS = re.compile(
+    r"\d ?%|\d ?/ ?\d|\b(?:epochs?|steps?|iter\w*|batch(?:es)?|progress|loss|acc\w*|passed|failed|failures|errors?"
+    r"|warnings?|tests?|scores?|rows|records|files|examples|items|done|remaining|eta)\b\W{0,3}\d"
+    r"|\d+ (?:passed|failed|failures?|errors?|warnings?|tests?|rows|records|files|examples|items|done|remaining)\b",
+    re.IGNORECASE,
+)
+_SAYS_NOTHING = re.compile(
+    r"(?:command|process|program|exit(?:ed)?|with|non-?zero|returned|rc|code|status|failed|error|#|\W)*", re.IGNORECASE
+)
+_ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
+
+
+@dataclass
+class State:
+    """The calls of late that took long."""
+
+    rows: list[Entry] = field(default_factory=list)
+    changes: int = 0
+    """Actions since the first of them that changed something."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class FruitlessWaits(Detector[State]):
+    """So many calls of one program that took long and came to nothing."""
+
+    id: ClassVar[str] = "fruitless_waits"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.BEGUN | Trait.DONE
+    wakes_at: ClassVar[Trait] = Trait.DONE
+
+    calls: Annotated[tuple[_Count, _Count, _Count], ASCENDING] = (3, 4, 4)
+    """From how many on it is medium, high, critical."""
+    slow_s: Annotated[float, Field(gt=0, le=86_400), Stricter.LOWER] = 60.0
+    """Seconds. A call that takes at least so long is slow."""
+    last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
+
+    def start(self) -> State:
+        """No slow call yet."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Notes a change, and counts a slow call that came to nothing."""
+        if act.is_attempt and state.rows and act.tool.effect is not None and act.changes:
+            state.changes += 1
+        if not act.is_result:
+            return None
+        took_s = _took_s(act)
+        if took_s < self.slow_s and not _was_ended(act):
+            return None
+        if act.waits or act.effect is Effect.POLL or _ASKS.search(act.action):
+            return None
+        subject = " ".join(act.subject.split()[:2])[:160]
+        row = entry(act, subject, _answer(act, state.changes), round(took_s, 1))
+        near = [r for r in state.rows if abs(act.index - int(r[INDEX])) < self.last_actions]
+        state.rows = [*near, row][-_MAX_ROWS:]
+        alike = [r for r in state.rows if r[_SUBJECT] == subject]
+        answers = [r[_ANSWER] for r in alike]
+        fruitless = [r for r in alike if r[_ANSWER] == _NOTHING or answers.count(r[_ANSWER]) > 1]
+        severity = severity_of(len(fruitless), self.calls)
+        if severity is None or row not in fruitless:
+            return None
+        took = sum(float(r[_TOOK_S]) for r in fruitless)
+        return self.finding(
+            "fruitless_waits",
+            severity,
+            f"{len(fruitless)} calls that {f'took {took:.0f}s together' if took else 'timed out'}, within"
+            f" {seconds(fruitless)}s, and brought nothing new: {act.subject:.160}",
+            evidence(act, fruitless),
+            confidence=min(1.0, len(fruitless) / self.calls[2]),
+            values={"calls": len(fruitless), "took_s": round(took, 1)},
+            thresholds=thresholds_of(self.calls) | {"slow_s": self.slow_s, "last_actions": self.last_actions},
+        )
+
+    def near(self, state: State) -> float:
+        """The slow calls that are alike, to the first count that is a finding."""
+        if not state.rows:
+            return 0.0
+        newest = state.rows[-1]
+        alike = sum(r[_SUBJECT] == newest[_SUBJECT] and r[_ANSWER] in {newest[_ANSWER], _NOTHING} for r in state.rows)
+        return min(1.0, alike / self.calls[0])
+
+
+def _was_ended(act: Observation) -> bool:
+    """Whether a timeout ended the call without a word of it, and nobody tells how long that took."""
+    event = act.event
+    if event.duration_ms is not None or (event.output_head or "").strip():
+        return False
+    return event.outcome is Outcome.TIMEOUT or (act.failed and is_timeout(event.error or ""))
+
+
+def _took_s(act: Observation) -> float:
+    """How long the call took; 0 when nobody tells."""
+    told_ms = act.event.duration_ms
+    if told_ms is not None:
+        return told_ms / 1000
+    if act.call is None or act.event.call_id is None:
+        return 0.0  # joined by their order: a result that is lost or late would make the next calls look slow
+    return (act.time_ms - act.call.time_ms) / 1000
+
+
+def _answer(act: Observation, changes: int) -> str:
+    """Equal for calls that brought the same; empty when the call brought nothing."""
+    event = act.event
+    head, error = (event.output_head or "")[:_READ_CHARS], (event.error or "")[:_READ_CHARS]
+    size = event.output_bytes if event.output_bytes is not None else len(head.encode())
+    timed_out = event.outcome is Outcome.TIMEOUT or (act.failed and _TIMED_OUT.search(f"{error}\n{head}") is not None)
+    if timed_out:
+        head, error = _LINE_OF_TIMEOUT.sub("", head), _LINE_OF_TIMEOUT.sub("", error)
+        if not head.strip() and not error.strip():
+            return _NOTHING
+    is_cut = size > len((event.output_head or "").encode())
+    error = _masked(error) if act.failed else ""
+    is_told = act.failed and (timed_out or _SAYS_NOTHING.fullmatch(error) is None)
+    if not act.failed and not head.strip() and size == 0:
+        said = f"silent {act.head}"
+    elif is_cut and not is_told:
+        said = f"digest {event.output_digest}" if event.output_digest else f"size {size} {head}"
+    else:
+        said = f"{_masked(head)} {size.bit_length() if is_cut else 0} {error}"
+    since = 0 if act.failed else changes  # what fails in the same way after a change has come to nothing too
+    return digest(f"{since} {said}".encode())
+
+
+def _masked(text: str) -> str:
+    """Without numbers, unless they count something; then without what varies by itself."""
+    return clean_result(text) if _COUNTS.search(text) else _NUMBERS.sub("#", text)

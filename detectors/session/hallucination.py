@@ -1,0 +1,207 @@
+"""The session goes on referring to what does not exist.
+
+Fires: `hallucination`, on each further one, when at least `min_occurrences` references within the last `last_actions`
+    actions were wrong (medium), or `high` (high). Wrong is the repeated reference to what was said not to exist
+    before: a phantom file (a program that is to run or read a file, or a tool that is to read one, does not find
+    it) or an incorrect reference (a record that a tool does not find). Wrong at once is a tool of which the harness
+    says that there is none, and what the producer has checked itself (`exists: false`: an incorrect reference;
+    `verified: false`: a false assertion).
+Quiet: the first guess, of however many names; asking whether something exists (`ls`, `find`, `test`, `rm`, a search),
+    and a pattern; looking again after something was changed; what the session made or removed itself; what is
+    missing inside of the thing that the call is about (a symbol, a module, a text to replace, a folder of a
+    container) and what a program under work misses without being told its name; calls that wait for something.
+Misses: references inside of text and code; errors of a missing name (`ImportError`), which is what tests are for; files
+    that are missing without the call failing (`cat x || true`); what is invented and happens to exist; one invented
+    name after another, each of which fails (see `error_repetition`).
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.commands.paths import canonical
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
+from haltline.schemas.events import Effect, Kind
+from haltline.schemas.findings import Finding, Severity
+
+_MAX_CHARS = 1024
+"""Of an error, what is looked at."""
+_MAX_KEY_CHARS = 120
+_KEY, _SORT = 4, 5
+"""Where an entry has what was referred to, and how it was wrong."""
+
+_PHANTOM, _REFERENCE, _ASSERTION = "phantom_file", "incorrect_reference", "false_assertion"
+_MAX_MISSING = 16
+_HINTS = ("o such", "not found", "ot exist", "nknown", "ot find", "NOENT", "nrecognized", "ot available")
+_NO_FILE = re.compile(
+    r"can't open file ['\"](?P<script>[^'\"\n]+)"
+    r"|(?:^|\n|rc=\d+: )(?:/usr/bin/)?(?:cat|sed|head|tail|less|more|wc|nl|awk|grep|bash|sh|source|patch|diff|\.): "
+    r"(?:line \d+: )?(?:cannot open |can't (?:read|open) )?['\"]?(?P<read>[^'\":\n]+?)['\"]?(?: for reading)?"
+    r": No such file"
+    r"|FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<opened>[^'\"\n]+)"
+    r"|ERROR: file (?:or directory )?not found: (?P<tested>\S+)"
+)
+_NO_TOOL = re.compile(
+    r"(?:unknown|no such|unrecognized|invalid) (?:tool|function|action)\b[^\n]{0,100}"
+    r"|\b(?:tool|function) \S{0,80} ?(?:not found|does not exist|is not (?:available|defined))",
+    re.IGNORECASE,
+)
+_WITHIN = re.compile(
+    r"\b(?:not found|(?:not|n't) exist|no such (?!file|directory|path)\w+|could not find [^\n]{1,200}?)"
+    r" (?:in|within|inside)\b",
+    re.IGNORECASE,
+)
+"""Something is missing inside of what the call is about."""
+_NOT_FOUND = re.compile(
+    r"\bnot found\b|\b(?:does not|doesn't) exist\b|\bno such\b|\bENOENT\b|\bcould not find\b|\bunknown\b", re.IGNORECASE
+)
+_FOLDER = re.compile(r"\s*cd\s+([^\s;&|]+)")
+_NOTHING = ("", "", False)
+
+
+@dataclass
+class State:
+    """The wrong references of late, and what was said not to exist."""
+
+    wrong: list[Entry] = field(default_factory=list)
+    missing: list[Entry] = field(default_factory=list)
+    """The last reference to each thing that was said not to exist."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Hallucination(Detector[State]):
+    """At least `min_occurrences` wrong references within the last `last_actions` actions."""
+
+    id: ClassVar[str] = "hallucination"
+    optional: ClassVar[bool] = True
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Trait] = Trait.FAILURE | Trait.MORE
+
+    min_occurrences: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 2
+    """Wrong references from which on it is medium."""
+    high: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
+    """From how many on it is high."""
+    last_actions: Annotated[int, Field(ge=1, le=1000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Hallucination":
+        if self.min_occurrences > self.high:
+            raise ValueError("min_occurrences <= high")
+        return self
+
+    def start(self) -> State:
+        """Nothing referred to."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Calls that failed, and what the producer has checked itself."""
+        return (act.is_result and act.failed) or _checked(act) != ""
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Notes what was not there, and whether that was known."""
+        sort, key, at_once = _wrong(act)
+        if not sort:
+            return None
+        oldest = act.index - self.last_actions
+        known = [e for e in state.missing if int(e[INDEX]) > oldest]
+        state.missing = [*(e for e in known if e[_KEY] != key), entry(act, key, sort)][-_MAX_MISSING:]
+        changed = act.calls.belongings.changed
+        if not at_once and not any(e[_KEY] == key and int(e[INDEX]) > changed for e in known):
+            return None
+        state.wrong = [e for e in state.wrong if int(e[INDEX]) > oldest]
+        state.wrong.append(entry(act, key, sort))
+        del state.wrong[: -max(self.high, self.min_occurrences)]
+        return self._found(act, state.wrong) if len(state.wrong) >= self.min_occurrences else None
+
+    def near(self, state: State) -> float:
+        """How many references were wrong, to those that are a finding."""
+        newest = max((int(e[INDEX]) for e in state.wrong), default=0)
+        close = sum(1 for e in state.wrong if int(e[INDEX]) > newest - self.last_actions)
+        return min(1.0, close / self.min_occurrences)
+
+    def _found(self, act: Observation, wrong: list[Entry]) -> Finding:
+        actions = min(self.last_actions, max(1, act.index))
+        rate = len(wrong) / actions
+        told = ", ".join(str(e[_KEY]) for e in wrong[-3:])
+        sorts = [e[_SORT] for e in wrong]
+        return self.finding(
+            "hallucination",
+            Severity.HIGH if len(wrong) >= self.high else Severity.MEDIUM,
+            f"{len(wrong)} references within {actions} actions to what does not exist: {told}",
+            evidence(act, wrong),
+            confidence=min(10 * rate, 1.0),
+            values={
+                "occurrences": len(wrong),
+                "rate": round(rate, 3),
+                **{f"{sort}s": sorts.count(sort) for sort in (_PHANTOM, _REFERENCE, _ASSERTION)},
+            },
+            thresholds={
+                "min_occurrences": self.min_occurrences,
+                "high": self.high,
+                "last_actions": self.last_actions,
+            },
+        )
+
+
+def _checked(act: Observation) -> str:
+    """What the producer found wrong, if it says so."""
+    extra = act.event.model_extra
+    if not extra:
+        return ""
+    if extra.get("verified") is False:
+        return _ASSERTION
+    return _REFERENCE if extra.get("exists") is False else ""
+
+
+def _wrong(act: Observation) -> tuple[str, str, bool]:
+    """How the reference was wrong, to what, and whether that counts the first time; empty when it was not wrong."""
+    sort = _checked(act)
+    if sort:
+        about = act.head if sort == _REFERENCE and act.head != UNKNOWN else act.event.event_id
+        said = act.event.error or act.event.output_head or about
+        return sort, said[:_MAX_KEY_CHARS], True
+    text = (act.event.error or act.event.output_head or "")[:_MAX_CHARS]
+    if not any(hint in text for hint in _HINTS) or act.waits:
+        return _NOTHING
+    missing = _NO_TOOL.search(text)
+    if missing and act.action and act.action in missing.group():
+        return _REFERENCE, f"tool {act.action}"[:_MAX_KEY_CHARS], True
+    if act.runs:
+        found = _NO_FILE.search(text)
+        path = _named(act, found[found.lastgroup or 0].strip()) if found else ""
+        return (_PHANTOM, path[:_MAX_KEY_CHARS], False) if path and not _is_known(act, path) else _NOTHING
+    if not _NOT_FOUND.search(text) or _WITHIN.search(text) or act.effect is Effect.DESTRUCTIVE:
+        return _NOTHING
+    head = act.head
+    if _is_known(act, head.removeprefix("path=")) or act.calls.belongings.own.get(head) is not None:
+        return _NOTHING
+    return (_PHANTOM if head.startswith("path=") else _REFERENCE), (head or act.action)[:_MAX_KEY_CHARS], False
+
+
+def _named(act: Observation, path: str) -> str:
+    """A missing path in canonical form; empty when it is the program's own affair: the call does not name it."""
+    if path.rpartition("/")[2] not in act.text:
+        return ""
+    folder = _FOLDER.match(act.text)
+    return canonical(path, folder[1] if folder else cwd_of(act.event))
+
+
+def _is_known(act: Observation, path: str) -> bool:
+    """Whether the session made it or removed it, or it is a pattern and no reference."""
+    if "*" in path or "?" in path or "$" in path:
+        return True
+    belongings = act.calls.belongings
+    name = path.rpartition("/")[2]
+    return any(
+        target == f"path={path}" or target.endswith((f"/{name}", f"={name}"))
+        for known in (belongings.own, belongings.removed)
+        for target in known
+    )

@@ -1,0 +1,161 @@
+"""The session goes on with data that it made up.
+
+Fires: `placeholder` when a file is written whose whole contents only say what should stand there, such as
+    `[contents of a.zip]` or `<binary data>` (medium), when that file is used for the first time (high), and from
+    `used` uses on (critical). A use is a program or tool that reads, runs, analyses or copies it, or a program that
+    the session writes and that names it. `analysed_own_text` when `analysed` actions within the last
+    `last_actions` took a text file apart that the session wrote itself, word for word, with what is meant for
+    files of other formats: `unzip`, `strings`, `objdump`, `binwalk`, a disassembler. `file` and dumps of bytes count
+    unless the file is named as a text; a debugger counts when it is to run the file.
+Quiet: templates, fixtures and notes, which may hold placeholders; a file that is only listed, moved or removed. Other
+    contents, a copy, a download or the output of a program over the file: then it is no longer made up.
+Misses: contents that are invented and look real; text written in pieces; files that a program writes without the
+    command line or its own text saying so, when they have the name of a file written before.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.file_uses import Use, base, is_same, said_by, uses
+from haltline.detectors.features.literal_files import Written, is_placeholder, written
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_PATH, _NAME, _IS_PLACEHOLDER = range(4, 7)
+"""Where an entry has the file, its name without the folder, and whether its contents are a placeholder."""
+
+_MAX_FILES = 16
+_MAX_USES = 8
+
+
+@dataclass
+class State:
+    """The files that the session wrote word for word, and what it did with them."""
+
+    files: list[Entry] = field(default_factory=list)
+    used: list[Entry] = field(default_factory=list)
+    """Uses of placeholders."""
+    analysed: list[Entry] = field(default_factory=list)
+    """Analyses of any of the files."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class InventedData(Detector[State]):
+    """So many uses of a placeholder, or so many analyses of the session's own text."""
+
+    id: ClassVar[str] = "invented_data"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.BEGUN | Trait.FAILURE
+    wakes_at: ClassVar[Trait] = Trait.BEGUN
+
+    used: Annotated[int, Field(ge=1, le=_MAX_USES), Stricter.LOWER] = 2
+    """From how many uses of placeholders on it is critical."""
+    analysed: ManyCounts = (2, 3, 3)
+    """From how many analyses of its own text on it is medium, high, critical."""
+    last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 60
+    """Actions. Analyses within so many of the session's last ones count together."""
+
+    def start(self) -> State:
+        """Nothing written yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Attempts that say what they do, and tools that failed."""
+        return act.args is not None if act.is_attempt else not act.runs
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Notes what is written, and what is done with what was written before."""
+        if act.failed and not act.runs:
+            state.files = [row for row in state.files if row[INDEX] != act.index]  # it was not written
+            return None
+        if not act.is_attempt:
+            return None
+        files = written(act)
+        if not files and not state.files:
+            return None
+        found = self._used(state, act, files) if state.files else []
+        found += [self._written(state, act, file) for file in files]
+        if not found:
+            return None
+        return max((f for f in found if f is not None), key=lambda f: f.severity, default=None)
+
+    def near(self, state: State) -> float:
+        """The uses, to the count that is critical."""
+        return min(1.0, max(len(state.used) / self.used, len(state.analysed) / self.analysed[2]))
+
+    def _written(self, state: State, act: Observation, file: Written) -> Finding | None:
+        """Remembers the file; a finding when it is a placeholder."""
+        empty = is_placeholder(file.path, file.text)
+        state.files = [row for row in state.files if not is_same(str(row[_PATH]), file.path)]
+        if not empty:
+            state.used = [use for use in state.used if not is_same(str(use[_PATH]), file.path)]
+        row = entry(act, file.path, base(file.path), int(empty))
+        state.files.append(row)
+        del state.files[:-_MAX_FILES]
+        return self._placeholder(act, row, []) if empty else None
+
+    def _used(self, state: State, act: Observation, files: tuple[Written, ...]) -> list[Finding | None]:
+        """Adds what the action does with the files that are known."""
+        said = said_by(act)
+        known = {str(row[_PATH]): row for row in state.files if row[_NAME] in said}  # type: ignore[operator]  # a string
+        if not known:
+            return []
+        used, analysed = None, None
+        weighty = not any(row[_IS_PLACEHOLDER] for row in known.values())
+        for path, use in uses(act, list(known), files, weighty=weighty).items():
+            if use is not Use.MADE:
+                used = used or (known[path] if known[path][_IS_PLACEHOLDER] else None)
+                analysed = analysed or (known[path] if use is Use.ANALYSIS else None)
+            elif not any(is_same(path, file.path) for file in files):
+                state.files.remove(known[path])
+                state.used = [row for row in state.used if row[_PATH] != path]
+                state.analysed = [row for row in state.analysed if row[_PATH] != path]
+        found: list[Finding | None] = []
+        if used is not None:
+            state.used = [*state.used, entry(act, used[_PATH])][-_MAX_USES:]
+            found.append(self._placeholder(act, used, state.used))
+        if analysed is not None:
+            oldest = act.index - self.last_actions
+            state.analysed = [row for row in state.analysed if int(row[INDEX]) > oldest]
+            state.analysed = [*state.analysed, entry(act, analysed[_PATH])][-_MAX_USES:]
+            found.append(self._analysed(act, analysed, state.analysed))
+        return found
+
+    def _placeholder(self, act: Observation, file: Entry, used: list[Entry]) -> Finding:
+        severity = Severity.MEDIUM
+        if used:
+            severity = Severity.CRITICAL if len(used) >= self.used else Severity.HIGH
+        uses_told = f"used {len(used)} times" if used else "written"
+        return self.finding(
+            "placeholder",
+            severity,
+            f"a placeholder instead of contents, {uses_told}: {file[_PATH]}",
+            evidence(act, [file, *used]),
+            confidence=min(1.0, (1 + len(used)) / (1 + self.used)),
+            values={"uses": len(used)},
+            thresholds={"used": self.used},
+            target=f"path={file[_PATH]}",
+        )
+
+    def _analysed(self, act: Observation, file: Entry, analysed: list[Entry]) -> Finding | None:
+        severity = severity_of(len(analysed), self.analysed)
+        if severity is None:
+            return None
+        return self.finding(
+            "analysed_own_text",
+            severity,
+            f"{len(analysed)} analyses of text that the session wrote itself, the last of {file[_PATH]}",
+            evidence(act, [file, *analysed]),
+            confidence=min(1.0, len(analysed) / self.analysed[2]),
+            values={"analyses": len(analysed)},
+            thresholds=thresholds_of(self.analysed) | {"last_actions": self.last_actions},
+            target=f"path={file[_PATH]}",
+        )

@@ -1,0 +1,344 @@
+"""The model talks and does nothing.
+
+Fires: `monologue` when of the messages since the last action `same` are like the newest one. Messages are alike when
+    at least `likeness` of their word pairs are the same; one counts in full when its numbers are the same too, three
+    quarters when it was cut, and half when its numbers differ. `idle_talk` when there are `talk` messages in a row,
+    whatever they say, in a session that has acted before. `talk_by_command` when `commands` of them in a row, model
+    turns apart, are command lines that only say something: `echo` of fixed words to nobody, or comments alone; before
+    the session has acted, only from the third number on. `chanting` when one message repeats one passage
+    `chants` times, on the first, second and third such message of the last ten.
+    A message is a model turn that tells its text, or a call or command line that only says or thinks something.
+Quiet: any action in between; a pause of `pause_s` between two messages, or a word of a person: somebody was asked.
+    Tables, code and lists, which repeat their words in passages that differ. An `echo` beside other commands, into a
+    file or a pipe, or of a variable.
+Misses: model turns whose text is not told; the same said in other words fewer than `talk` times; passages that
+    begin to repeat only after the beginning that is told of a message.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from operator import eq
+from typing import Annotated, ClassVar, TypeAlias
+from zlib import crc32
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import (
+    ASCENDING,
+    SEVERITIES,
+    Many,
+    ManyCounts,
+    severity_of,
+    thresholds_of,
+)
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import Entry, entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.policy import Reading
+
+# Looked up at every event: from their class, members take ten times as long.
+_MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
+
+_TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH = range(4, 9)
+"""Where an entry has its number among the messages, the digest of the whole text, whether it was cut, a checksum
+of its numbers, and a sketch of its words."""
+
+_MAX_MESSAGES = 12
+_RECENT_TURNS = 10
+_READ_CHARS = 600
+_SKETCH_SIZE = 16
+_SAME_NUMBERS, _WAS_CUT, _OTHER_NUMBERS = 1.0, 0.75, 0.5
+
+_CHANT_CHARS = 4096
+_MIN_CHANT_CHARS = 120
+_CHUNK = 24
+_MIN_LETTERS = 14
+"""Of a chunk: rulers, tables and columns of figures are no passages."""
+_MIN_SEEN = 3
+_SELF_LIKENESS = 0.98
+"""So much of a text must be equal to itself, moved by one passage."""
+_MANY = 5
+"""So many times the repetitions that are chanting are one severity more."""
+
+_TALKS = frozenset((
+    "say", "speak", "talk", "message", "respond", "think", "thought", "reflect", "sequentialthinking",
+    "sequential_thinking",
+))  # fmt: skip
+_TO_SOMEBODY = ("to", "channel", "recipient", "recipients", "email", "chat_id", "phone")
+"""A message with one of these goes out: that is an act."""
+_TEXTS = ("text", "message", "content", "said", "thought", "thoughts", "response")
+_PERSONS = frozenset(("user", "human", "customer"))
+_CUT_MARKS = ("…[+", "[cut")
+_VARYING = re.compile(
+    r"\b\d\d?:\d\d(?::\d\d(?:\.\d+)?)?\b|\b\d+(?:\.\d+)? ?(?:[mnuµ]?s|secs?|seconds?|min|minutes?|hours?)\b"
+)
+_DIGITS = re.compile(r"\d+")
+_LAST_PART = re.compile(r"__|[./:]")
+_MAX_SPOKEN_CHARS = 4096
+_ECHO = (
+    r"""echo(?:[ \t]+(?:"(?:[^"$`\\]|\\.)*+"|'[^']*+'|[^\s"'$`\\|&;<>()#*?~{\[][^\s"'$`\\|&;<>()*?{\[]*+))*+[ \t]*+"""
+)
+_SPOKEN = re.compile(rf"\s*+(?:(?:{_ECHO}|#[^\n]*+)(?:\Z|(?:;|&&|\n)\s*+))++\Z")
+
+
+_Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
+Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
+
+
+@dataclass
+class State:
+    """What was said since the last action."""
+
+    messages: list[Entry] = field(default_factory=list)
+    turns: int = 0
+    """Messages since the last action."""
+    acts: int = 0
+    """Actions before the last message."""
+    talked: int = 0
+    """Calls that only said something: they are attempts, and no actions."""
+    spoken: list[Entry] = field(default_factory=list)
+    """The last command lines since the last action that only said something."""
+    all_turns: int = 0
+    last_ms: int = 0
+    chants: list[Entry] = field(default_factory=list)
+    nearness: float = 0.0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Monologue(Detector[State]):
+    """So many messages with no action in between, or so many repetitions in one of them."""
+
+    id: ClassVar[str] = "monologue"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.TURN
+
+    same: Counts = (3, 4, 6)
+    """From how many messages that are alike on it is medium, high, critical."""
+    talk: ManyCounts = (20, 30, 40)
+    """From how many messages of any kind on."""
+    commands: ManyCounts = (2, 3, 4)
+    """From how many command lines that only say something on."""
+    chants: Many = 10
+    """So often is a passage repeated in one message."""
+    likeness: Annotated[float, Field(ge=0.3, le=1), Stricter.LOWER] = 0.8
+    """Share of the word pairs of two messages that are in both."""
+    pause_s: Annotated[float, Field(gt=0, le=86_400), Stricter.HIGHER] = 120.0
+    """Seconds. After a longer pause between two messages somebody was asked, and it begins anew."""
+
+    def start(self) -> State:
+        """Nothing said yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Model turns that say something, and calls that only talk."""
+        if act.kind is _MODEL_TURN:
+            return bool(act.event.output_head) or act.event.output_digest is not None
+        if not act.is_attempt:
+            return False
+        return _is_spoken(act) if act.runs else _only_talks(act.action) and not _goes_out(act)
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Compares the message with those before it."""
+        state.talked += act.is_attempt
+        acts = act.index - state.talked
+        paused = act.time_ms - state.last_ms > self.pause_s * 1000
+        state.last_ms = max(state.last_ms, act.time_ms)
+        if paused or acts != state.acts or _is_person(act):
+            state.acts, state.turns = acts, 0
+            state.messages.clear()
+            state.spoken.clear()
+            if _is_person(act):
+                return None
+        state.turns += 1
+        state.all_turns += 1
+        text = _text(act)
+        message = _row(act, text, state.all_turns)
+        weights = [self._alike(other, message) for other in state.messages]
+        alike = [m for m, weight in zip(state.messages, weights, strict=True) if weight]
+        counted = 1 + sum(weights)
+        state.messages.append(message)
+        del state.messages[:-_MAX_MESSAGES]
+        state.nearness = min(1.0, max(counted / self.same[0], state.turns / self.talk[0] if acts else 0.0))
+        found = [self._chanting(state, act, text, message), self._monologue(act, [*alike, message], counted)]
+        if acts > 0:
+            found.append(self._idle(state, act))
+        if act.runs:
+            state.spoken = [*state.spoken, message[: _TURN + 1]][-_MAX_MESSAGES:]
+            found.append(self._by_command(state, act))
+        return max((f for f in found if f is not None), key=lambda f: f.severity, default=None)
+
+    def near(self, state: State) -> float:
+        """The last message's count, to the first that is a finding; what was chanted is near at once."""
+        return state.nearness if state.turns > 1 else 0.0
+
+    def _alike(self, one: Entry, other: Entry) -> float:
+        """How much two messages count as the same; 0: they differ."""
+        if one[_WHOLE] and one[_WHOLE] == other[_WHOLE]:
+            return _SAME_NUMBERS
+        if _likeness(str(one[_SKETCH]), str(other[_SKETCH])) < self.likeness:
+            return 0.0
+        if one[_NUMBERS] != other[_NUMBERS]:
+            return _OTHER_NUMBERS
+        return _WAS_CUT if one[_CUT] or other[_CUT] else _SAME_NUMBERS
+
+    def _monologue(self, act: Observation, alike: Sequence[Entry], counted: float) -> Finding | None:
+        severity = severity_of(counted, self.same)
+        if severity is None:
+            return None
+        weighed = "" if counted == len(alike) else f", counted as {counted:g}"
+        return self.finding(
+            "monologue",
+            severity,
+            f"{len(alike)} messages alike in {seconds(alike)}s with no action in between{weighed}",
+            evidence(act, alike),
+            confidence=min(1.0, counted / self.same[2]),
+            values={"messages": len(alike), "counted": counted},
+            thresholds=thresholds_of(self.same) | {"likeness": self.likeness, "pause_s": self.pause_s},
+        )
+
+    def _idle(self, state: State, act: Observation) -> Finding | None:
+        severity = severity_of(state.turns, self.talk)
+        if severity is None:
+            return None
+        return self.finding(
+            "idle_talk",
+            severity,
+            f"{state.turns} messages with no action in between",
+            evidence(act, state.messages),
+            confidence=min(1.0, state.turns / self.talk[2]),
+            values={"messages": state.turns},
+            thresholds=thresholds_of(self.talk) | {"pause_s": self.pause_s},
+        )
+
+    def _by_command(self, state: State, act: Observation) -> Finding | None:
+        spoken = len(state.spoken)
+        severity = severity_of(spoken, self.commands)
+        if severity is None or (state.acts == 0 and severity is not Severity.CRITICAL):
+            return None
+        return self.finding(
+            "talk_by_command",
+            severity,
+            f"{spoken} command lines with no action in between that only say something, such as {act.head!r:.120}",
+            evidence(act, state.spoken),
+            confidence=min(1.0, spoken / self.commands[2]),
+            values={"commands": spoken},
+            thresholds=thresholds_of(self.commands) | {"pause_s": self.pause_s},
+        )
+
+    def _chanting(self, state: State, act: Observation, text: str, message: Entry) -> Finding | None:
+        passage, repeats = chant(text, act.event.output_bytes or 0)
+        if repeats < self.chants:
+            return None
+        turn = int(message[_TURN])
+        state.chants = [c for c in state.chants if turn - int(c[_TURN]) < _RECENT_TURNS]
+        state.chants.append(message[: _TURN + 1])
+        del state.chants[:-3]
+        steps = min(3, len(state.chants) + (repeats >= _MANY * self.chants))
+        return self.finding(
+            "chanting",
+            SEVERITIES[steps - 1],
+            f"about {repeats} times {passage!r:.80} in one message, the {len(state.chants)}. such message",
+            evidence(act, state.chants),
+            confidence=min(1.0, repeats / (2 * self.chants)),
+            values={"repeats": repeats, "messages": len(state.chants)},
+            thresholds={"chants": self.chants, "last_messages": _RECENT_TURNS},
+        )
+
+
+def chant(text: str, size_bytes: int = 0) -> tuple[str, int]:
+    """The passage that a text consists of, and how often it comes in the whole, of which this is the beginning.
+
+    `("", 0)` when there is none, as in tables and code.
+    """
+    text = " ".join(text[:_CHANT_CHARS].lower().split())
+    length = len(text)
+    if length < _MIN_CHANT_CHARS or "```" in text or text.count("|") * 40 > length:
+        return "", 0
+    for start in (length // 2, length // 4, length // 8):
+        chunk = text[start : start + _CHUNK]
+        if text.count(chunk) < _MIN_SEEN or sum(map(str.isalpha, chunk)) < _MIN_LETTERS:
+            continue
+        period = text.find(chunk, start + 1) - start
+        if period <= 0:
+            period = start - text.rfind(chunk, 0, start + _CHUNK - 1)
+        chanted = text[text.find(chunk) :]
+        if len(chanted) * 2 < length or period > len(chanted):
+            continue
+        moved = chanted[period:]
+        if sum(map(eq, chanted, moved)) >= _SELF_LIKENESS * len(moved):
+            return chanted[:period], (len(chanted) + max(0, size_bytes - length)) // period
+    return "", 0
+
+
+@lru_cache(maxsize=1024)
+def _only_talks(action: str) -> bool:
+    """By the last part of the name: `FileSurfer:say`, but not `delete_message`."""
+    return _LAST_PART.split(action.lower())[-1] in _TALKS
+
+
+def _is_spoken(act: Observation) -> bool:
+    """Whether a command line only says something, to nobody."""
+    text = act.text
+    if act.tool.reading is not _SHELL or len(text) > _MAX_SPOKEN_CHARS or not text.lstrip().startswith(("echo", "#")):
+        return False
+    return _SPOKEN.match(text) is not None
+
+
+def _goes_out(act: Observation) -> bool:
+    args = act.event.args
+    return bool(args) and any(name in args for name in _TO_SOMEBODY)  # type: ignore[operator]  # bool() saw that it is
+
+
+def _is_person(act: Observation) -> bool:
+    return act.event.agent_id.lower() in _PERSONS or act.action.lower().partition(":")[0] in _PERSONS
+
+
+def _text(act: Observation) -> str:
+    """What is said."""
+    if act.event.kind is _MODEL_TURN:
+        return act.event.output_head or ""
+    if act.runs:
+        return act.text
+    args = act.event.args or {}
+    return next((args[name] for name in _TEXTS if isinstance(args.get(name), str)), "")
+
+
+def _row(act: Observation, text: str, turn: int) -> Entry:
+    event = act.event
+    is_turn = event.kind is _MODEL_TURN
+    cut = any(mark in text for mark in _CUT_MARKS) or (is_turn and (event.output_bytes or 0) > len(text.encode()))
+    plain = _VARYING.sub("", text[:_READ_CHARS].lower())
+    whole = (event.output_digest if is_turn else event.args_digest) or ("" if cut else _checksum(text))
+    words = _DIGITS.sub("#", plain).split()
+    numbers = _checksum(" ".join(_DIGITS.findall(plain)))
+    return entry(act, turn, whole[:64], int(cut), numbers, _sketch(words))
+
+
+def _sketch(words: list[str]) -> str:
+    """The smallest checksums of the pairs of words: of two texts they show how many pairs are in both."""
+    pairs = map(" ".join, pairwise(words)) if len(words) > 1 else words
+    sums = sorted({crc32(pair.encode()) for pair in pairs})[:_SKETCH_SIZE]
+    return " ".join(f"{s:08x}" for s in sums)
+
+
+def _likeness(one: str, other: str) -> float:
+    """Estimated share of the word pairs that are in both of two texts."""
+    if one == other:
+        return 1.0
+    mine, theirs = frozenset(one.split()), frozenset(other.split())
+    size = min(max(len(mine), len(theirs)), _SKETCH_SIZE)
+    if mine.isdisjoint(theirs):
+        return 0.0
+    least = set(sorted(mine | theirs)[:size]) if len(mine) == len(theirs) == _SKETCH_SIZE else mine | theirs
+    return len(least & mine & theirs) / len(least)
+
+
+def _checksum(text: str) -> str:
+    return f"{crc32(text.encode()):08x}"

@@ -1,0 +1,218 @@
+"""The session lets itself off: it acts as its own operator, stops what watches it, or edits its settings.
+
+Fires: `own_release` (critical) on an attempt to run an operator's command of haltline (`reset`, `approve`, `batch`,
+    `kill`, `lift` ...), to stop, remove or uninstall it, to write on its topics, to change its settings, its policy or
+    the hook of the agent, or to ask its console to change something.
+Quiet: looking at it (`haltline status`, `pgrep haltline`), its help, text about it, work on its source.
+Misses: a guard under another name; settings that are changed by a program; the broker itself.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pydantic
+
+from haltline.detectors.commands import code, scripts
+from haltline.detectors.commands.invocation import Invocation
+from haltline.detectors.commands.shell import invocations
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.schemas.events import Effect, Kind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.policy import Reading
+
+_HINT = re.compile(r"haltline|\.claude/settings", re.IGNORECASE)
+_HINTS = ("haltline", ".claude/settings")
+"""The same in small letters."""
+_READ_CHARS = 64 * 1024
+_OPERATOR = frozenset((
+    "reset", "approve", "reject", "batch", "kill", "freeze", "contain", "lift", "release", "uninstall", "label",
+))  # fmt: skip
+_GROUPS = {
+    "hook": frozenset(("uninstall", "remove", "off", "disable")),
+    "policy": frozenset(("set", "apply", "publish", "put", "push")),
+    "topics": frozenset(("delete", "remove")),
+}
+_STOPPERS = frozenset(("pkill", "killall", "kill", "skill"))
+_SERVICES = frozenset(("systemctl", "service", "docker", "kubectl", "supervisorctl", "launchctl", "pm2", "initctl"))
+_STOPS = frozenset((
+    "stop", "kill", "disable", "mask", "rm", "delete", "scale", "pause", "down", "unload", "restart", "bootout",
+    "remove",
+))  # fmt: skip
+_INSTALLERS = frozenset(("pip", "uv", "pipx", "poetry", "conda", "apt", "apt-get", "npm"))
+_CHANGERS = frozenset(("rm", "mv", "sed", "tee", "truncate", "shred", "unlink", "chmod", "ln", "cp", "dd"))
+_OF_PROGRAMS = frozenset(("rm", "mv", "chmod", "unlink", "shred", "truncate"))
+_SETTINGS = re.compile(
+    r"\.claude/settings(?:\.local)?\.json|haltline[\w./-]*(?:policy|rules|settings|client)[\w.-]*\.(?:ya?ml|json|toml|env|conf)"
+    r"|/etc/haltline",
+    re.IGNORECASE,
+)
+_TOPIC = re.compile(r"haltline\.(?:commands|control|interventions|policy|policies|decisions|actions)", re.IGNORECASE)
+_CONSOLE = re.compile(r"haltline|x-haltline", re.IGNORECASE)
+_KILL_FOUND = re.compile(r"\bkill\b[^;|&\n]{0,400}(?:\$\(|`)[^)`]*haltline", re.IGNORECASE)
+_VARIABLES = re.compile(
+    r"(?:^|[;&|\n(])\s*(?:(?:unset|export|env)\s+(?:-\w+\s+)*HALTLINE_\w+"
+    r"|(?:env\s+)?(?:[A-Za-z_]\w{0,60}=\S{0,200}\s+){0,8}HALTLINE_(?:MODE|OFF|DISABLED?|ENABLED?|BOOTSTRAP|SESSION|POLICY|FAIL)\w*=)"
+)
+_KILLED_BY_PIPE = re.compile(r"haltline[^\n;]{0,400}\|[^\n;|]*\b(?:xargs|parallel)\b[^\n;|]*\bkill\b", re.IGNORECASE)
+_RENAMED = re.compile(r"\balias\s+haltline\w*=|\bfunction\s+haltline\b|\bhaltline\s*\(\)\s*\{")
+_ITSELF = re.compile(r"(?:^|/)haltline[\w-]*$")
+_POSTS = re.compile(r"\.(?:post|put|patch|delete|request)\(\s*[^()\n]{0,40}[\"'][^\"'\n]{0,200}haltline", re.IGNORECASE)
+_WRITTEN_BY_CODE = re.compile(r"""open\([^()\n]{0,200}["'][wa]|write_text|json\.dump\(|writeFile|unlink|remove""")
+_URL_ARGS = ("url", "uri", "endpoint", "path")
+_HELP = frozenset(("--help", "-h", "--version", "--dry-run"))
+
+
+@dataclass
+class State:
+    """How many attempts there were."""
+
+    attempts: int = 0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class OwnRelease(Detector[State]):
+    """Any attempt to be its own operator."""
+
+    id: ClassVar[str] = "own_release"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.ATTEMPT
+
+    def start(self) -> State:
+        """Nothing yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Attempts whose text, targets or place name haltline, or the hook's settings."""
+        if not act.is_attempt or act.refused:
+            return False
+        if act.text:
+            return _hints(act.text[:_READ_CHARS])
+        args = act.args
+        return args is not None and any(isinstance(v, str) and _hints(v[:512]) for v in args.values())
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Names what it does to its guard."""
+        what = _of_text(act) if act.text else _of_tool(act)
+        if not what:
+            return None
+        state.attempts += 1
+        return self.finding(
+            "own_release",
+            Severity.CRITICAL,
+            f"the session acts on what watches it: {what:.120}",
+            (act.evidence,),
+            values={"attempts": state.attempts},
+            target="haltline",
+        )
+
+    def near(self, state: State) -> float:
+        """1 once it was tried."""
+        return 1.0 if state.attempts else 0.0
+
+
+def _of_tool(act: Observation) -> str:
+    args = act.args or {}
+    effect = act.effect
+    if effect is Effect.READ or effect is Effect.POLL:
+        return ""
+    for target in act.targets:
+        if target.startswith("path=") and _SETTINGS.search(target) is not None:
+            return f"{act.action} of {target[5:]}"
+    for name in _URL_ARGS:
+        place = args.get(name)
+        if isinstance(place, str) and "://" in place and _CONSOLE.search(place.partition("?")[0]) is not None:
+            method = str(args.get("method", "")).upper()
+            if method not in ("", "GET", "HEAD", "OPTIONS") or "post" in act.action.lower():
+                return f"{method or 'POST'} {place}"
+    return ""
+
+
+def _hints(text: str) -> bool:
+    """Whether a text names haltline or the hook's settings: of a plain one in a third of the pattern's time."""
+    if not text.isascii():
+        return _HINT.search(text) is not None
+    low = text.lower()
+    return _HINTS[0] in low or _HINTS[1] in low
+
+
+def _of_text(act: Observation) -> str:
+    text = act.text[:_READ_CHARS]
+    if act.tool.reading is not Reading.SHELL:
+        return _of_code(code.calls(text), text) if act.tool.reading is Reading.PLAIN else ""
+    if (_KILL_FOUND.search(text) or _KILLED_BY_PIPE.search(text)) is not None and not text.lstrip().startswith(
+        ("echo", "grep", "git")
+    ):
+        return "kill of its process"
+    variables = _VARIABLES.search(text)
+    if variables is not None:
+        return variables[0].strip()
+    renamed = _RENAMED.search(text)
+    if renamed is not None:
+        return renamed[0]
+    for invocation in invocations(text):
+        what = next(_of_invocation(invocation), "") or _of_code(
+            scripts.calls(invocation), " ".join(invocation.argv[1:])
+        )
+        if what:
+            return what
+    return ""
+
+
+def _of_code(calls: list[code.Call], text: str) -> str:
+    """What a program does to it: by a command line, by its console, by a file that it writes."""
+    if not calls and _HINT.search(text) is None:
+        return ""
+    for call in calls:
+        if call.kind == "shell":
+            for invocation in invocations(call.argument):
+                what = next(_of_invocation(invocation), "")
+                if what:
+                    return what
+        elif call.kind in ("path", "tree") and _SETTINGS.search(call.argument) is not None:
+            return f"{call.name} of {call.argument}"
+    posted = _POSTS.search(text)
+    if posted is not None:
+        return posted[0]
+    settings = _SETTINGS.search(text) if _WRITTEN_BY_CODE.search(text) is not None and "open(" in text else None
+    return f"write of {settings[0]}" if settings is not None else ""
+
+
+def _of_invocation(invocation: Invocation) -> Iterator[str]:  # noqa: PLR0912 - one case after another
+    name, words = invocation.name, invocation.argv[1:]
+    if not _HELP.isdisjoint(words):
+        return
+    if name == "python" and words[:1] == ("-m",) and words[1:2] and words[1].startswith("haltline"):
+        name, words = "haltline", words[2:]
+    operands = [word for word in words if not word.startswith("-")]
+    about = [word for word in words if "haltline" in word.lower()]
+    if name == "haltline" and operands:
+        group = _GROUPS.get(operands[0])
+        if operands[0] in _OPERATOR or (group is not None and not group.isdisjoint(operands[1:2])):
+            yield f"haltline {' '.join(operands[:2])}"
+    elif name in _STOPPERS and about:
+        yield f"{name} {about[0]}"
+    elif name in _SERVICES and about and not _STOPS.isdisjoint(operands):
+        yield f"{name} {' '.join(operands[:3])}"
+    elif name in _INSTALLERS and about and not {"uninstall", "remove", "purge"}.isdisjoint(operands):
+        yield f"{name} uninstall {about[0]}"
+    elif name.startswith("kafka") or name in ("kcat", "rpk", "kafkacat"):
+        changes = name.endswith(("producer", "producer.sh")) or not {"--delete", "--alter", "-P", "produce"}.isdisjoint(
+            words
+        )
+        yield from (f"{name} {word}" for word in words[:64] if changes and _TOPIC.search(word))
+    elif name in ("curl", "http", "wget", "xh") and any(_CONSOLE.search(word) for word in words):
+        if not {"-X", "--request", "-d", "--data", "--json", "POST", "PUT", "DELETE", "PATCH"}.isdisjoint(words):
+            yield f"{name} {' '.join(words[-1:])}"
+    elif name in _CHANGERS:
+        in_place = name != "sed" or any(word.startswith(("-i", "--in-place")) for word in words)
+        yield from (
+            f"{name} {word}"
+            for word in operands
+            if in_place and (_SETTINGS.search(word) or (name in _OF_PROGRAMS and _ITSELF.search(word))) is not None
+        )
+    for _, file in invocation.writes:
+        if _SETTINGS.search(file) is not None:
+            yield f"write of {file}"

@@ -1,0 +1,101 @@
+"""The session asks again and again whether something is done, and it never is.
+
+Fires: `polling` when a call that waits for something was repeated `polls` times with nothing new, `dense` times where
+    its repetitions are less than `dense_s` apart, or for `wait_s` seconds with at least `min_polls`. Clocks and
+    counters in an answer are nothing new. Waiting is what polls by its name or hint or sleeps before it looks, whose
+    result says that something is not finished, what comes after a sleep, and what is asked again after a
+    minute of doing nothing. Only waiting counts: repetitions with something learned or done in between do not.
+Quiet: a poll that reads something new, such as a log that grows or a percentage; then it counts from the start.
+Misses: polls of something that changes by itself, such as a clock or a list of processes.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features.call_history import FULL
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import SEVERITIES
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import TIME_MS, Entry, entry, evidence
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding
+
+_Polls = Annotated[int, Field(ge=2, le=100_000), Stricter.LOWER]
+_Seconds = Annotated[float, Field(gt=0, le=2_592_000), Stricter.LOWER]
+
+
+@dataclass
+class State:
+    """The last poll."""
+
+    nearness: float = 0.0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Polling(Detector[State]):
+    """So many polls, or so long a wait, with nothing new."""
+
+    id: ClassVar[str] = "polling"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.AGAIN
+    recalls: ClassVar[bool] = True
+
+    polls: tuple[_Polls, _Polls, _Polls] = (10, 25, 50)
+    """From how many on it is medium, high, critical."""
+    dense: tuple[_Polls, _Polls, _Polls] = (8, 12, 20)
+    """The same for polls that follow each other closely, so that nothing can have changed in between."""
+    dense_s: Annotated[float, Field(ge=0, le=86_400), Stricter.HIGHER] = 10.0
+    """Polls that are less than so many seconds apart, on average, follow each other closely."""
+    wait_s: tuple[_Seconds, _Seconds, _Seconds] = (600.0, 900.0, 1200.0)
+    """From how long on it is medium, high, critical."""
+    min_polls: Annotated[int, Field(ge=2, le=10_000), Stricter.LOWER] = 12
+    """So many polls at least before the time counts: who asks every ten minutes may wait for hours."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Polling":
+        if any(list(steps) != sorted(steps) for steps in (self.polls, self.dense, self.wait_s)):
+            raise ValueError("medium <= high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing waited for yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Calls that wait, were made before, and had the same result then."""
+        again = act.again
+        return again is not None and again.stale and again.waits and again.quarters == FULL
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Adds to the wait."""
+        again = act.again
+        if again is None:
+            return None
+        known = again.known
+        polls = known.idle + 1
+        waited_s = (known.idle_ms + max(0, act.time_ms - int(known.rows[-1][TIME_MS]))) / 1000
+        counts = self.dense if waited_s < self.dense_s * polls else self.polls
+        steps = sum(polls >= step for step in counts)
+        if polls >= self.min_polls:
+            steps = max(steps, sum(waited_s >= step for step in self.wait_s))
+        state.nearness = min(1.0, polls / counts[0])
+        if not steps:
+            return None
+        rows: list[Entry] = [*known.rows, entry(act)]
+        return self.finding(
+            "polling",
+            SEVERITIES[steps - 1],
+            f"{polls} polls in {waited_s:.0f}s with nothing new: {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, max(polls / counts[2], waited_s / self.wait_s[2])),
+            values={"polls": polls, "waited_s": round(waited_s, 1)},
+            thresholds={"polls": counts[steps - 1], "wait_s": self.wait_s[steps - 1], "min_polls": self.min_polls},
+        )
+
+    def near(self, state: State) -> float:
+        """The polls, to the first count that is a finding."""
+        return state.nearness

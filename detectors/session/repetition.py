@@ -1,0 +1,271 @@
+"""The same call again and again, and nothing comes of it.
+
+Fires: `identical_calls` when a call had the same result before, once it counts `medium`, `high` or `critical` of its
+    sort, within `window_s` or the last `last_actions` actions. A repetition counts in full when nothing was
+    learned since the last time, a quarter when something was, and anew when something was changed since. Calls
+    are the same when they differ only in what varies by itself (see `fingerprint`). Calls whose results nobody
+    tells count half. `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long
+    results begin alike: the click that leads nowhere. `varying_answers` by `varying` times the same call whose
+    results all differ, and only in what looks random (same size, and alike but for hex and base64).
+    `same_edit` by `edits` within `last_actions` of one tool and file whose arguments differ in numbers only, and by
+    `equal_edits` that do not differ at all, whatever was run in between: an edit that is needed again did not help.
+Quiet: another result, which is progress: a pager, a stepper, a counter; a test that is run again after an edit (errors
+    that edits do not help against: see `error_repetition`); what waits for something (see `polling`); identical
+    calls of one model turn, which are one.
+Misses: calls that are worded anew each time; results that vary in what looks like progress; repetitions with more
+    than `last_actions` other calls between them, or with a change between each and the next.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, TypeAlias
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.call import Again
+from haltline.detectors.features.call_history import (
+    AFTER_CHANGE,
+    FULL,
+    MAX_ROWS,
+    MIN_ANSWER_CHARS,
+    QUARTERS,
+    TALK,
+    Sort,
+    sort_of,
+)
+from haltline.detectors.features.fingerprint import clean_result, digest
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.tool_classifier import UNKNOWN
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts, severity_of, thresholds_of
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import EVENT_ID, INDEX, TIME_MS, Entry, entry, evidence, seconds
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding
+from haltline.schemas.record import canonical_json
+
+_Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
+Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
+"""From how many on a repetition is medium, high, critical."""
+
+
+_KEY = 4
+_STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
+"""Tools that are called again and again to get on."""
+_STEP_WORDS = re.compile(
+    r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
+)
+"""What is sent to a debugger or a pager to get on."""
+_EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
+_NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
+
+
+@dataclass
+class State:
+    """The last repetition."""
+
+    nearness: float = 0.0
+    shown: str = ""
+    """How the result of the last call began that was made before."""
+    unseen: list[Entry] = field(default_factory=list)
+    """That call, and the ones just before it that are the same and whose results began in the same way."""
+    edits: list[Entry] = field(default_factory=list)
+    """The last edits, each with digests of what it is without its numbers, and of what it is with them."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Repetition(Detector[State]):
+    """So many identical calls with the same result, by what the call does."""
+
+    id: ClassVar[str] = "repetition"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.AGAIN | Trait.BEGUN | Trait.REFUSED
+    recalls: ClassVar[bool] = True
+
+    read: Counts = (3, 4, 4)
+    """Calls that look, and programs that change nothing by what they are."""
+    idempotent: Counts = (3, 4, 5)
+    """Calls that may be made twice without harm."""
+    mutating: Counts = (3, 4, 5)
+    """Calls that change something."""
+    destructive: Counts = (2, 3, 3)
+    """Calls that destroy something."""
+    unknown: Counts = (5, 7, 10)
+    """Tools of which nothing is known, and whose answers are short."""
+    stepping: ManyCounts = (10, 20, 40)
+    """Those among them that are named as if they were meant to be called again and again; in a row."""
+    failing: Counts = (3, 4, 4)
+    """Whatever it is, when it fails each time."""
+    unseen: Counts = (4, 6, 10)
+    """Calls in a row of which nothing is seen in the beginning of their results."""
+    varying: Counts = (6, 8, 12)
+    """Times that a call is made and comes back with something else that looks random."""
+    edits: Counts = (6, 8, 10)
+    """Edits of one file that differ in numbers only."""
+    equal_edits: Counts = (3, 4, 4)
+    """Edits of one file that do not differ."""
+    window_s: Annotated[float, Field(ge=0, le=2_592_000), Stricter.HIGHER] = 60.0
+    """Seconds. What happened within them counts together."""
+    last_actions: Annotated[int, Field(ge=1, le=10_000), Stricter.HIGHER] = 20
+    """Actions. What happened within so many of the session's last ones counts together."""
+
+    def start(self) -> State:
+        """Nothing repeated yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Calls that were made before, and had the same result then, or may have had; and edits."""
+        if act.refused:
+            return act.call is not None
+        if act.is_attempt and _is_edit(act):
+            return True
+        if act.action in TALK:
+            return False  # see `monologue`
+        again = act.again
+        return again is not None and not again.waits and (again.stale or again.varies or not act.runs)
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Counts the repetition, or takes an edit back that was refused."""
+        if act.refused and act.call is not None:
+            state.edits = [edit for edit in state.edits if edit[EVENT_ID] != act.call.event_id]
+            return None
+        finding = self._edited(state, act) if act.is_attempt and _is_edit(act) else None
+        again = act.again
+        if again is None or again.waits:
+            return finding
+        if again.varies:
+            return self._varied(act, again) or finding
+        if not again.stale:
+            return (self._unseen(state, act, again) if not act.runs else None) or finding
+        identical = self._identical(state, act, again)
+        return identical if finding is None or (identical and identical.severity >= finding.severity) else finding
+
+    def _identical(self, state: State, act: Observation, again: Again) -> Finding | None:
+        newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
+        rows = _since_change([*(r for r in again.known.rows if self._is_near(r, act)), newest])
+        sort = self._sort(act)
+        counts: Counts = getattr(self, sort)
+        count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL
+        if len(rows) > MAX_ROWS:  # more than are kept
+            count += max(0, again.known.idle + 2 - len(rows))
+        count *= 0.5 if again.blind else 1.0
+        state.nearness = min(1.0, count / counts[0])
+        severity = severity_of(count, counts)
+        if severity is None or len(rows) < 2:
+            return None
+        what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
+        weighed = "" if count == len(rows) else f", counted as {count:g}"
+        return self.finding(
+            "identical_calls",
+            severity,
+            f"{what}{weighed}: {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, count / counts[2]) * (0.6 if again.blind else 1.0),
+            values={"calls": len(rows), "counted": count, "sort": sort, "fingerprint": act.fingerprint},
+            thresholds=thresholds_of(counts) | {"window_s": self.window_s, "last_actions": self.last_actions},
+        )
+
+    def _sort(self, act: Observation) -> str:
+        """Which counts hold."""
+        if act.failed:
+            return "failing"
+        sort = sort_of(act)
+        return "stepping" if sort is Sort.UNKNOWN and _STEPS.search(act.action) else sort.value
+
+    def _unseen(self, state: State, act: Observation, again: Again) -> Finding | None:
+        """A call that may have changed something, just after the same call, and nothing of it is seen."""
+        head, size = act.event.output_head or "", act.event.output_bytes or 0
+        last = again.known.rows[-1]
+        alike = (
+            (act.changes or sort_of(act) is Sort.MUTATING)
+            and len(head) >= MIN_ANSWER_CHARS
+            and size > len(head)
+            and act.index == int(last[INDEX]) + 1
+        )
+        if not alike or act.failed or _STEPS.search(act.action):
+            state.unseen = []
+            return None
+        shown = f"{act.fingerprint} {digest(clean_result(head).encode())}"
+        if shown != state.shown or not state.unseen or state.unseen[-1][INDEX] != last[INDEX]:
+            state.shown, state.unseen = shown, [last[: QUARTERS + 1]]
+        state.unseen.append(entry(act, FULL))
+        del state.unseen[:-MAX_ROWS]
+        calls = len(state.unseen)
+        severity = severity_of(calls, self.unseen)
+        if severity is None:
+            return None
+        return self.finding(
+            "no_visible_effect",
+            severity,
+            f"{calls} times the same call in a row, and what came back begins alike: {act.subject:.200}",
+            evidence(act, state.unseen),
+            confidence=0.5,
+            values={"calls": calls, "fingerprint": act.fingerprint},
+            thresholds=thresholds_of(self.unseen),
+        )
+
+    def _varied(self, act: Observation, again: Again) -> Finding | None:
+        """The same call once more, with another result that looks like the last one."""
+        rows = [*again.known.varied, entry(act)]
+        severity = severity_of(len(rows), self.varying)
+        if severity is None or _STEPS.search(act.action) or _STEP_WORDS.search(act.head):
+            return None
+        return self.finding(
+            "varying_answers",
+            severity,
+            f"{len(rows)} times the same call in {seconds(rows)}s, and the results differ only in what looks random:"
+            f" {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, len(rows) / self.varying[2]),
+            values={"calls": len(rows), "fingerprint": act.fingerprint},
+            thresholds=thresholds_of(self.varying),
+        )
+
+    def _edited(self, state: State, act: Observation) -> Finding | None:
+        """An edit that may have been made before, as it is or with other numbers."""
+        tool, args = f"{act.action} {act.targets}".encode(), canonical_json(act.args or {})
+        newest = entry(act, digest(tool + _NUMBERS.sub(b"#", args)), digest(tool + args))
+        oldest = act.index - self.last_actions
+        state.edits = [*(e for e in state.edits if int(e[INDEX]) > oldest), newest][-MAX_ROWS:]
+        equal = [e for e in state.edits if e[_KEY:] == newest[_KEY:]]
+        alike = [e for e in state.edits if e[_KEY] == newest[_KEY]]
+        return self._same_edit(act, equal, self.equal_edits, "are the same") or self._same_edit(
+            act, alike, self.edits, "differ in numbers only"
+        )
+
+    def _same_edit(self, act: Observation, rows: list[Entry], counts: Counts, how: str) -> Finding | None:
+        severity = severity_of(len(rows), counts)
+        if severity is None:
+            return None
+        return self.finding(
+            "same_edit",
+            severity,
+            f"{len(rows)} edits in {seconds(rows)}s that {how}: {act.subject:.200}",
+            evidence(act, rows),
+            confidence=min(1.0, len(rows) / counts[2]),
+            values={"edits": len(rows)},
+            thresholds=thresholds_of(counts) | {"last_actions": self.last_actions},
+        )
+
+    def near(self, state: State) -> float:
+        """The last repetition, to the first count that is a finding."""
+        return state.nearness
+
+    def _is_near(self, row: Entry, act: Observation) -> bool:
+        if abs(act.time_ms - int(row[TIME_MS])) <= self.window_s * 1000:
+            return True
+        return abs(act.index - int(row[INDEX])) < self.last_actions
+
+
+def _is_edit(act: Observation) -> bool:
+    """Whether a tool changes the text of one file, by its name and target."""
+    if not act.args or _EDITS.search(act.action) is None or not act.changes:
+        return False
+    return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
+
+
+def _since_change(rows: list[Entry]) -> list[Entry]:
+    """The repetitions since something was changed, the first of them included."""
+    anew = [place for place, row in enumerate(rows) if row[QUARTERS] == AFTER_CHANGE]
+    return rows[anew[-1] :] if anew else rows

@@ -1,0 +1,355 @@
+"""Each step uses a multiple of what the one before used.
+
+Fires: `resource_growth`, once a step and resource (and again when it has become worse), when the amounts of the
+    last `min_points` to `window` steps grow by more than `growth` on (geometric) average, by the median, and in
+    the newest step; in every step, or in all but one when there are more than `min_points`; by more and more,
+    and to at least the resource's floor. Severity by the average or the median, whichever is less: `high`, `critical`;
+    critical also when slower growth goes on until it has come as far as `critical` does in `min_points` steps. Where
+    there is a limit, the finding says in how many steps it is reached, and is at least high within `limit_steps`.
+    Resources: tokens, cost_usd, memory_bytes, output_bytes, duration_ms, file_ops, calls. Amounts are
+    increments of one step, never totals; memory is the level. The parallel calls of one model turn are one step.
+Quiet: a steady amount, however large; linear growth, such as that of every agent's context; a single big step, also
+    one after which all are big; amounts that go up and down; amounts below the floor.
+Misses: growth slower than `growth`; growth with more than one pause in a window; sums that are large from the
+    start; calls without a result or usage.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+import pydantic
+from pydantic import Field, field_validator, model_validator
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import EVENT_ID, INDEX, OFFSET, TIME_MS, evidence
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+# Looked up at every event: from their class, members take ten times as long.
+_SESSION_STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
+
+Resource = Literal["tokens", "cost_usd", "memory_bytes", "output_bytes", "duration_ms", "file_ops", "calls"]
+
+FLOORS: dict[Resource, float] = {
+    "tokens": 1_000,
+    "cost_usd": 0.05,
+    "memory_bytes": 64 * 1024 * 1024,
+    "output_bytes": 64 * 1024,
+    "duration_ms": 30_000,
+    "file_ops": 20,
+    "calls": 8,
+}
+"""A step that uses less is no problem, whatever came before it."""
+
+RESOURCES: tuple[Resource, ...] = tuple(FLOORS)
+_FIRST = 4
+"""Where a row has the amount of the first resource; before it stand the fields of an entry, whose index is the step."""
+_CALLS, _TOKENS, _COST, _MEMORY, _OUTPUT, _DURATION, _FILES = (
+    _FIRST + RESOURCES.index(name)
+    for name in ("calls", "tokens", "cost_usd", "memory_bytes", "output_bytes", "duration_ms", "file_ops")
+)
+_LARGEST_OF_STEP = frozenset((_MEMORY, _DURATION))
+"""Of what runs at the same time the largest counts, not the sum."""
+_A_CALL = ((_CALLS, 1),)
+_MOST = 2**53
+"""More than this in one step is no more: sums stay within what JSON readers take."""
+_NOTHING = (None,) * len(RESOURCES)
+_MORE_STEPS = 3
+"""So many steps more than `window` are remembered: not each tells of every resource, and slow growth takes long."""
+_GROWING, _FALLING = 1.2, 0.8
+"""A step counts as growing from the one ratio on, and as falling below the other; between them is noise."""
+_FLOOR_TO_LEAST = 8
+"""An amount counts as at least this part of the floor."""
+
+
+Row: TypeAlias = list[Any]
+"""`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: nothing told of the resource."""
+
+
+@dataclass
+class State:
+    """The amounts of the last steps; the newest step may still be open."""
+
+    step: int = 0
+    by_turn: bool = False
+    """The session tells its model turns: each begins a step."""
+    resulted: bool = False
+    """A result of this step has come: the next attempt begins a new one."""
+    rows: list[Row] = field(default_factory=list)
+    totals: list[float] = field(default_factory=lambda: [0.0] * len(RESOURCES))
+    """In the order of `RESOURCES`; of memory the level."""
+    limits: dict[Resource, float] = field(default_factory=dict)
+    """Limits that the session declared for itself."""
+    found: dict[Resource, list[int]] = field(default_factory=dict)
+    """By resource: step and severity of the last finding."""
+
+
+Point: TypeAlias = tuple[Row, float]
+"""The row of a step, and its amount of one resource."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class ResourceGrowth(Detector[State]):
+    """A mean growth of more than `growth` a step over the last steps."""
+
+    id: ClassVar[str] = "resource_growth"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.RESULT | Trait.TURN | Trait.TASK
+
+    growth: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 1.5
+    """Factor a step, on average, from which on it is medium."""
+    high: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 2.0
+    """Factor from which on it is high."""
+    critical: Annotated[float, Field(gt=1, le=1000), Stricter.LOWER] = 3.0
+    """Factor from which on it is critical."""
+    min_points: Annotated[int, Field(ge=3, le=100), Stricter.LOWER] = 4
+    """Steps that are needed before anything is said."""
+    window: Annotated[int, Field(ge=3, le=100), Stricter.NEITHER] = 5
+    """Steps that are looked at."""
+    floors: dict[Resource, Annotated[float, Field(ge=0), Stricter.LOWER]] = Field(
+        default_factory=dict, validate_default=True
+    )
+    """Other floors than the built-in ones."""
+    limits: dict[Resource, Annotated[float, Field(gt=0), Stricter.LOWER]] = Field(default_factory=dict)
+    """Totals that a session must not exceed; of memory, the level."""
+    limit_steps: Annotated[int, Field(ge=0, le=1000), Stricter.HIGHER] = 3
+    """Steps. A limit that would be reached within so many makes the finding high."""
+
+    @field_validator("floors")
+    @classmethod
+    def _all_floors(cls, floors: dict[Resource, float]) -> dict[Resource, float]:
+        return FLOORS | floors
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "ResourceGrowth":
+        if not self.growth <= self.high <= self.critical:
+            raise ValueError("growth <= high <= critical")
+        if self.min_points > self.window:
+            raise ValueError("min_points <= window")
+        return self
+
+    def start(self) -> State:
+        """No steps yet."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Adds to the step, and looks at the resources that grew."""
+        if act.kind is _SESSION_STARTED:
+            if act.event.task is not None:
+                declared = act.event.task.limits
+                state.limits = {name: declared[name] for name in FLOORS if declared.get(name, 0) > 0}
+            return None
+        _step(state, act)
+        rows = state.rows
+        row = rows[-1] if rows and rows[-1][INDEX] == state.step else self._next_row(state)
+        row[TIME_MS], row[EVENT_ID], row[OFFSET] = act.time_ms, act.event.event_id, act.offset
+        totals, floors = state.totals, self._floor_at
+        worst: Finding | None = None
+        for at, amount in _amounts(act):
+            now, before = amount, row[at]
+            if before is not None:
+                now = max(before, amount) if at in _LARGEST_OF_STEP else min(before + amount, _MOST)
+            row[at] = now
+            totals[at - _FIRST] = amount if at == _MEMORY else totals[at - _FIRST] + amount
+            if now < floors[at] or (len(rows) > 1 and (last := rows[-2][at]) is not None and now <= self.growth * last):
+                continue  # nearly always: the rest is worked out only where it can matter
+            finding = self._look(state, act, at)
+            if finding is not None and (worst is None or finding.severity > worst.severity):
+                worst = finding
+        return worst
+
+    def near(self, state: State) -> float:
+        """The growth of the last two steps, as a part of what is a finding; the highest of all resources."""
+        near = 0.0
+        for at, floor in self._floor_at.items():
+            points = self._points(state, at, self.window)
+            if len(points) >= self.min_points and points[-1][1] >= floor:
+                mean = _mean_growth(self._values(at, points[-self.min_points :]))
+                near = max(near, min(1.0, (mean - 1) / (self.growth - 1)))
+        return near
+
+    @cached_property
+    def _floor_at(self) -> dict[int, float]:
+        """The floors by the place in a row."""
+        return {at: self.floors[name] for at, name in enumerate(RESOURCES, _FIRST)}
+
+    def _next_row(self, state: State) -> Row:
+        row: Row = [0, state.step, "", 0, *_NOTHING]
+        rows = state.rows
+        rows.append(row)
+        if len(rows) > self.window + _MORE_STEPS:
+            del rows[: -(self.window + _MORE_STEPS)]
+        return row
+
+    def _points(self, state: State, at: int, most: int) -> list[Point]:
+        """The last `most` steps that tell of a resource, with its amounts, from the last on that fell."""
+        least = self._least(at)
+        points: list[Point] = []
+        after = 0.0
+        for row in reversed(state.rows):
+            amount = row[at]
+            if amount is None:
+                continue
+            before = max(amount, least)
+            if len(points) == most or after < _FALLING * before * bool(points):
+                break
+            points.append((row, amount))
+            after = before
+        points.reverse()
+        return points
+
+    def _least(self, at: int) -> float:
+        return max(self._floor_at[at] / _FLOOR_TO_LEAST, 1e-9)
+
+    def _values(self, at: int, points: list[Point]) -> list[float]:
+        """The amounts; growth from next to nothing to a little is no growth, so the smallest are raised."""
+        least = self._least(at)
+        return [max(amount, least) for _, amount in points]
+
+    def _look(self, state: State, act: Observation, at: int) -> Finding | None:
+        run = self._points(state, at, len(state.rows))
+        if len(run) < self.min_points:
+            return None
+        name = RESOURCES[at - _FIRST]
+        far = self._is_far(self._values(at, run))
+        for length in range(min(len(run), self.window), self.min_points - 1, -1):
+            values = self._values(at, run[-length:])
+            mean = self._sustained(values)
+            if mean is None:
+                continue
+            if far:
+                finding = self._found(state, act, name, run, _mean_growth(self._values(at, run)), typical=self.critical)
+            else:
+                finding = self._found(
+                    state, act, name, run[-length:], mean, typical=min(mean, _median(_ratios(values)))
+                )
+            # A step grows while its parallel calls come in: it is told again when it has become worse.
+            told = state.found.get(name)
+            if told is not None and told[0] == state.step and told[1] >= finding.severity.rank:
+                return None
+            state.found[name] = [state.step, finding.severity.rank]
+            return finding
+        return None
+
+    def _sustained(self, values: list[float]) -> float | None:
+        """The mean growth when it is sustained, else None."""
+        ratios = _ratios(values)
+        mean = _mean_growth(values)
+        pauses = sum(ratio < _GROWING for ratio in ratios)
+        if mean <= self.growth or ratios[-1] <= self.growth or min(ratios) < _FALLING:
+            return None
+        if _median(ratios) <= self.growth or pauses > (len(values) > self.min_points):
+            return None
+        return mean if values[-1] - values[-2] > values[1] - values[0] else None
+
+    def _is_far(self, values: list[float]) -> bool:
+        """Whether slow growth has come as far as the critical one does in the fewest steps; one big step has not."""
+        ratios = _ratios(values)
+        typical = _median(ratios)
+        pauses = sum(ratio < _GROWING for ratio in ratios)
+        return (
+            len(values) > self.min_points
+            and pauses <= 1
+            and typical > self.growth
+            and len(ratios) * math.log(typical) >= (self.min_points - 1) * math.log(self.critical)
+        )
+
+    def _found(
+        self, state: State, act: Observation, name: Resource, points: list[Point], mean: float, *, typical: float
+    ) -> Finding:
+        severity = Severity.MEDIUM
+        if typical >= self.high:
+            severity = Severity.CRITICAL if typical >= self.critical else Severity.HIGH
+        amounts = ", ".join(f"{amount:.4g}" for _, amount in points)
+        reason = f"{name} grew {mean:.2f} times a step over {len(points)} steps: {amounts}"
+        values: dict[str, float | int | str] = {"resource": name, "mean_growth": round(mean, 3), "steps": len(points)}
+        thresholds: dict[str, float | int | str] = {
+            "growth": self.growth,
+            "high": self.high,
+            "critical": self.critical,
+            "floor": self.floors[name],
+        }
+        limits = [limits[name] for limits in (self.limits, state.limits) if name in limits]
+        if limits:
+            limit = min(limits)
+            steps = _steps_to(
+                limit, state.totals[RESOURCES.index(name)], points[-1][1], mean, level=name == "memory_bytes"
+            )
+            values["steps_to_limit"], thresholds["limit"] = steps, limit
+            reason += f"; the limit of {limit:.4g} is reached in {steps} steps"
+            if steps <= self.limit_steps:
+                severity = max(severity, Severity.HIGH)
+        return self.finding(
+            "resource_growth",
+            severity,
+            reason,
+            evidence(act, [row[:_FIRST] for row, _ in points]),
+            confidence=min(1.0, mean / self.critical),
+            values=values,
+            thresholds=thresholds,
+        )
+
+
+def _step(state: State, act: Observation) -> None:
+    """Begins a new step where one model turn ends and the next begins."""
+    if state.by_turn or act.kind is _MODEL_TURN:
+        state.step += act.kind is _MODEL_TURN
+        state.by_turn = True
+    elif act.is_attempt and (act.is_result or state.resulted):
+        state.step += 1
+    state.resulted = act.is_result
+
+
+def _amounts(act: Observation) -> Sequence[tuple[int, float]]:
+    """What the event says that was used, by its place in a row; a usage of zero is not known, an output of zero is."""
+    usage = act.usage
+    if not act.is_result and usage is None:
+        return _A_CALL if act.is_attempt else ()
+    found: list[tuple[int, float]] = list(_A_CALL) if act.is_attempt else []
+    if usage is not None:
+        tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens
+        if tokens:
+            found.append((_TOKENS, tokens))
+        if usage.cost_usd:
+            found.append((_COST, usage.cost_usd))
+        if usage.memory_bytes:
+            found.append((_MEMORY, usage.memory_bytes))
+        if usage.file_ops:
+            found.append((_FILES, usage.file_ops))
+    if act.is_result:
+        size, took_ms = act.event.output_bytes, act.event.duration_ms
+        if size is not None:
+            found.append((_OUTPUT, size))
+        if took_ms:
+            found.append((_DURATION, took_ms))
+    return found
+
+
+def _ratios(values: list[float]) -> list[float]:
+    return [after / before for before, after in pairwise(values)]
+
+
+def _median(ratios: list[float]) -> float:
+    """Of an even number of them the lower one."""
+    return round(sorted(ratios)[(len(ratios) - 1) // 2], 9)
+
+
+def _mean_growth(values: list[float]) -> float:
+    """The geometric mean of the ratios: what one factor would lead from the first to the last."""
+    return round(float((values[-1] / values[0]) ** (1 / (len(values) - 1))), 9)
+
+
+def _steps_to(limit: float, total: float, last: float, mean: float, *, level: bool) -> int:
+    """In how many more steps like the last ones the limit is reached; 0: it is reached."""
+    if total >= limit:
+        return 0
+    if level:
+        return math.ceil(math.log(limit / last) / math.log(mean))
+    # total + last * (mean + mean**2 + ... + mean**n) >= limit
+    return max(1, math.ceil(math.log((limit - total) * (mean - 1) / (last * mean) + 1) / math.log(mean)))

@@ -1,0 +1,72 @@
+"""One act that is a catastrophe: the production database, the backups, a home folder, the main branch.
+
+Fires: `severe_destruction`, on every attempt that would destroy something SEVERE: high, and from the attempt `critical`
+    of a session on critical.
+Quiet: attempts that were refused before; a declared batch that names such targets.
+Misses: things whose name does not say what they are; what the command line hides (see `commands`).
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.commands.model import Badness
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+_TOLD = 3
+"""Things that the reason names; of more it says how many."""
+
+
+@dataclass
+class State:
+    """How many severe attempts there were."""
+
+    attempts: int = 0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class SevereDestruction(Detector[State]):
+    """Any attempt to destroy something SEVERE."""
+
+    id: ClassVar[str] = "severe_destruction"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.LOSS
+
+    critical: Annotated[int, Field(ge=1, le=1000), Stricter.LOWER] = 2
+    """From which attempt of the session on it is critical: who was refused one and tries another is no accident."""
+
+    def start(self) -> State:
+        """Nothing yet."""
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        """Attempts that would destroy something."""
+        return act.is_attempt and bool(act.losses) and not act.refused
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Names what would be lost."""
+        severe = [loss for loss in act.losses if loss.badness is Badness.SEVERE]
+        if not severe or (act.batch is not None and act.batch.targets):
+            return None
+        state.attempts += 1
+        told = ", ".join(f"{loss.verb} of {loss.target}" for loss in severe[:_TOLD])
+        more = f" and {len(severe) - _TOLD} more" if len(severe) > _TOLD else ""
+        return self.finding(
+            "severe_destruction",
+            Severity.CRITICAL if state.attempts >= self.critical else Severity.HIGH,
+            f"a single act would be a catastrophe: {told}{more}",
+            (act.evidence,),
+            values={"severe": len(severe), "attempts": state.attempts},
+            thresholds={"critical": self.critical},
+            target=severe[0].target[:512],
+        )
+
+    def near(self, state: State) -> float:
+        """1 once it was tried."""
+        return 1.0 if state.attempts else 0.0

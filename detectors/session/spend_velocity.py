@@ -1,0 +1,265 @@
+"""The session spends faster than it may.
+
+Fires: `spend_velocity` when what was spent within the last `window_s` comes to more than `cost_usd_per_min` or
+    `tokens_per_min` (medium), to `high` times that, or to `critical` times; told again only when it is more severe,
+    has become half as fast again, or had come down. The values say where it went: the tool, model and agent that
+    spent the most.
+Quiet: a large total that was spent slowly; what stays below the limits, which are generous by default.
+Misses: what is spent but not told, or told long after; many sessions that are each slow enough; tools beyond the
+    first sixteen of a window, which are counted together.
+"""
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import Entry
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Evidence, Finding, Severity
+
+_BUCKETS = 6
+"""A window is moved on by this part of it."""
+_MAX_SOURCES = 16
+_OTHER = "other"
+_MODEL_NAMES = ("model", "gen_ai.response.model", "gen_ai.request.model")
+_COST, _TOKENS = 0, 1
+_MAX_NAME_CHARS = 120
+_KINDS = ("tool", "model", "agent")
+_AGAIN = 1.5
+_ROUNDING = 1e-6
+
+
+@dataclass
+class Bucket:
+    """What was spent in one part of a window."""
+
+    number: int
+    spent: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    """US dollars and tokens."""
+    sources: dict[str, list[float]] = field(default_factory=dict)
+    """The same by source, such as `tool=bash`."""
+    largest: Entry = field(default_factory=list)
+    """Event id, offset, dollars and tokens of the event that spent the most."""
+
+
+@dataclass
+class State:
+    """The parts of the window, the earliest first."""
+
+    buckets: list[Bucket] = field(default_factory=list)
+    told: dict[str, float] = field(default_factory=dict)
+    """By unit: the rate a minute of the last finding."""
+    most: list[float] | None = None
+    """Dollars and tokens that the window holds at most: what it held when it was last added up, and all since."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class SpendVelocity(Detector[State]):
+    """More than so much money or so many tokens a minute."""
+
+    id: ClassVar[str] = "spend_velocity"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.COMPLETED, Kind.MODEL_TURN})
+    sees: ClassVar[Trait] = Trait.USAGE
+
+    cost_usd_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10.0
+    """Dollars a minute; null: any."""
+    tokens_per_min: Annotated[float, Field(gt=0), Stricter.LOWER] | None = 10_000_000.0
+    """With those read from a cache: an agent with a full context reads that much of it again at each call."""
+    window_s: Annotated[float, Field(ge=1, le=86_400), Stricter.NEITHER] = 60.0
+    """Seconds over which is averaged."""
+    high: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 3.0
+    """So many times a limit is high: the session is paused, in the default policy."""
+    critical: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 10.0
+    """So many times a limit is critical: the session is killed."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "SpendVelocity":
+        if self.high > self.critical:
+            raise ValueError("high <= critical")
+        return self
+
+    def start(self) -> State:
+        """Nothing spent."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Adds to the window, and looks at what was spent in it."""
+        usage = act.event.usage
+        if usage is None:
+            return None
+        cost, tokens = usage.cost_usd, float(usage.tokens)
+        if not (tokens or cost) or not self._add(state, act, cost, tokens):
+            return None
+        most = state.most
+        if most is None or state.told:
+            most = state.most = list(_sums(state))
+        else:
+            most[_COST] += cost
+            most[_TOKENS] += tokens
+            if not self._is_within(most):  # what has left the window is still in it
+                most = state.most = list(_sums(state))
+        if not state.told and self._is_within(most):
+            return None
+        worst: Finding | None = None
+        for unit, which, limit in self._limits():
+            found = self._look(state, act, unit, which, limit)
+            if found is not None and (worst is None or found.severity > worst.severity):
+                worst = found
+        return worst
+
+    def near(self, state: State) -> float:
+        """The rate, to the one that is a finding; of money or tokens, whichever is nearer."""
+        rates = (self._rate(state, which) / limit for _, which, limit in self._limits())
+        return min(1.0, max(rates, default=0.0))
+
+    def _is_within(self, spent: list[float]) -> bool:
+        """Whether so many dollars and tokens in a window are within the limits, by more than rounding can add."""
+        cost, tokens = self._most_quiet
+        return spent[_COST] <= cost and spent[_TOKENS] <= tokens
+
+    @cached_property
+    def _most_quiet(self) -> tuple[float, float]:
+        windows = self.window_s / 60 * (1 - _ROUNDING)
+        cost, tokens = self.cost_usd_per_min, self.tokens_per_min
+        return math.inf if cost is None else cost * windows, math.inf if tokens is None else tokens * windows
+
+    def _limits(self) -> list[tuple[str, int, float]]:
+        both = (("cost_usd", _COST, self.cost_usd_per_min), ("tokens", _TOKENS, self.tokens_per_min))
+        return [(unit, which, limit) for unit, which, limit in both if limit is not None]
+
+    def _rate(self, state: State, which: int) -> float:
+        return _sums(state)[which] * (60 / self.window_s)
+
+    def _add(self, state: State, act: Observation, cost: float, tokens: float) -> bool:
+        """False: it is older than the window."""
+        number = int(act.time_ms // (self.window_s * 1000 / _BUCKETS))
+        buckets = state.buckets
+        newest = buckets[-1].number if buckets else number - 1
+        if number <= newest - _BUCKETS:
+            return False
+        if number == newest:  # of nearly every event, as the next: the buckets stand in their order
+            bucket = buckets[-1]
+        elif number > newest:
+            bucket = Bucket(number)
+            buckets.append(bucket)
+            while buckets[0].number <= number - _BUCKETS:
+                del buckets[0]
+        else:
+            at = bisect_left(buckets, number, key=lambda b: b.number)
+            bucket = buckets[at]
+            if bucket.number != number:
+                bucket = Bucket(number)
+                buckets.insert(at, bucket)
+        spent = bucket.spent
+        spent[_COST] += cost
+        spent[_TOKENS] += tokens
+        sources = bucket.sources
+        for name in _sources(act):
+            spent = sources.get(name) or _source(bucket, name)
+            spent[_COST] += cost
+            spent[_TOKENS] += tokens
+        largest = bucket.largest
+        if not largest or cost > largest[2] or (cost == largest[2] and tokens > largest[3]):  # type: ignore[operator]  # numbers
+            bucket.largest = [act.event.event_id, act.offset, cost, tokens]
+        return True
+
+    def _look(self, state: State, act: Observation, unit: str, which: int, limit: float) -> Finding | None:
+        rate = self._rate(state, which)
+        if rate <= limit:
+            state.told.pop(unit, None)
+            return None
+        told_rate, severity = state.told.get(unit, 0.0), self._severity(rate, limit)
+        if rate < _AGAIN * told_rate and severity <= self._severity(told_rate, limit):
+            return None
+        state.told[unit] = rate
+        values: dict[str, float | int | str] = {f"{unit}_per_min": round(rate, 4)}
+        told = []
+        for kind in _KINDS:
+            name, spent = _most(state, kind, which)
+            if name:
+                values[f"top_{kind}"], values[f"top_{kind}_{unit}"] = name, round(spent, 4)
+                told.append(f"{kind} {name} {spent:.4g}")
+        return self.finding(
+            "spend_velocity",
+            severity,
+            f"{rate:.4g} {unit} a minute over the last {self.window_s:g}s"
+            + (f"; the most by {', '.join(told)}" if told else ""),
+            self._evidence(state, act),
+            confidence=min(1.0, rate / (self.high * limit)),
+            values=values,
+            thresholds={
+                f"{unit}_per_min": limit,
+                "high": self.high,
+                "critical": self.critical,
+                "window_s": self.window_s,
+            },
+        )
+
+    def _severity(self, rate: float, limit: float) -> Severity:
+        """Of a rate above the limit."""
+        if rate >= self.critical * limit:
+            return Severity.CRITICAL
+        return Severity.HIGH if rate >= self.high * limit else Severity.MEDIUM
+
+    def _evidence(self, state: State, act: Observation) -> tuple[Evidence, ...]:
+        """The event of each part of the window that spent the most, and the one that came last."""
+        found = {str(b.largest[0]): int(b.largest[1]) for b in state.buckets if b.largest}
+        found.pop(act.event.event_id, None)
+        return (*(act.evidence_of(event_id, offset) for event_id, offset in found.items()), act.evidence)
+
+
+def _sums(state: State) -> tuple[float, float]:
+    """US dollars and tokens within the window."""
+    cost = tokens = 0.0
+    for bucket in state.buckets:
+        cost += bucket.spent[_COST]
+        tokens += bucket.spent[_TOKENS]
+    return cost, tokens
+
+
+def _sources(act: Observation) -> list[str]:
+    event = act.event
+    sources = [_named("tool", act.action)] if act.action else []
+    if event.agent_id != "unknown":
+        sources.append(_named("agent", event.agent_id))
+    extra = event.__pydantic_extra__
+    if extra:
+        model = next((extra[name] for name in _MODEL_NAMES if isinstance(extra.get(name), str)), "")
+        if model:
+            sources.append(f"model={model[:_MAX_NAME_CHARS]}")
+    return sources
+
+
+@lru_cache(maxsize=4096)
+def _named(kind: str, name: str) -> str:
+    return f"{kind}={name[:_MAX_NAME_CHARS]}"
+
+
+def _source(bucket: Bucket, name: str) -> list[float]:
+    """The sums of a source; of one too many, those of its kind's rest."""
+    known = bucket.sources.get(name)
+    if known is None:
+        if len(bucket.sources) >= _MAX_SOURCES:
+            kind = name.partition("=")[0]
+            if sum(other.startswith(f"{kind}=") for other in bucket.sources) >= _MAX_SOURCES:
+                name = f"{kind}={_OTHER}"
+        known = bucket.sources.setdefault(name, [0.0, 0.0])
+    return known
+
+
+def _most(state: State, kind: str, which: int) -> tuple[str, float]:
+    sums: dict[str, float] = {}
+    for bucket in state.buckets:
+        for name, spent in bucket.sources.items():
+            if name.startswith(f"{kind}="):
+                sums[name] = sums.get(name, 0.0) + spent[which]
+    name = max(sums, key=lambda source: (sums[source], source), default="")
+    return name.partition("=")[2], sums.get(name, 0.0)

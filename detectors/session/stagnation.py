@@ -1,0 +1,145 @@
+"""Nothing new comes of what the session does.
+
+Fires: `stagnation` when the progress of the session (`novelty`), read by an additive model, is scored `hint_at` or more
+    in `hint_steps` steps in a row (medium), `firm_at` in so many (high), or `pause_at` in `pause_steps` (critical).
+    The score is a sum of points by feature, in log odds; the reason names what adds the most, the values hold
+    the points of each feature. The model says where it was trained, on what, and how well.
+Quiet: an edit-and-test cycle whose results change; looking something up again; reading much; fewer than `least_steps`
+    steps. What it learned is from recorded sessions of coding, security and office agents: a fleet whose work looks
+    otherwise trains a model of its own (`haltline learn`).
+Misses: sessions that tell no results; work on invented data whose results look new (`invented_data`); a step that
+    is wrong but new.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field, model_validator
+
+from haltline.detectors.features.additive_model import Model, shipped
+from haltline.detectors.features.novelty import VALUES
+from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.strictness import Stricter
+from haltline.detectors.framework.window import Entry, entry, evidence
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+SHIPPED = shipped("stagnation")
+_REASONS = 3
+"""Features that are named in a reason."""
+_EVIDENCE = 8
+_FLOOR = -6.0
+"""A score from which `near` counts: most steps of sound sessions are below it."""
+
+_Score = Annotated[float, Field(ge=-20, le=40), Stricter.LOWER]
+_Steps = Annotated[int, Field(ge=1, le=20), Stricter.LOWER]
+
+
+@dataclass
+class State:
+    """The latest scores."""
+
+    scores: list[float] = field(default_factory=list)
+    rows: list[Entry] = field(default_factory=list)
+    """The latest steps that were scored `hint_at` or more."""
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class Stagnation(Detector[State]):
+    """A score of the session's progress, several steps in a row."""
+
+    id: ClassVar[str] = "stagnation"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.DONE
+    recalls: ClassVar[bool] = True
+    measures: ClassVar[bool] = True
+
+    hint_at: _Score = 1.5
+    """Score from which a step counts for a hint."""
+    firm_at: _Score = 1.6
+    """Score from which a step counts for a firm word."""
+    pause_at: _Score = 2.3
+    """Score from which a step counts for a pause."""
+    hint_steps: _Steps = 1
+    """Steps in a row, for a hint and a firm word."""
+    pause_steps: _Steps = 2
+    """Steps in a row, for a pause."""
+    least_steps: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 4
+    """Steps before which nothing is said."""
+    model: Annotated[Model, Stricter.NEITHER] = SHIPPED
+    """Points by feature; left out: the model of this release."""
+
+    @model_validator(mode="after")
+    def _usable(self) -> "Stagnation":
+        if not self.hint_at <= self.firm_at <= self.pause_at:
+            raise ValueError("hint_at <= firm_at <= pause_at")
+        names = tuple(feature.name for feature in self.model.features)
+        if names != tuple(value.name for value in VALUES):
+            raise ValueError(f"a model of {', '.join(value.name for value in VALUES)}; got {', '.join(names)}")
+        return self
+
+    def start(self) -> State:
+        """No step scored yet."""
+        return State()
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        """Scores the step, and looks at the ones before it."""
+        values = act.novelty
+        if values is None:
+            return None
+        score = round(self.model.score(values), 3)
+        scores = state.scores
+        scores.append(score)
+        if len(scores) > max(self.hint_steps, self.pause_steps):
+            del scores[0]
+        if score < self.hint_at or act.calls.novelty.steps < self.least_steps:
+            return None
+        state.rows.append(entry(act))
+        del state.rows[:-_EVIDENCE]
+        severity = self._severity(scores)
+        if severity is None:
+            return None
+        points = self.model.points(values)
+        return self.finding(
+            "stagnation",
+            severity,
+            f"nothing new comes of the last steps (score {score:.1f}): {self._told(values, points)}",
+            evidence(act, state.rows),
+            confidence=min(1.0, 1 / (1 + 2.718 ** -max(-20.0, min(20.0, score)))),
+            values={
+                "score": score,
+                "base": self.model.base,
+                **{feature.name: round(p, 2) for feature, p in zip(self.model.features, points, strict=True)},
+            },
+            thresholds={
+                "hint_at": self.hint_at,
+                "firm_at": self.firm_at,
+                "pause_at": self.pause_at,
+                "pause_steps": self.pause_steps,
+                "model": f"{self.model.name} {self.model.version}",
+            },
+        )
+
+    def near(self, state: State) -> float:
+        """The last score between what most steps have and the one for a pause."""
+        if not state.scores:
+            return 0.0
+        return min(1.0, max(0.0, (state.scores[-1] - _FLOOR) / max(1.0, self.pause_at - _FLOOR)))
+
+    def _severity(self, scores: list[float]) -> Severity | None:
+        if len(scores) >= self.pause_steps and min(scores[-self.pause_steps :]) >= self.pause_at:
+            return Severity.CRITICAL
+        if len(scores) < self.hint_steps:
+            return None
+        least = min(scores[-self.hint_steps :])
+        if least >= self.firm_at:
+            return Severity.HIGH
+        return Severity.MEDIUM if least >= self.hint_at else None
+
+    def _told(self, values: tuple[float, ...], points: list[float]) -> str:
+        """What adds the most to the score, in words."""
+        gains = [p - feature.least for feature, p in zip(self.model.features, points, strict=True)]
+        most = sorted(range(len(gains)), key=lambda i: -gains[i])[:_REASONS]
+        return "; ".join(VALUES[i].words.format(values[i]) for i in most if gains[i] > 0)

@@ -1,0 +1,247 @@
+"""A call of a tool, and how it is described to the worker."""
+
+import inspect
+import logging
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias, cast
+
+import orjson
+
+from haltline.interventions.agent.redaction.payload_encoding import Plain, plain, plain_output, plain_text, raw_digest
+from haltline.interventions.agent.rules.book import Ticket
+from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
+from haltline.interventions.agent.settings import CallMode, GuardSettings
+from haltline.schemas.events import Effect, Outcome
+from haltline.schemas.record import JsonObject
+
+Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]
+"""Of a tool: names of arguments, or a function from the arguments to `["asset_id=fact_sales"]`."""
+
+log: Final = logging.getLogger("haltline.agent")
+
+_ARGS = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+_KWARGS = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
+_ONCE_KEY: Final = secrets.token_bytes(32)
+_MAX_TARGETS = 1000
+_MAX_NAME_CHARS = 512
+_MAX_ERROR_CHARS = 2000
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a tool, as it goes through the guard."""
+
+    action: str
+    args: Mapping[str, Any]
+    targets: Sequence[str]
+    hint: Effect | None
+    mode: CallMode
+    call_id: str
+    cost_usd: float | None = None
+    key: str | None = None
+    """Of calls that are made once."""
+    is_mode_said: bool = False
+    """The mode is that of this tool or call, not the guard's."""
+    loop_key: str | None = None
+    """What a repetition of the call is, where its tool declares it."""
+    ticket: Ticket | None = field(default=None, init=False)
+    ruled: bool = field(default=False, init=False)
+    """The author's rules have been asked."""
+    effect: Effect = field(init=False)
+    """What the call does, as far as the agent's side knows."""
+    described: Plain | None = field(default=None, init=False)
+    fields: dict[str, Any] | None = field(default=None, init=False)
+    known_targets: list[str] | None = field(default=None, init=False)
+    said_targets: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self.effect = known_effect(self.action, self.hint)
+
+    @property
+    def match_targets(self) -> list[str]:
+        """What an entry about a target may name: the declared targets, and `name=value` of simple arguments."""
+        if self.known_targets is None:
+            simple = [f"{n}={v}" for n, v in self.args.items() if _is_simple(v)]
+            self.known_targets = [*self.targets, *simple]
+        return self.known_targets
+
+    def describe(self, settings: GuardSettings) -> dict[str, Any]:
+        """The fields of an event that tell what is called; worked out once, and not to be changed."""
+        if self.fields is not None:
+            return self.fields
+        if self.described is None:
+            self.described = plain(
+                dict(self.args),
+                max_bytes=settings.max_args_bytes if only_keeps(self.action, self.effect) else settings.max_run_bytes,
+                key=settings.digest_key.encode(),
+                pii=settings.pii_key,
+            )
+            if self.targets:
+                shown, pii = _MAX_NAME_CHARS - 8, settings.pii_key
+                self.said_targets = [plain_text(str(t), max_chars=shown, pii=pii) for t in self.targets[:_MAX_TARGETS]]
+        value = self.described.value
+        args: JsonObject | None = value if isinstance(value, dict) else None
+        said: dict[str, Any] = {
+            "call_id": self.call_id,
+            "action": self.action[:_MAX_NAME_CHARS],
+            "args": args,
+            "args_digest": self.described.digest,
+            "targets": self.said_targets,
+        }
+        if self.hint is not None:
+            said["effect"] = self.hint
+        if self.loop_key is not None:
+            said["loop_key"] = plain_text(self.loop_key, max_chars=_MAX_NAME_CHARS - 8, pii=settings.pii_key)
+        if self.described.unread_from is not None:
+            said["unread_from"] = self.described.unread_from
+        self.fields = said
+        return said
+
+
+def _is_simple(value: object) -> bool:
+    if isinstance(value, int):
+        return value.bit_length() <= _MAX_NAME_CHARS
+    return isinstance(value, str) and len(value) <= _MAX_NAME_CHARS
+
+
+def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
+    """The fields of an event that tell what came back."""
+    shown = settings.max_output_chars
+    key = settings.digest_key.encode()
+    if isinstance(value, str):
+        head, digest = plain_output(value, max_chars=shown, key=key, pii=settings.pii_key)
+        return {
+            "output_digest": digest,
+            "output_bytes": len(value) if value.isascii() else len(value.encode(errors="replace")),
+            "output_head": head if shown else None,
+        }
+    output = plain(value, max_bytes=max(shown, 16), key=key, pii=settings.pii_key)
+    shown_value = output.value if isinstance(output.value, str) else orjson.dumps(output.value).decode()
+    head = plain_text(shown_value, max_chars=shown, pii=settings.pii_key)
+    return {
+        # Of two opaque values nobody can say that they are equal, and "the same result again" would be a false alarm.
+        "output_digest": None if output.opaque else output.digest,
+        "output_bytes": output.size_bytes,
+        "output_head": head if shown else None,
+    }
+
+
+def describe_error(error: BaseException, *, pii: bytes | None = None) -> dict[str, Any]:
+    """The fields of an event that tell how it failed."""
+    try:
+        text = str(error)
+    except Exception:  # somebody's __str__
+        text = "<its message cannot be read>"
+    if isinstance(error, TimeoutError):
+        outcome = Outcome.TIMEOUT
+    elif isinstance(error, Exception):
+        outcome = Outcome.ERROR
+    else:
+        outcome = Outcome.UNKNOWN  # cancelled or interrupted: what it did until then is not known
+    return {
+        "outcome": outcome,
+        "error": plain_text(f"{type(error).__name__}: {text}", max_chars=_MAX_ERROR_CHARS, pii=pii),
+    }
+
+
+def checked(
+    action: str, effect: Effect | str | None, mode: str | None
+) -> tuple[Effect | None, Literal["async", "blocking"] | None]:
+    """What a tool is declared as. Raises ValueError for a name, an effect or a mode that cannot be."""
+    if not isinstance(action, str) or not action:
+        raise ValueError(f"tool: name: expected a text, got {action!r}")
+    if effect is not None and (not isinstance(effect, str) or effect not in set(Effect)):
+        raise ValueError(f"tool {action}: effect: expected one of {', '.join(Effect)}, got {effect!r}")
+    if mode is not None and mode not in ("async", "blocking"):
+        raise ValueError(f"tool {action}: mode: expected async or blocking, got {mode!r}")
+    return None if effect is None else Effect(effect), cast("Literal['async', 'blocking'] | None", mode)
+
+
+def loop_key_of(
+    action: str, loop_key: Callable[[Mapping[str, Any]], str] | str | None, args: Mapping[str, Any]
+) -> str | None:
+    """What a repetition of a call is; a function that fails leaves it to the arguments, and the call goes on."""
+    if loop_key is None or isinstance(loop_key, str):
+        return loop_key
+    try:
+        return str(loop_key(args))
+    except Exception:
+        log.exception("haltline: tool %s: its loop_key fails", action)
+        return None
+
+
+class Signature:
+    """Reads the arguments of a call by the names that the function gives them."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        try:
+            self._signature = inspect.signature(function)
+        except ValueError:  # some functions of C have none
+            self._signature = inspect.Signature([_ARGS, _KWARGS])
+        names = list(self._signature.parameters)
+        self._drop = names[0] if names and names[0] in {"self", "cls"} else None
+        parameters = self._signature.parameters.values()
+        simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
+        # Most tools take so many arguments, each once: that is read without `bind`, which is ten times slower.
+        self._names = tuple(names) if simple and self._drop is None else None
+        self._name_set = frozenset(names)
+
+    @property
+    def plain(self) -> inspect.Signature:
+        """As Python has it."""
+        return self._signature
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """By name, with defaults, without `self`. A call that does not fit is given as it is: the tool will say so."""
+        if self._names is not None and len(args) + len(kwargs) == len(self._names):
+            if not args and kwargs.keys() == self._name_set:
+                return kwargs.copy()  # the author's own functions may change what they are given
+            named = dict(zip(self._names, args, strict=False))
+            named.update(kwargs)
+            if named.keys() == self._name_set:
+                return named
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            return {"args": list(args), **kwargs}
+        bound.apply_defaults()
+        named = {}
+        for name, value in bound.arguments.items():
+            if name == self._drop:
+                continue
+            if self._signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                named.update(value)
+            else:
+                named[name] = value
+        return named
+
+
+def targets_of(action: str, targets: Targets | None, args: Mapping[str, Any]) -> list[str]:
+    """The targets of a call, as its tool declares them; none when the user's function for it raises."""
+    if targets is None:
+        return []
+    if callable(targets):
+        try:
+            return [str(target) for target in targets(args)]
+        except Exception:
+            log.exception("haltline: the targets of %s could not be told", action)
+            return []
+    found: list[str] = []
+    for name in targets:
+        value = args.get(name)
+        values = value if isinstance(value, list | tuple | set | frozenset) else [value]
+        found.extend(f"{name}={item}" for item in values if item is not None)
+    return found
+
+
+def key_of(action: str, once: Targets, args: Mapping[str, Any]) -> str | None:
+    """What makes two calls of a tool the same one; None: each is made.
+
+    That is so when the function for it raises, and when an argument has no value that can be compared.
+    """
+    if callable(once):
+        said = targets_of(action, once, args)
+        return "\x1f".join(said) if said else None
+    return raw_digest({name: args.get(name) for name in once}, _ONCE_KEY)

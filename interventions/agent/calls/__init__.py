@@ -1,0 +1,1 @@
+"""A guarded call from beginning to end."""

@@ -1,0 +1,428 @@
+"""The way of one call: what stands, the author's rules, the proposal, the verdict, what is obeyed, the end.
+
+`Guard` is this with a face. The main path is `_admission`.
+"""
+
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Any, Final
+
+from haltline.interventions.agent.call import Call, describe_error, describe_output
+from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, now_ms
+from haltline.interventions.agent.calls.guarded_call import Action, Steps
+from haltline.interventions.agent.checkpoints import Checkpoints
+from haltline.interventions.agent.enforcement.enforcer import Admitted, Enforcer
+from haltline.interventions.agent.enforcement.pending_approvals import (
+    APPROVAL_EXPIRED,
+    APPROVAL_PENDING,
+    awaits_approval,
+)
+from haltline.interventions.agent.enforcement.refusal_cause import (
+    NOBODY,
+    OWN_RULES,
+    REPLAYED,
+    Advice,
+    Cause,
+    advice_of,
+    cause_of,
+)
+from haltline.interventions.agent.enforcement.rollback import BY_THE_AGENT, roll_back, waits_for
+from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
+from haltline.interventions.agent.enforcement.verdict_requests import may_destroy
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.rules.book import RuleBook, copied
+from haltline.interventions.agent.rules.objection import UNCHECKED, Objection
+from haltline.interventions.agent.rules.throttled import Throttled
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.transport.transport import Decider, Transport
+from haltline.interventions.state.call_digest import parameters
+from haltline.schemas.control import Stage
+from haltline.schemas.decisions import Approval, Decision, Level
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
+
+log: Final = logging.getLogger("haltline.agent")
+_PROPOSED, _COMPLETED, _OK = Kind.PROPOSED, Kind.COMPLETED, Outcome.OK
+_LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
+_ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
+
+
+class CallGate:
+    """Admits calls, and tells what came of them. Thread safe, once `_prepare` was called."""
+
+    settings: GuardSettings
+    _on_advice: Callable[[Advice], object] | None
+    _decider: Decider | None
+    _checkpoints: Checkpoints | None
+    _started_s: float | None
+    _link: Transport
+    _reporter: EventPublisher
+    _enforcer: Enforcer
+    _rules: RuleBook
+    _throttled: Throttled
+    _above: "CallGate | None"
+
+    def _prepare(self, link: Transport, *, is_fork: bool) -> None:
+        """Begin with nothing said or asked; in a child with what its parent had counted."""
+        self._pid = os.getpid()
+        self._link = link
+        self._reporter = EventPublisher(self.settings, link)
+        self._enforcer = Enforcer(self.settings, acknowledge=self._reporter.acknowledge, now_ms=now_ms)
+        closed_from = self.settings.fail_closed_from
+        asks_from = self.settings.ask_from
+        self._asked_effects = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
+        self._closed_effects = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
+        if is_fork:
+            self._rules.after_fork()
+            if self._decider is not None:
+                self._decider.after_fork()
+        else:
+            self._rules = RuleBook(self.settings.rules)
+            self._throttled = Throttled(self.settings.throttle_s)
+        self._refusals = TokenBucket(per_s=10, burst=20)
+        self._going_back: Future[str] | None = None
+        self._own_decisions = itertools.count()
+
+    def start(self) -> None:
+        """Begin to listen."""
+        raise NotImplementedError
+
+    @property
+    def degraded(self) -> str | None:
+        """Why decisions cannot be relied on now, in words; None when they can."""
+        return self._enforcer.degraded(link_up=self._link.up) or self._link.unwatched
+
+    # For Action.
+
+    def steps(self, action: Action) -> Steps:
+        """The way to admission, with the promise that nothing but Refused comes out of it."""
+        try:
+            yield from self._admission(action)
+        except (Refused, GeneratorExit):
+            self._release(action.call)
+            raise
+        except Exception:
+            log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, action.call.action)
+            call = action.call
+            cause = self._enforcer.against(call.action, call.targets, call.effect)
+            if cause is None and not call.ruled and self._are_rules_strict(call):
+                cause = cause_of(
+                    self._own_decision(call, Objection(UNCHECKED, "they could not be applied: see the log"))
+                )
+                self._say_refused(call, cause.code)
+            if cause is not None or self._is_closed(action.call):
+                self._release(action.call)
+                raise (cause or NOBODY).refusal() from None
+
+    def _admission(self, action: Action) -> Steps:
+        self.start()
+        call, enforcer = action.call, self._enforcer
+        if not enforcer.is_loaded and (left_s := self._start_left_s()) > 0:
+            yield enforcer.when_loaded(), left_s
+        going_back = self._going_back
+        if going_back is not None and waits_for(going_back):  # files change under everybody's hands
+            yield going_back, self.settings.rollback_budget_s
+
+        # 1. What stands: after a kill nothing more is asked.
+        self._heed_above()
+        cause = enforcer.against_call(call)
+        if cause is not None:
+            held_back = self._refusals.take()
+            raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
+
+        # 2. The author's own rules, and the limits that the session was throttled to.
+        is_replay = self._by_rules(action)
+        call.ruled = True
+        if is_replay:
+            return
+
+        # 3. Say what is about to be done.
+        closed, waits = self._is_closed(call), self._waits(call)
+        proposal = self._reporter.call_event(_PROPOSED, call, await_verdict=waits)
+        answer = enforcer.ask(proposal.event_id) if waits else None
+        handed_over = self._reporter.publish(proposal, must=closed)
+        if self._decider is not None:
+            decision = self._decider.decide(proposal.event)
+            if decision is not None:
+                if call.mode == "local":  # who decides here has answered: only then there is something to take
+                    answer = enforcer.ask(proposal.event_id)
+                enforcer.decision(decision)
+
+        # 4. Get the verdict: from this process, from the worker within the budget, or none.
+        verdict, known = None, True
+        if closed or answer is not None:
+            verdict, known = yield from self._verdict(call, proposal, answer, closed=closed)
+
+        # 5. Obey.
+        if closed and not (known and handed_over):  # nothing that destroys is done that nobody hears of
+            raise self._refuse(call, enforcer.against_call(call) or NOBODY)
+        self._heed_above()
+        admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
+        if admitted.cause or admitted.advice or admitted.rollbacks:
+            yield from self._obey(action, admitted)
+        if action.advice:
+            self._check_changed(action)
+        self._throttled.note(call.effect)
+
+    def _verdict(
+        self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
+    ) -> "Generator[tuple[Future[Any], float], None, tuple[Decision | None, bool]]":
+        """The verdict, if there is one, and whether what stands is known."""
+        enforcer = self._enforcer
+        if answer is None:
+            return None, enforcer.is_loaded if call.mode == "local" else self.degraded is None
+        known = enforcer.is_loaded
+        if call.mode == "local":
+            verdict = enforcer.taken(proposal.event_id, answer)
+        else:
+            if self._link.up and (closed or not enforcer.is_silent):
+                try:
+                    yield answer, enforcer.verdict_wait_s(self.settings.budget_s)
+                except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+                    self._say_refused(call, "interrupted before it began")
+                    raise
+            verdict = enforcer.give_up(proposal.event_id, answer, refused=closed)
+            known = known and verdict is not None
+        if verdict is not None and (approval := awaits_approval(verdict)) is not None:
+            verdict = yield from self._approval(call, proposal, verdict, approval)
+        return verdict, known
+
+    def _obey(self, action: Action, admitted: Admitted) -> Steps:
+        """Heeds advice, goes back where that was decided, and refuses."""
+        action.advice = (*action.advice, *admitted.advice)
+        for one in admitted.advice:
+            self._throttled.take(one.limits, now_ms(), one.decision.expires)
+            self._advise(one)
+        cause = admitted.cause
+        for decision in admitted.rollbacks:
+            done = yield from self._roll_back(decision)
+            if cause is not None and cause.decision is decision:
+                cause = cause.saying(done)
+        if cause is not None:
+            raise self._refuse(action.call, cause)
+
+    def _check_changed(self, action: Action) -> None:
+        """The author's rules hold for the arguments of a decision as well."""
+        call, changes = action.call, action.changes
+        if not changes:
+            return
+        try:
+            self._heed_changed(action, self._rules.against_changed(call.action, changes.of(call.args)))
+        except BaseException:
+            self._enforcer.done(call.call_id)  # it was admitted already
+            call.ruled = False
+            raise
+
+    def _heed_changed(self, action: Action, wrong: Objection | None) -> None:
+        if wrong is None:
+            return
+        if wrong.blocks:
+            raise self._refuse(action.call, cause_of(self._own_decision(action.call, wrong)))
+        self._advise_of(action, wrong)
+
+    def _are_rules_strict(self, call: Call) -> bool:
+        return call.key is not None or (not self._rules.empty and self._rules.rules.strict_mode)
+
+    def _heed_above(self) -> None:
+        """A session ends with the one above it, also where no broker tells it so; in mode local, with its tree."""
+        decider = self._decider
+        if decider is not None and self._enforcer.killed is None:
+            killed_here = decider.killed(self.settings.session_id)
+            if killed_here is not None:
+                self._enforcer.stay_killed(cause_of(killed_here))
+        above = self._above
+        if above is None or self._enforcer.killed is not None:
+            return
+        above._heed_above()
+        killed = above._enforcer.killed
+        if killed is not None:
+            self._enforcer.stay_killed(killed)
+
+    def _by_rules(self, action: Action) -> bool:
+        """Refuses by the author's rules; or True: an earlier result is given again, and nothing is to be done."""
+        call = action.call
+        if self._rules.empty and call.key is None and not self._throttled.ever:
+            return False
+        now = now_ms()
+        ticket = call.ticket = self._rules.begin(call.action, call.args, now, cost_usd=call.cost_usd, key=call.key)
+        objection = self._throttled.against(call.effect, now)
+        if ticket is not None:
+            if ticket.replayed is not None:
+                action.replay(copied(ticket.replayed.value), has_value=ticket.replayed.has_value)
+                self._say_refused(call, REPLAYED)
+                return True
+            objection = ticket.refused or objection
+            for said in ticket.said:
+                self._advise_of(action, said)
+        if objection is None:
+            return False
+        cause = cause_of(self._own_decision(call, objection))
+        held_back = self._refusals.take()
+        raise cause.refusal() if held_back is None else self._refuse(call, cause, held_back)
+
+    def _approval(
+        self, call: Call, proposal: CallEvent, paused: Decision, approval: Approval
+    ) -> "Generator[tuple[Future[Any], float], None, Decision]":
+        """What a person says, in time; else the request itself, which refuses."""
+        answer = self._enforcer.person(proposal.event_id)
+        until_ms = approval.expires
+        wait_s = min(self.settings.approval_wait_s, (until_ms - now_ms()) / 1000)
+        try:
+            if wait_s > 0 and self.settings.bootstrap is not None:
+                yield answer, wait_s
+        except GeneratorExit:  # cancelled or interrupted: it is not going to be done
+            self._say_refused(call, "interrupted while it waited for approval")
+            raise
+        said = self._enforcer.taken(proposal.event_id, answer)
+        if said is not None:
+            return said
+        return paused.model_copy(update={"code": APPROVAL_EXPIRED if now_ms() >= until_ms else APPROVAL_PENDING})
+
+    def _roll_back(self, decision: Decision) -> "Generator[tuple[Future[Any], float], None, str]":
+        """Goes back in a thread of its own, so that an event loop goes on; tells what was done, also to the worker."""
+        if self._checkpoints is None:  # the agent's own code goes back: the refusal names the checkpoint
+            self._acknowledge_rollback(decision, Stage.APPLIED, BY_THE_AGENT)
+            return ""
+        done = self._going_back = Future()  # before it begins: its own calls, and others', look at it
+        roll_back(self._checkpoints, decision, self._acknowledge_rollback, done)
+        yield done, self.settings.rollback_budget_s
+        if done.done():
+            return done.result()
+        return "The files are still being put back. Do not touch them before that is done."
+
+    def _acknowledge_rollback(self, decision: Decision, stage: Stage, detail: str) -> None:
+        if stage is Stage.APPLIED:
+            self._rules.forget_results()
+        self._reporter.acknowledge(
+            stage, decision.decision_id, decision.decided_at, call_id=decision.call_id, detail=detail
+        )
+
+    def end(self, action: Action, error: BaseException | None) -> None:
+        """Tell what came of an admitted call. Raises nothing."""
+        call = action.call
+        try:
+            fields: dict[str, Any] = (
+                {"outcome": _OK} if error is None else describe_error(error, pii=self.settings.pii_key)
+            )
+            cost_usd = self._settle(action, ok=error is None)
+            if cost_usd:
+                fields["usage"] = Usage(cost_usd=cost_usd)
+            if action.has_value:
+                fields.update(describe_output(action.value, self.settings))
+            fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
+            event = self._reporter.call_event(_COMPLETED, call, **fields)
+            self._reporter.publish(event, must=self._is_closed(call))
+            if self._decider is not None:
+                self._decide(event.event)
+        except Exception:
+            log.exception(
+                "haltline: session %s: the end of %s could not be told", self.settings.session_id, call.action
+            )
+        finally:
+            self._enforcer.done(call.call_id)
+
+    # Inside.
+
+    def _settle(self, action: Action, *, ok: bool) -> float | None:
+        """What the call cost, counted against the budgets."""
+        call = action.call
+        if call.ticket is None:
+            return action.cost_usd if action.cost_usd is not None else call.cost_usd
+        return self._rules.end(
+            call.ticket, now_ms(), ok=ok, cost_usd=action.cost_usd, value=action.value, has_value=action.has_value
+        )
+
+    def _release(self, call: Call) -> None:
+        if call.ticket is not None:
+            self._rules.release(call.ticket)
+
+    def _own_decision(self, call: Call, objection: Objection) -> Decision:
+        """What a rule of the agent's author says, in the form of every other decision; it stays in this process."""
+        now = now_ms()
+        return Decision(
+            decision_id=f"{call.call_id}-own-{next(self._own_decisions)}",
+            session_id=self.settings.session_id,
+            agent_id=self.settings.agent_id,
+            event_id=call.call_id,
+            call_id=call.call_id,
+            time=now,
+            decided_at=now,
+            level=Level.BLOCK if objection.blocks else Level.NUDGE,
+            code=objection.code,
+            reason=objection.detail,
+            message=objection.message,
+            detector=OWN_RULES,
+            values=objection.values,
+            thresholds=objection.thresholds,
+            action=call.action[:512],
+            remediation=objection.remediation,
+        )
+
+    def _advise_of(self, action: Action, said: Objection) -> None:
+        advice = advice_of(self._own_decision(action.call, said))
+        action.advice = (*action.advice, advice)
+        self._advise(advice)
+
+    def _refuse(self, call: Call, cause: Cause, held_back: int = 0) -> Refused:
+        self._say_refused(call, cause.code)
+        if cause.decision_id and not (cause.decision is not None and cause.decision.detector == OWN_RULES):
+            self._reporter.acknowledge(
+                Stage.REFUSED,
+                cause.decision_id,
+                cause.decided_at_ms,
+                call_id=call.call_id,
+                action=call.action,
+                detail=f"{held_back} more since the last were not told" if held_back else "",
+            )
+        return cause.refusal()
+
+    def _say_refused(self, call: Call, why: str) -> None:
+        """One event is enough: the detectors take a refused end without a proposal as an attempt that was none."""
+        try:
+            fields = call.describe(self.settings)
+        except Exception:  # the refusal holds, whatever cannot be told of it
+            log.exception("haltline: session %s: %s could not be described", self.settings.session_id, call.action)
+            fields = {"call_id": call.call_id}
+        self._tell(Kind.COMPLETED, outcome=Outcome.REFUSED, error=why, **fields)
+
+    def _is_closed(self, call: Call) -> bool:
+        """Whether the call is refused when there is no verdict."""
+        return call.effect in self._closed_effects
+
+    def _waits(self, call: Call) -> bool:
+        """Whether the call waits for a verdict of the worker."""
+        if call.mode != "async" or call.is_mode_said:
+            return call.mode == "blocking"
+        if not self._asked_effects or not self._link.up:
+            return False
+        return call.effect in self._asked_effects or (call.effect not in _LOOKS and may_destroy(call, self.settings))
+
+    def _advise(self, advice: Advice) -> None:
+        if self._on_advice is None:
+            return
+        try:
+            self._on_advice(advice)
+        except Exception:
+            log.exception("haltline: on_advice raised")
+
+    def _decide(self, event: ActionEvent) -> None:
+        """Decides in this process, if that is the mode."""
+        decision = self._decider.decide(event) if self._decider is not None else None
+        if decision is not None:
+            self._enforcer.decision(decision)
+
+    def _tell(self, kind: Kind, **fields: Any) -> None:
+        try:
+            event = self._reporter.event(kind, **fields)
+            self._reporter.publish(event, must=kind in _ONCE)
+            self._decide(event)
+        except Exception:
+            log.exception("haltline: session %s: %s could not be told", self.settings.session_id, kind)
+
+    def _start_left_s(self) -> float:
+        if self._started_s is None:
+            return 0.0
+        return max(0.0, self._started_s + self.settings.start_budget_s - time.monotonic())

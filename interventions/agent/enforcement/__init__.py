@@ -1,0 +1,1 @@
+"""What is in force for a session, and what it is refused."""

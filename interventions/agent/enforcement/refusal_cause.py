@@ -1,0 +1,94 @@
+"""Why calls are refused, and what an agent should hear: from decisions and entries of the control topic."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
+from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.state.messages import STOPPED
+from haltline.schemas.control import ControlRecord, ControlState
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+
+_NOT_NOW = "This is not allowed now. Do not try to reach the same end another way; report it instead."
+_BACK = "This was going wrong. It was not done."
+_ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
+ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, and ends no session
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why calls are refused: a decision, or an entry of the control topic."""
+
+    decision_id: str
+    code: str
+    message: str
+    """For the model."""
+    decided_at_ms: int | None = None
+    decision: Decision | None = None
+
+    def refusal(self) -> Refused:
+        """As an exception."""
+        return Refused(self.code, self.message, self.decision)
+
+    def saying(self, more: str) -> "Cause":
+        """The same, with one more sentence for the model."""
+        return replace(self, message=f"{self.message} {more}".strip())
+
+
+NOBODY: Final = Cause(
+    "", NO_VERDICT, "Nobody could be asked whether this may be done, and it could do harm. Report it instead."
+)
+REPLAYED: Final = "idempotent_replay"
+"""Why a call was not made again: it gives the earlier result."""
+OWN_RULES: Final = "own_rules"
+"""The `detector` of decisions that the agent's own rules make; the worker never hears of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What the agent should hear or heed before it goes on."""
+
+    level: Level
+    """NUDGE, REINFORCE or THROTTLE."""
+    message: str
+    """For the model."""
+    code: str
+    limits: dict[str, float]
+    """With THROTTLE: the limits to keep from now on."""
+    decision: Decision
+
+
+def cause_of(decision: Decision) -> Cause:
+    """As a decision says it."""
+    stops = decision.level is Level.KILL and decision.scope not in ONE_THING
+    rest = _BACK if decision.level is Level.ROLLBACK else _NOT_NOW
+    message = decision.message or (STOPPED if stops else rest)
+    return Cause(decision.decision_id, decision.code, message, decision.decided_at, decision)
+
+
+def cause_of_waiting(decision: Decision) -> Cause:
+    """While a call waits for a person."""
+    return Cause(decision.decision_id, APPROVAL_PENDING, decision.message or _NOT_NOW, decision.decided_at, decision)
+
+
+def may_look(record: ControlRecord) -> bool:
+    """Whether calls that only look are let pass."""
+    return record.state is ControlState.CONTAINED
+
+
+def cause_of_entry(record: ControlRecord) -> Cause:
+    """As an entry of the control topic says it."""
+    stops = record.state is ControlState.KILLED and record.scope not in ONE_THING
+    message = STOPPED if stops else _ONLY_LOOK if may_look(record) else _NOT_NOW
+    return Cause(record.decision_id, record.code, message, record.decided_at)
+
+
+def hints_of(advice: Iterable[Advice]) -> str:
+    """What the model should hear, each text once; empty when there is nothing."""
+    return "\n".join(dict.fromkeys(one.message for one in advice if one.message))
+
+
+def advice_of(decision: Decision) -> Advice:
+    """What a decision says to hear or heed."""
+    return Advice(decision.level, decision.message, decision.code, dict(decision.limits or {}), decision)

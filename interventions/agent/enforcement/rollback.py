@@ -1,0 +1,60 @@
+"""Carrying out a ROLLBACK: the checkpoint is restored, and what came of it is proved and told."""
+
+import logging
+import threading
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import Final, Protocol
+
+from haltline.interventions.agent.checkpoints import CannotRestore, Checkpoints
+from haltline.schemas.control import Stage
+from haltline.schemas.decisions import Decision
+
+log: Final = logging.getLogger("haltline.agent")
+
+BY_THE_AGENT: Final = "refused; the guard keeps no checkpoints: going back is left to the agent's own code"
+NO_SAFE_ONE: Final = "nothing was restored: no checkpoint is safe, a person has to recover the work"
+
+_carried_out: ContextVar["Future[str] | None"] = ContextVar("haltline_carried_out", default=None)
+
+
+class RollbackNotice(Protocol):
+    """Tells the worker how far it is."""
+
+    def __call__(self, decision: Decision, stage: Stage, detail: str) -> None: ...  # noqa: D102 - the class says it
+
+
+def waits_for(going_back: "Future[str] | None") -> bool:
+    """Whether a call has to wait for this; not one that is a part of it: a tool that `restore` itself calls."""
+    return going_back is not None and not going_back.done() and _carried_out.get() is not going_back
+
+
+def roll_back(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice, done: "Future[str]") -> None:
+    """Begins to go back in a thread of its own; `done` gets what the model is told, and never fails."""
+
+    def run() -> None:
+        _carried_out.set(done)
+        said = "Nothing was put back."
+        try:
+            said = _carry_out(checkpoints, decision, tell)
+        except Exception:
+            log.exception("haltline: session %s: cannot go back", decision.session_id)
+        finally:
+            done.set_result(said)
+
+    threading.Thread(target=run, name="haltline-rollback", daemon=True).start()
+
+
+def _carry_out(checkpoints: Checkpoints, decision: Decision, tell: RollbackNotice) -> str:
+    wanted = decision.checkpoint
+    if wanted is None:
+        tell(decision, Stage.FAILED, NO_SAFE_ONE)
+        return "Nothing was put back: a person has to look at what was done."
+    try:
+        restored = checkpoints.restore(wanted)
+    except CannotRestore as error:
+        log.warning("haltline: session %s: %s", decision.session_id, error)
+        tell(decision, Stage.FAILED, f"not restored: {error}")
+        return "What was done could not be undone: a person has to look at it."
+    tell(decision, Stage.APPLIED, f"restored: {restored}")
+    return f"The work was put back to checkpoint {wanted}. Go on from there, another way."

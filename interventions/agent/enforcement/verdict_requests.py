@@ -1,0 +1,64 @@
+"""Which calls of mode `async` are worth a question, beside those whose name or declared effect says that they destroy.
+
+Only words are looked for, in any argument: the worker reads the call and decides. A word too many costs one wait for
+a verdict; without one the fail policy goes by the call's effect alone.
+"""
+
+from typing import Final
+
+import orjson
+
+from haltline.interventions.agent.call import Call
+from haltline.interventions.agent.settings import GuardSettings
+
+
+def _words(*listed: str) -> frozenset[bytes]:
+    return frozenset(word.encode() for word in listed)
+
+
+WORDS: Final = _words(
+    # files and devices
+    "rm", "rmdir", "unlink", "shred", "truncate", "wipe", "wipefs", "rimraf", "del", "delete", "erase", "dd", "mkfs",
+    "mke2fs", "fdisk", "parted", "blkdiscard", "destroy", "remove", "removedirs", "rmtree", "rmsync", "unlinksync",
+    "rm_rf", "rm_r", "rm_f", "remove_dir", "remove_dir_all", "remove_file", "remove_tree", "clear", "overwrite",
+    # databases, stores, brokers
+    "drop", "dropdb", "dropdatabase", "update", "vacuum", "deletemany", "deleteone", "flushall", "flushdb", "flush",
+    "reset", "purge", "expunge", "xdelete", "downgrade", "undo",
+    # versions, containers, clusters, clouds
+    "hard", "force", "clean", "checkout", "restore", "prune", "rmi", "down", "drain", "uninstall", "terminate", "rb",
+    "deregister", "gsutil", "rclone", "replicas",
+    # the machine, and what runs something that stands elsewhere
+    "kill", "shutdown", "reboot", "halt", "chmod", "chown", "crontab", "userdel", "iptables", "eval", "exec", "xargs",
+    "base64", "b64decode",
+)  # fmt: skip
+
+_WORD_CHARS: Final = b"abcdefghijklmnopqrstuvwxyz0123456789_"
+# Lower case in place, everything else but word characters a blank.
+_SPACED: Final = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lower()[0] for code in range(256)))
+_QUOTES: Final = b"\"'\\"
+
+
+def may_destroy(call: Call, settings: GuardSettings) -> bool:
+    """Whether an argument of the call holds a word of what destroys, or could not be kept whole."""
+    call.describe(settings)
+    described = call.described
+    if described is None:
+        return True
+    if described.unread_from is not None:
+        return True  # it was cut: what nobody reads may hold anything
+    written = described.encoded
+    if written is None:
+        written = orjson.dumps(described.value)
+    return holds_word(written)
+
+
+def holds_word(written: bytes) -> bool:
+    """Whether a text as JSON holds one of the words, also behind an escaped line break, or with quotes in it."""
+    if b"\\" in written:
+        plain = written.replace(b"\\n", b" ").replace(b"\\t", b" ").replace(b"\\r", b" ")
+        return _holds(plain.translate(_SPACED)) or _holds(plain.translate(_SPACED, _QUOTES))
+    return _holds(written.translate(_SPACED)) or (b"'" in written and _holds(written.translate(_SPACED, b"'")))
+
+
+def _holds(spaced: bytes) -> bool:
+    return not WORDS.isdisjoint(spaced.split())

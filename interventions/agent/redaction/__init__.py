@@ -1,0 +1,1 @@
+"""What leaves the agent: without secrets and personal data."""

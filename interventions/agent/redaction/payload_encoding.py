@@ -1,0 +1,206 @@
+"""Arguments and results of any kind as bounded JSON without secrets, and as digests.
+
+A digest is of the whole value after secrets were taken out: so nobody can find a short secret by
+trying, and the same call digests alike in every session. Two calls that differ in nothing but a
+secret have one digest. A value of more than 64 KiB is digested as it is, which is too much to guess.
+A key (`digest_key`) makes all digests useless to whoever does not hold it.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import blake2b
+from pathlib import PurePath
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+from haltline.interventions.agent.redaction.pii import without_pii, without_pii_text
+from haltline.interventions.agent.redaction.secrets import may_hold_secrets, redact, redact_text
+
+_REDACT_WHOLE_BYTES = 64 * 1024
+_MARGIN_CHARS = 4096  # looked at beyond a cut, so that a secret across it is seen whole
+_MAX_NODES = 100_000
+_MAX_DEPTH = 32
+_STEPS = (196_608, 65_536, 16_384, 4096, 1024, 256, 64, 16)
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+
+
+@dataclass(slots=True)  # frozen would take a microsecond more, in every call
+class Plain:
+    """A value as it may leave the process."""
+
+    value: Any
+    """JSON, without secrets, cut to the size that was asked for."""
+    digest: str
+    size_bytes: int
+    """Of the whole, as JSON."""
+    opaque: bool
+    """True: something in it has no value that can be compared, so an equal digest says nothing."""
+    encoded: bytes | None = None
+    """The value as it is written, where that is known already."""
+    unread_from: int | None = None
+    """Texts and lists in it are cut behind so many characters or items; None: it is whole."""
+
+
+def plain(value: Any, *, max_bytes: int, key: bytes = b"", pii: bytes | None = None) -> Plain:
+    """The value as JSON of at most about `max_bytes`, with the digest of the whole. Takes anything.
+
+    With `pii`, a key for digests, what belongs to persons is taken out as well.
+    """
+    whole, opaque = _encode(value)
+    most = max(max_bytes, _REDACT_WHOLE_BYTES)
+    glance = pii is None and len(whole) <= max_bytes and _is_flat(whole)
+    if glance and not may_hold_secrets(whole.decode()):
+        return Plain(orjson.loads(whole), digest(whole, key), len(whole), opaque, whole)
+    if len(whole) > most:
+        shown, limit = _cut(orjson.loads(whole), max_bytes, pii)
+        return Plain(shown, digest(whole, key), len(whole), opaque, unread_from=limit)
+    clean = redact(orjson.loads(whole))
+    if pii is not None:
+        clean = without_pii(clean, pii)
+    encoded = orjson.dumps(clean, option=orjson.OPT_SORT_KEYS)
+    if len(encoded) <= max_bytes:
+        return Plain(clean, digest(encoded, key), len(whole), opaque)
+    shown, limit = _cut(clean, max_bytes, pii)
+    return Plain(shown, digest(encoded, key), len(whole), opaque, unread_from=limit)
+
+
+def raw_digest(value: Any, key: bytes) -> str | None:
+    """Tells equal values, secrets and all; for this process alone, whose key it is.
+
+    None: something in it has no value that can be compared.
+    """
+    whole, opaque = _encode(value)
+    return None if opaque else digest(whole, key)
+
+
+def plain_output(text: str, *, max_chars: int, key: bytes = b"", pii: bytes | None = None) -> tuple[str, str]:
+    """The beginning of a text without secrets, and the digest of the whole: as `plain_text` and `plain` give them."""
+    if pii is None and len(text) <= _REDACT_WHOLE_BYTES:
+        try:
+            encoded = orjson.dumps(text)
+        except TypeError:  # lone surrogates
+            encoded = None
+        if encoded is not None and len(encoded) <= _REDACT_WHOLE_BYTES and not may_hold_secrets(text):
+            head = text if len(text) <= max_chars else f"{text[:max_chars]}[cut]"
+            return head, digest(encoded, key)
+    return plain_text(text, max_chars=max_chars, pii=pii), plain(text, max_bytes=0, key=key, pii=pii).digest
+
+
+def _is_flat(encoded: bytes) -> bool:
+    """It surely is nowhere so deep that it would be cut."""
+    return len(encoded) <= _MAX_DEPTH or encoded.count(b"{") + encoded.count(b"[") <= _MAX_DEPTH
+
+
+def plain_text(text: str, *, max_chars: int, pii: bytes | None = None) -> str:
+    """The beginning of a text, without secrets."""
+    clean = redact_text(text[: max_chars + _MARGIN_CHARS])
+    if pii is not None:
+        clean = without_pii_text(clean, pii)
+    clean = clean.encode(errors="replace").decode()  # lone surrogates cannot be written
+    return clean if len(clean) <= max_chars else f"{clean[:max_chars]}[cut]"
+
+
+def digest(data: bytes, key: bytes = b"") -> str:
+    """32 hex digits that tell equal data."""
+    return (blake2b(data, digest_size=16, key=key[:64]) if key else blake2b(data, digest_size=16)).hexdigest()
+
+
+class _Opaque:
+    """Turns what JSON does not know into what it does, and notes what has no comparable value."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json")
+        if isinstance(value, set | frozenset):
+            return sorted(value, key=repr)
+        if isinstance(value, PurePath | Decimal | complex):
+            return str(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            return self._of_bytes(bytes(value))
+        self.seen = True
+        # Not its repr: that may be long, slow, secret, or hold an address that differs in every process.
+        return f"<{type(value).__module__}.{type(value).__qualname__}>"
+
+    def _of_bytes(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            self.seen = True
+            return f"<{len(data)} bytes>"
+
+
+def _encode(value: Any) -> tuple[bytes, bool]:
+    try:  # most values are of JSON's own types; `suppress` would take as long as orjson
+        return orjson.dumps(value, option=_OPTIONS), False
+    except Exception:
+        opaque = _Opaque()
+    try:
+        return orjson.dumps(value, default=opaque, option=_OPTIONS), opaque.seen
+    except Exception:  # a model that cannot be dumped, integers beyond 64 bits, lone surrogates, a circle
+        opaque = _Opaque()
+        return orjson.dumps(_Walk(opaque).plain(value), option=_OPTIONS), opaque.seen
+
+
+def _long(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # more digits than Python writes
+        return hex(value)
+
+
+class _Walk:
+    """The slow way for what orjson refuses: every value on its own, so far and no deeper."""
+
+    def __init__(self, opaque: _Opaque) -> None:
+        self._opaque = opaque
+        self._left = _MAX_NODES
+
+    def plain(self, value: Any, depth: int = 0) -> Any:
+        self._left -= 1
+        if self._left < 0 or depth > _MAX_DEPTH:
+            self._opaque.seen = True
+            return "[cut]"
+        if value is None or isinstance(value, bool | float):
+            return value
+        if isinstance(value, int):
+            return value if -(2**63) <= value < 2**63 else _long(value)
+        if isinstance(value, str):
+            return value.encode(errors="replace").decode()
+        if isinstance(value, dict):
+            return {str(self.plain(key, depth + 1)): self.plain(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.plain(item, depth + 1) for item in value]
+        try:
+            return self.plain(self._opaque(value), depth + 1)
+        except Exception:  # its own code failed: __repr__, a serializer
+            self._opaque.seen = True
+            return f"<{type(value).__qualname__}>"
+
+
+def _cut(value: Any, max_bytes: int, pii: bytes | None) -> tuple[Any, int]:
+    """The value with its long texts and lists cut, the shorter the limit the more, until it fits; and that limit."""
+    for limit in _STEPS:
+        if limit <= max_bytes:
+            shorter = redact(_shorten(value, limit, pii))
+            if pii is not None:
+                shorter = without_pii(shorter, pii)
+            if len(orjson.dumps(shorter)) <= max_bytes:
+                return shorter, limit
+    return ({"[cut]": "all"} if isinstance(value, dict) else "[cut]"), 0
+
+
+def _shorten(value: Any, limit: int, pii: bytes | None) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= limit else plain_text(value, max_chars=limit, pii=pii)
+    if isinstance(value, dict):
+        kept = {key[:limit]: _shorten(value[key], limit, pii) for key in list(value)[:limit]}
+        return kept | ({"[cut]": f"{len(value) - limit} more"} if len(value) > limit else {})
+    if isinstance(value, list):
+        more = [f"[cut: {len(value) - limit} more]"] if len(value) > limit else []
+        return [_shorten(item, limit, pii) for item in value[:limit]] + more
+    return value

@@ -1,0 +1,427 @@
+"""A process's connection to Kafka: one producer, one consumer, one thread, for all of its guards.
+
+The consumer is assigned, not subscribed: every process reads for itself. It reads the whole compacted control topic (an
+entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from where it ended
+when the first session of that partition joined.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.transport.disk_spool import DiskSpool, spool_of
+from haltline.interventions.agent.transport.kafka_clients import (
+    METADATA_S,
+    QUEUE_RECORDS,
+    common_of,
+    complaint_of,
+    consumer_of,
+    ends_of,
+    is_embedded,
+    partitions_now,
+    partitions_of,
+    producer_of,
+)
+from haltline.interventions.agent.transport.kafka_records import control_record
+from haltline.interventions.agent.transport.signature_check import sealed_of
+from haltline.interventions.agent.transport.transport import Receiver
+from haltline.interventions.agent.transport.worker_presence import WorkerPresence
+from haltline.interventions.outage import Outage
+from haltline.schemas import wire
+from haltline.schemas.decisions import Decision
+from haltline.schemas.partitioner import partition_of
+from haltline.schemas.topics import Topics
+
+log: Final = logging.getLogger("haltline.agent")
+
+_POLL_S = 0.02
+_PROBE_S = 0.5
+_RETRY_S = 0.5
+_SERVE_S = 0.02
+_RESERVED_RECORDS = 2_000
+
+Report: TypeAlias = Callable[[KafkaError | None, Message | None], None]
+"""What became of a record; without a message: it waits on disk."""
+
+
+class Member(Protocol):
+    """One session of the connection."""
+
+    session_id: str
+    key: bytes
+
+
+class _Lost(Exception):
+    """What was read does not hold any more: begin anew."""
+
+
+class KafkaConnection:
+    """Carries the records of the sessions that have joined. Thread safe. Starts no thread before the first joins.
+
+    Raises ValueError when librdkafka, or the disk, refuses the settings.
+    """
+
+    def __init__(self, settings: GuardSettings) -> None:
+        self._topics = Topics(settings.topic_prefix)
+        self._fetch_wait_ms = settings.fetch_wait_ms
+        self._common = common_of(settings)
+        self._producer = producer_of(settings, self._common, self._on_error)
+        self._queue_records = int(str(self._common.get("queue.buffering.max.messages", QUEUE_RECORDS)))
+        self._reserved = min(_RESERVED_RECORDS, self._queue_records // 10)
+        self._spool = spool_of(settings)
+        self._sealed = sealed_of(settings)
+        self._lock = threading.RLock()
+        self._members: dict[Member, Receiver] = {}
+        self._of_session: dict[str, list[Receiver]] = {}
+        self._entries: dict[str, bytes] = {}
+        self._partitions_read: dict[int, bool] = {}  # of `interventions`: whether the consumer has it already
+        self._count = 0  # partitions of `interventions`; 0: not known yet
+        self._loaded = False
+        self._control_next: dict[int, int] = {}  # of the control topic, by partition
+        self._joined: list[Member] = []  # since the consumer was assigned, and not told yet what stands
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._suspect = False
+        self._down = False
+        self._complaint = ""
+        self._broker = Outage(log, "haltline: the broker")
+        self._decisions = Outage(log, "haltline: what is decided", "cannot be read")
+        self._unwatched = Outage(log, "haltline: what this process does", "goes unwatched")
+        self.watched = WorkerPresence()
+
+    @property
+    def ended(self) -> bool:
+        """The last of its sessions has left."""
+        return self._stopping.is_set()
+
+    @property
+    def up(self) -> bool:
+        """False: the broker did not answer when it was last asked, or the connection has ended."""
+        return not (self._down or self._stopping.is_set())
+
+    @property
+    def spooled_bytes(self) -> int:
+        """What waits on disk."""
+        return 0 if self._spool is None else self._spool.size_bytes
+
+    def join(self, member: Member, receiver: Receiver) -> bool:
+        """Carries one more session. False: the connection has ended."""
+        with self._lock:
+            if self._stopping.is_set():
+                return False
+            self._members[member] = receiver
+            self._of_session.setdefault(member.session_id, []).append(receiver)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="haltline-kafka", daemon=True)
+                self._thread.start()
+            elif self._count:
+                self._partitions_read.setdefault(self._partition(member), False)
+                self._joined.append(member)
+            return True
+
+    def leave(self, member: Member) -> None:
+        """Carries one session less; the last one ends the connection."""
+        with self._lock:
+            receiver = self._members.pop(member, None)
+            if receiver is not None:
+                others = self._of_session.get(member.session_id, [])
+                if receiver in others:
+                    others.remove(receiver)
+                if not others:
+                    self._of_session.pop(member.session_id, None)
+            if self._members or self._stopping.is_set():
+                return
+            self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2 * METADATA_S + 2 * _POLL_S)
+        if self._thread is None or not self._thread.is_alive():
+            # A record that waits holds the producer, and the producer us: it would look for its broker for ever.
+            self._producer.purge()
+            self._producer.flush(0)
+            self._producer.close()
+        if self._spool is not None:
+            self._spool.close()
+
+    def publish(self, topic: str, key: bytes, value: bytes, report: Report, *, must: bool) -> bool:
+        """Hand one record over; `report` hears what became of it. False: there is no room for it."""
+        spool = self._spool
+        if spool is not None and (spool or self._down):  # in order: behind what waits already
+            return self._keep(topic, key, value, report)
+        if not must and len(self._producer) >= self._queue_records - self._reserved:
+            return spool is not None and self._keep(topic, key, value, report)
+        try:
+            self._producer.produce(topic, value=value, key=key, on_delivery=report)
+        except (BufferError, KafkaException, RuntimeError):  # RuntimeError: closed meanwhile
+            return spool is not None and self._keep(topic, key, value, report)
+        return True
+
+    def keep(self, message: Message) -> bool:
+        """A record that did not arrive waits on disk. False: it is lost."""
+        topic, key, value = message.topic(), message.key(), message.value()
+        if self._spool is None or topic is None or key is None or value is None:
+            return False
+        return self._spool.append(topic, key, value)
+
+    def hurry(self, waits: Callable[[], bool], until_s: float) -> None:
+        """Serves reports until there is nothing to wait for, or it is that late (`time.monotonic`).
+
+        What is in the way to a broker that is away goes to the disk, if there is one to keep it.
+        """
+        if self._spool is not None and self._down:
+            self._producer.purge()
+        while True:
+            self._producer.poll(0)
+            left_s = until_s - time.monotonic()
+            if not waits() or left_s <= 0:
+                break
+            self._producer.flush(min(left_s, _SERVE_S))
+        if self._spool is not None and waits():
+            self._producer.purge()
+            self._producer.poll(0)
+
+    def _keep(self, topic: str, key: bytes, value: bytes, report: Report) -> bool:
+        kept = self._spool is not None and self._spool.append(topic, key, value)
+        if kept:
+            report(None, None)  # it will arrive, if not by this process
+        return kept
+
+    def delivered(self, message: Message) -> None:
+        """A record has arrived."""
+        offset = message.offset()
+        if message.topic() == self._topics.actions and offset is not None and offset >= 0:
+            self.watched.delivered(int(message.partition() or 0), offset)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._read()
+            except Exception as error:  # the agent goes on whatever happens here; its calls follow the fail policy
+                self._producer.poll(0)
+                why = f"{error} ({self._complaint})" if self._complaint else str(error)
+                self._decisions.away(why)
+                with self._lock:
+                    self._loaded = False
+                    self._entries.clear()
+                    for receiver in self._members.values():
+                        receiver.unloaded()
+                self._down = not isinstance(error, _Lost)
+                self._stopping.wait(_RETRY_S)
+
+    def _read(self) -> None:
+        consumer, unread = self._assigned()
+        waiting: list[tuple[list[Member], dict[int, int]]] = []
+        self._down = self._suspect = False
+        self._broker.back()
+        self._decisions.back()
+        self._look()
+        try:
+            if not unread:
+                self._all_loaded()
+            while not self._stopping.is_set():
+                message = consumer.poll(_POLL_S)
+                self._producer.poll(0)
+                if self._suspect:
+                    self._probe()
+                if not self._down and self.watched.is_due():
+                    self._look()
+                if self._spool and not self._down:
+                    self._catch_up(self._spool)
+                self._take_new_partitions(consumer)
+                self._tell_who_joined(consumer, waiting)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    self._deliver(message)
+                    self._note_place(message, after=1)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    self._note_place(message, after=0)
+                    if message.topic() == self._topics.control and message.partition() in unread:
+                        unread.discard(message.partition())
+                        if not unread:
+                            self._all_loaded()
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    # Records were deleted before they were read, or the topic was made anew.
+                    raise _Lost(f"{message.topic()} has to be read anew: {error.str()}")
+        finally:
+            consumer.close()
+
+    def _assigned(self) -> tuple[Consumer, set[int]]:
+        """A consumer at its places, and the partitions of the control topic that are to be read first."""
+        control = partitions_of(self._producer, self._topics.control)
+        count = partitions_of(self._producer, self._topics.interventions)
+        wait_ms = self._fetch_wait_ms or (10 if is_embedded(self._producer, self._topics.control) else 500)
+        consumer = consumer_of(self._common, wait_ms, self._on_error)
+        try:
+            with self._lock:
+                self._count = count
+                mine = {self._partition(member) for member in self._members}
+                self._partitions_read = dict.fromkeys(mine, False)
+                self._joined.clear()
+                self._control_next.clear()
+            places = [self._end_of(consumer, partition) for partition in mine]
+            unread = set()
+            # By number, not by OFFSET_BEGINNING: librdkafka takes a second to look that up.
+            for partition in range(control):
+                first, end = ends_of(consumer, self._topics.control, partition)
+                places.append(TopicPartition(self._topics.control, partition, first))
+                self._control_next[partition] = first
+                if end > first:
+                    unread.add(partition)
+            consumer.assign(places)
+            with self._lock:
+                self._partitions_read |= dict.fromkeys(mine, True)
+        except BaseException:
+            consumer.close()
+            raise
+        return consumer, unread
+
+    def _take_new_partitions(self, consumer: Consumer) -> None:
+        """Of sessions that have joined since."""
+        with self._lock:
+            new = [partition for partition, is_read in self._partitions_read.items() if not is_read]
+        if not new:
+            return
+        consumer.incremental_assign([self._end_of(consumer, partition) for partition in new])
+        with self._lock:
+            self._partitions_read |= dict.fromkeys(new, True)
+
+    def _tell_who_joined(self, consumer: Consumer, waiting: list[tuple[list[Member], dict[int, int]]]) -> None:
+        """What stands, to those that joined since, once all is read that was there when they did.
+
+        `waiting` are those of whom this is not known yet, with the ends of the control topic's partitions.
+        """
+        with self._lock:
+            joined, self._joined = self._joined, []
+        if joined:
+            waiting.append((joined, {p: ends_of(consumer, self._topics.control, p)[1] for p in self._control_next}))
+        while waiting and self._loaded:
+            members, ends = waiting[0]
+            if any(self._control_next[partition] < end for partition, end in ends.items()):
+                return
+            del waiting[0]
+            with self._lock:
+                for receiver in [self._members[member] for member in members if member in self._members]:
+                    self._tell_what_stands(receiver)
+
+    def _note_place(self, message: Message, *, after: int) -> None:
+        if message.topic() == self._topics.control:
+            self._control_next[int(message.partition() or 0)] = int(message.offset() or 0) + after
+
+    def _end_of(self, consumer: Consumer, partition: int) -> TopicPartition:
+        topic = self._topics.interventions
+        return TopicPartition(topic, partition, ends_of(consumer, topic, partition)[1])
+
+    def _partition(self, member: Member) -> int:
+        return partition_of(member.session_id, self._count)
+
+    def _all_loaded(self) -> None:
+        with self._lock:
+            self._loaded = True
+            for member, receiver in self._members.items():
+                if member not in self._joined and self._partitions_read.get(self._partition(member)):
+                    self._tell_what_stands(receiver)
+
+    def _tell_what_stands(self, receiver: Receiver) -> None:
+        """With the lock held: all entries, and that these are all."""
+        if not self._loaded:
+            return
+        for key, value in self._entries.items():
+            if receiver.concerns(key):
+                receiver.control(key, control_record(key, value))
+        receiver.loaded()
+
+    def _deliver(self, message: Message) -> None:
+        key = (message.key() or b"").decode(errors="replace")
+        try:
+            if message.topic() == self._topics.control:
+                self._control(key, message.value() if self._sealed is None else self._sealed_entry(key, message))
+                return
+            with self._lock:
+                if key and key not in self._of_session:
+                    return
+            if self._sealed is not None and not self._sealed.holds(message):
+                return
+            decision = wire.decode(Decision, message.value())
+            with self._lock:
+                if key in {decision.session_id, ""}:
+                    for receiver in self._of_session.get(decision.session_id, ()):
+                        receiver.decision(decision)
+        except wire.InvalidRecord as bad:
+            log.warning(
+                "haltline: %s, partition %s, offset %s cannot be read: %s",
+                message.topic(), message.partition(), message.offset(), bad,
+            )  # fmt: skip
+
+    def _sealed_entry(self, key: str, message: Message) -> bytes | None:
+        assert self._sealed is not None
+        with self._lock:
+            standing = self._entries.get(key)
+        return self._sealed.entry(key, message, standing)
+
+    def _control(self, key: str, value: bytes | None) -> None:
+        with self._lock:
+            if value is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = value
+            concerned = [r for r in self._members.values() if r.concerns(key)] if self._loaded else []
+            if concerned:
+                record = None if value is None else control_record(key, value)
+                for receiver in concerned:
+                    receiver.control(key, record)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """Something of the library's own; served by `poll`."""
+        self._complaint = complaint_of(error)
+        if error.code() in {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}:
+            self._suspect = True
+
+    def _probe(self) -> None:
+        """Ask the broker for something: the library tells when a connection ends, not when it is back."""
+        try:
+            self._producer.list_topics(self._topics.control, timeout=_PROBE_S)
+        except KafkaException as error:
+            self._broker.away(error)
+            self._down = True
+        else:
+            self._down = self._suspect = False
+            self._broker.back()
+
+    def _look(self) -> None:
+        """Whether the topic of actions is there, and with as many partitions as before."""
+        try:
+            self.watched.looked(partitions_now(self._producer, self._topics.actions))
+        except KafkaException:
+            self._suspect = True
+            return
+        why_not = self.watched.why_not()
+        if why_not is None:
+            self._unwatched.back()
+        else:
+            self._unwatched.away(why_not)
+
+    def _catch_up(self, spool: DiskSpool) -> None:
+        """What waited on disk is sent, as far as the queue has room."""
+
+        def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
+            def report(error: KafkaError | None, message: Message | None) -> None:
+                # What did not arrive waits behind the others; without room for it, where it was.
+                arrived(error is None or (message is not None and self.keep(message)))
+
+            if len(self._producer) >= self._queue_records // 2:
+                return False
+            try:
+                self._producer.produce(topic, value=value, key=key, on_delivery=report)
+            except (BufferError, KafkaException, RuntimeError):
+                return False
+            return True
+
+        sent = spool.drain(send)
+        if sent and not spool:
+            log.info("haltline: the broker is back: what waited on disk was sent, %d records at last", sent)

@@ -1,0 +1,95 @@
+"""A session's part of its process's connection to Kafka.
+
+Guards with the same settings for Kafka share one connection (`kafka_hub`): 200 sessions in one process are one
+producer, one
+consumer and one thread.
+"""
+
+import threading
+import time
+
+from confluent_kafka import KafkaError, Message
+
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.transport.connection_pool import connection_of
+from haltline.interventions.agent.transport.kafka_connection import KafkaConnection
+from haltline.interventions.agent.transport.transport import Receiver
+
+
+class KafkaTransport:
+    """Carries the records of one session. Starts no thread before `start`.
+
+    Raises ValueError when librdkafka refuses the settings.
+    """
+
+    def __init__(self, settings: GuardSettings) -> None:
+        self.session_id = settings.session_id
+        self.key = settings.session_id.encode()
+        self.carries = True
+        self._settings = settings
+        self._hub: KafkaConnection = connection_of(settings)
+        self._lock = threading.Lock()
+        self._handed = 0
+        self._arrived = 0
+        self._joined = False
+        self._closed = False
+        self.undelivered = 0
+        """Records that the broker did not take in time."""
+
+    @property
+    def up(self) -> bool:
+        """False: the broker did not answer when it was last asked, or the link is closed."""
+        return self._hub.up and not self._closed
+
+    @property
+    def unwatched(self) -> str | None:
+        """Why workers cannot be expected to see what this session does."""
+        return self._hub.watched.why_not(self.session_id)
+
+    @property
+    def hub(self) -> KafkaConnection:
+        """The connection."""
+        return self._hub
+
+    def start(self, receiver: Receiver) -> None:
+        """Begin to read, in the connection's thread."""
+        if not self._joined:
+            self._joined = True
+            while not self._hub.join(self, receiver):  # it was closed meanwhile, by the last of its other users
+                self._hub = connection_of(self._settings)
+
+    def publish(self, topic: str, value: bytes, *, must: bool = False) -> bool:
+        """Hand one record over to the producer's bounded queue; what `must` get through has the last of its room."""
+        if self._closed:
+            return False
+        with self._lock:
+            self._handed += 1
+        if self._hub.publish(topic, self.key, value, self._done, must=must):
+            return True
+        with self._lock:
+            self._handed -= 1
+        return False
+
+    def close(self, within_s: float) -> int:
+        """Wait until this session's records have arrived, then end; the last one ends the connection.
+
+        Returns how many records have not arrived, and are not kept on disk either.
+        """
+        if self._closed:
+            return 0
+        until_s = time.monotonic() + within_s
+        self._hub.hurry(lambda: self._handed > self._arrived, until_s)
+        self._closed = True
+        self._hub.leave(self)
+        return max(0, self._handed - self._arrived)
+
+    def _done(self, error: KafkaError | None, message: Message | None) -> None:
+        """What became of a record; served by the connection's thread, or by one that closes."""
+        if error is None and message is not None:
+            self._hub.delivered(message)
+        kept = error is not None and message is not None and self._hub.keep(message)
+        with self._lock:
+            if error is None or kept:
+                self._arrived += 1
+            else:
+                self.undelivered += 1

@@ -1,0 +1,94 @@
+"""Deciding in this process, with the worker's own core. Imported only for mode `local`."""
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from haltline.interventions.agent.transport.transport import Decider
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy
+from haltline.streams.engine.core import Core, SessionState
+from haltline.streams.engine.plugins import installed
+
+_SHARED: Final = ("destructive_repeat", "destructive_volume")
+"""Rules whose counts a session shares with those below it."""
+_MAX_KILLED = 10_000
+
+_KILLED: dict[str, Decision] = {}
+"""By session id: it stays killed in this process, whoever makes a guard for it again."""
+_LOCK = threading.Lock()
+
+
+def forget_kills() -> None:
+    """Lets every session of this process begin anew: for tests, and for who restarts agents in one process."""
+    with _LOCK:
+        _KILLED.clear()
+
+
+@dataclass
+class _Tree:
+    """What the sessions of one tree share."""
+
+    memories: dict[str, Any] = field(default_factory=dict)
+    deeds: int = 0
+    destroyers: set[str] = field(default_factory=set)
+    killed: Decision | None = None
+    """Of a session that was killed for what several did together: it is one of them all."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class LocalDecider(Decider):
+    """The state of one session, and the decisions on its events."""
+
+    def __init__(self, policy: Policy | None = None, *, remembers: bool = True, tree: _Tree | None = None) -> None:
+        """Builds the detectors of the policy. Raises ValueError when it cannot be used.
+
+        `remembers`: nobody else remembers which sessions were killed.
+        """
+        self._policy = policy
+        self._remembers = remembers
+        self._core = Core(policy, installed(), alone=True)
+        self._state: SessionState | None = None
+        self._tree = tree or _Tree()
+
+    def below(self) -> "LocalDecider":
+        """Who decides for a session below this one."""
+        return LocalDecider(self._policy, remembers=self._remembers, tree=self._tree)
+
+    def after_fork(self) -> None:
+        """In a child: the state stays, the lock is a new one."""
+        self._tree.lock = threading.Lock()
+
+    def killed(self, session_id: str) -> Decision | None:
+        """The kill that stands against a session in this process."""
+        return (_KILLED.get(session_id) if self._remembers else None) or self._tree.killed
+
+    def decide(self, event: ActionEvent) -> Decision | None:
+        """The decision on the session's next event."""
+        tree = self._tree
+        with tree.lock:
+            state = self._state or SessionState(session_id=event.session_id)
+            state.detectors.update(tree.memories)
+            state.calls.deeds = max(state.calls.deeds, tree.deeds)
+            outcome = self._core.on_event(state, event)
+            self._state = state = outcome.state
+            tree.deeds = state.calls.deeds
+            memories = state.detectors
+            tree.memories = {name: memories[name] for name in _SHARED if name in memories}
+            if tree.memories and any(not own for own in state.calls.belongings.own.values()):
+                tree.destroyers.add(event.session_id)
+            decision = outcome.decision
+            if decision is not None and decision.level is Level.KILL:
+                if decision.detector in _SHARED and len(tree.destroyers) > 1:
+                    tree.killed = decision
+                if self._remembers:
+                    _remember(decision)
+        return decision
+
+
+def _remember(decision: Decision) -> None:
+    with _LOCK:
+        _KILLED[decision.session_id] = decision
+        if len(_KILLED) > _MAX_KILLED:
+            del _KILLED[next(iter(_KILLED))]

@@ -1,0 +1,75 @@
+"""Whether workers can see what the sessions of this process do: what the topic of actions itself tells of it.
+
+A broker that takes every record is not enough. A topic that was made anew is taken up by workers only when they have
+noticed; one that is gone is read by nobody; with more partitions than before, sessions are in some that nobody reads.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from haltline.schemas.partitioner import partition_of
+
+LOOK_EVERY_S: Final = 5.0
+BEGIN_ANEW_WITHIN_S: Final = 60.0
+"""Workers notice within seconds that a topic was made anew, and start again."""
+
+GONE: Final = "the topic of actions is gone: no worker sees what is done"
+MADE_ANEW: Final = "the topic of actions was made anew: workers may not see what is done until they have begun anew"
+MOVED: Final = "the topic of actions has other partitions than before: no worker reads that of this session"
+
+_ORDER_WITHIN_S: Final = 1.0
+"""Two threads may take in reports, so that of an earlier record can come a moment after that of a later one."""
+
+
+class WorkerPresence:
+    """What is known of the topic. Told from the connection's thread, asked from any."""
+
+    def __init__(self, *, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._highest: dict[int, tuple[int, float]] = {}
+        self._began_with = self._count = 0
+        self._gone = False
+        self._made_anew_s: float | None = None
+        self._looked_s: float | None = None
+
+    def is_due(self) -> bool:
+        """Whether the topic is to be looked at now; then not again for some seconds."""
+        now_s = self._now_s()
+        if self._looked_s is not None and now_s - self._looked_s < LOOK_EVERY_S:
+            return False
+        self._looked_s = now_s
+        return True
+
+    def looked(self, partitions: int | None) -> None:
+        """How many partitions the topic has now; None: it is not there."""
+        self._gone = partitions is None
+        if partitions is not None:
+            self._count = partitions
+            self._began_with = self._began_with or partitions
+
+    def delivered(self, partition: int, offset: int) -> None:
+        """Where a record of this process has come to stand."""
+        now_s = self._now_s()
+        highest, at_s = self._highest.get(partition, (-1, now_s))
+        if offset >= highest:
+            self._highest[partition] = (offset, now_s)
+        elif now_s - at_s > _ORDER_WITHIN_S:
+            self._highest[partition] = (offset, now_s)
+            self._made_anew_s = now_s
+
+    def why_not(self, session_id: str | None = None) -> str | None:
+        """Why workers cannot be expected to see what this session does; None: nothing speaks against it.
+
+        Without a session: what any of them does.
+        """
+        if self._gone:
+            return GONE
+        if self._made_anew_s is not None and self._now_s() - self._made_anew_s < BEGIN_ANEW_WITHIN_S:
+            return MADE_ANEW
+        before, now = self._began_with, self._count
+        if before == now or (
+            session_id is not None and partition_of(session_id, before) == partition_of(session_id, now)
+        ):
+            return None
+        return MOVED

@@ -1,0 +1,84 @@
+"""Approvals that an agent's own guard asks for, as Agent Sentinel's SDK does: in the same inbox as those of a PAUSE.
+
+Its guard holds the call back and asks what became of the request. Who is told that it is approved uses it, for the one
+call that the request is about. Another call, also one with the same parameters, needs another request.
+"""
+
+from typing import Final
+
+from haltline.interventions.control.incidents import REQUESTED
+from haltline.interventions.control.request_queue import remember
+from haltline.interventions.state.approval_ticket import Ticket, Waiter
+from haltline.interventions.state.call_digest import parameters_of
+from haltline.interventions.state.effects import ControlEffects, SessionRef
+from haltline.interventions.state.session_control import SessionControl, digest
+from haltline.schemas.control import CallRequest, Command
+from haltline.schemas.decisions import ApprovalState, Decision, Level
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import ApprovalRules, Policy
+from haltline.schemas.record import canonical_json
+
+CODE: Final = REQUESTED
+_SHOWN_CHARS: Final = 500
+_REFUSED_BY: Final = "haltline"
+
+
+def on_request(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
+    """Takes a request in. Of a session that is killed it is refused at once; the same one twice is once."""
+    asked, request_id = command.request, command.request_id
+    if asked is None or request_id is None or _key(request_id) in standing.approvals:
+        return ControlEffects(told="approval_void")
+    ticket = ticket_of(command, request_id, asked, policy.operated.approvals)
+    if standing.killed is not None:
+        ticket.state, ticket.rejected_by = ApprovalState.REJECTED.value, [_REFUSED_BY]
+        return ControlEffects((told(ticket, who, command, policy),), told="approval_rejected")
+    remember(standing, _key(request_id), ticket)
+    return ControlEffects((told(ticket, who, command, policy),), told=CODE)
+
+
+def ticket_of(command: Command, request_id: str, asked: CallRequest, rules: ApprovalRules) -> Ticket:
+    """The request as a session remembers it."""
+    critical = asked.priority is Severity.CRITICAL
+    return Ticket(
+        request_id=request_id,
+        nonce=digest("nonce", request_id, command.command_id, command.id),
+        parameters=parameters_of(asked.action, asked.args, asked.targets),
+        priority=asked.priority.value,
+        action=asked.action,
+        targets=asked.targets,
+        arguments=canonical_json(asked.args or {}).decode()[:_SHOWN_CHARS],
+        reason=asked.why[:_SHOWN_CHARS],
+        quorum=rules.critical_quorum if critical else rules.quorum,
+        voters=max(rules.critical_voters, rules.critical_quorum) if critical else rules.quorum,
+        since_ms=command.time,
+        expires_ms=command.time + round(asked.expires_s * 1000),
+        waiting=[Waiter(request_id, None)],
+        asked_by=command.by,
+        cause=REQUESTED,
+    )
+
+
+def told(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
+    """What is said of a new request."""
+    agent_id = who.agent_id if command.request is None else command.request.agent_id
+    waits = ticket.state == ApprovalState.PENDING
+    return Decision(
+        decision_id=digest("approval", ticket.request_id, CODE),
+        session_id=who.session_id,
+        agent_id=agent_id,
+        event_id=ticket.request_id,
+        time=command.time,
+        level=Level.NUDGE if waits else Level.BLOCK,
+        code=CODE if waits else "approval_rejected",
+        reason=f"{ticket.action}: {ticket.reason}" if waits else f"{ticket.action}: the session is killed",
+        detector="approval",
+        policy=policy.name,
+        policy_version=policy.version,
+        approval=ticket.said(),
+        expires=ticket.expires_ms,
+    )
+
+
+def _key(request_id: str) -> str:
+    """No digest of parameters: a call that haltline itself pauses never finds this request."""
+    return f"request:{request_id}"

@@ -1,0 +1,384 @@
+"""A person's approval of one call, bound to its canonical parameters and used once.
+
+What is stopped with PAUSE carries a request. An operator approves it, rejects it, or asks for more first; a
+critical one takes several operators. An approval lets one call with exactly these parameters pass: the one that
+waits, or the next one. Time allows nothing: what nobody answers expires, is refused, and is told apart from what
+somebody rejected. What is harder than PAUSE is not for an approval to let pass, nor is anything after a kill.
+
+One cause has one open request. A further call that is paused for it, with other parameters, comes behind that request:
+a rejection, or its end, holds for all of them; an approval lets its own call pass, and the next one is asked about.
+A PAUSE that is about no call in particular (a model turn, or what is spent) freezes the session: it stays frozen until
+its request is approved, or an operator lifts it, also when nobody has answered in time.
+
+A request expires twice: on the agent's own clock when a call asks (`expires_ms`), and on the worker's at a tick
+(`due_ms`, which counts from the first tick that sees it). Whichever comes first refuses.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Final
+
+from haltline.interventions.control.request_queue import forget, gather, head_of, line_up, remember
+from haltline.interventions.state.approval_ticket import Ticket, Waiter
+from haltline.interventions.state.call_digest import parameters
+from haltline.interventions.state.defaults import STOPS_SESSION
+from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
+from haltline.interventions.state.rule_causes import cause_of_rule
+from haltline.interventions.state.session_control import Freeze, SessionControl, digest
+from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlState
+from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, Level
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Policy
+from haltline.schemas.record import canonical_json
+
+MAX_WAITING: Final = 8
+"""Calls of one request that wait, the first forgotten first: its side refuses it when its own time is over."""
+ARM: Final = 1
+
+_OVER: Final = frozenset({ApprovalState.USED, ApprovalState.REJECTED, ApprovalState.CANCELLED, ApprovalState.EXPIRED})
+_SHOWN_TARGETS = 8
+_SHOWN_CHARS = 500
+_MESSAGES = {
+    ApprovalState.PENDING: "This needs a person's approval. Do nothing more until it is given.",
+    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same end another way; report it.",
+    ApprovalState.EXPIRED: "Nobody has approved this in time, so it is refused. Report it instead.",
+    ApprovalState.USED: "The approval was for one call, and another one has used it. Report it instead.",
+    ApprovalState.CANCELLED: "The request for an approval was taken back, so it is refused.",
+}
+
+
+def on_event(
+    standing: SessionControl,
+    event: ActionEvent,
+    decision: Decision | None,
+    policy: Policy,
+    effect: Callable[[], Effect],
+) -> Decision | None:
+    """The decision on an event, with what approvals make of it. `effect` tells what the call does."""
+    if standing.killed is not None or (decision is not None and decision.level > Level.PAUSE):
+        return decision
+    if event.kind is Kind.COMPLETED and event.outcome is Outcome.REFUSED:
+        _take_back(standing, event)
+    pauses = decision is not None and decision.level is Level.PAUSE
+    if not pauses and not standing.approvals:
+        return decision
+    bound = parameters(event) if event.kind in {Kind.PROPOSED, Kind.COMPLETED} else None
+    if decision is not None and pauses and (bound is None or decision.detector in STOPS_SESSION):
+        return _freeze(standing, event, decision, policy)
+    if bound is None:
+        return decision
+    ticket = _known(standing, bound, event.time)
+    if ticket is not None and ticket.state == ApprovalState.CANCELLED and (pauses or event.kind is Kind.PROPOSED):
+        # Nobody has answered it, and the call is made all the same: somebody is asked anew.
+        ticket = _anew(standing, ticket, event, bound, policy)
+    if decision is not None and pauses and ticket is None:
+        ticket = _request(event, decision, bound, policy, effect())
+        remember(standing, bound, ticket)
+        head = line_up(standing, ticket)
+        _wait(ticket, event)
+        return _with(decision, head, ticket)
+    if ticket is None or event.kind is not Kind.PROPOSED:
+        if ticket is None or decision is None or not ticket.is_open:
+            return decision
+        return _with(decision, head_of(standing, ticket), ticket)
+    return _again(standing, ticket, event, decision if pauses else None, policy)
+
+
+def _again(
+    standing: SessionControl, ticket: Ticket, event: ActionEvent, pause: Decision | None, policy: Policy
+) -> Decision:
+    """The decision on a call about which somebody was asked before; `pause`: what it is paused for now."""
+    head, level = head_of(standing, ticket), Level.PAUSE
+    if ticket.state == ApprovalState.APPROVED:
+        ticket.state, level = ApprovalState.USED.value, Level.ALLOW
+        ticket.waiting = [Waiter(event.event_id, event.call_id)]
+    elif ticket.state == ApprovalState.REJECTED:
+        level = Level.BLOCK
+    else:
+        ticket.asked += 1
+        ticket.state = ApprovalState.PENDING.value
+        _wait(ticket, event)
+        if pause is not None:
+            return _with(pause, head, ticket)
+    who, to = SessionRef(event.session_id, event.agent_id), Waiter(event.event_id, event.call_id)
+    answer = _answer(head, who, policy, time_ms=event.time, to=to, level=level)
+    return _with(answer, head, ticket) if ticket.behind else answer
+
+
+def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, policy: Policy) -> Decision:
+    """Stops the whole session. One request is open for it, however often it is found again."""
+    bound = digest("session", event.session_id)
+    ticket = _known(standing, bound, event.time)
+    if ticket is None or not ticket.is_open:
+        ticket = _request(event, decision, bound, policy, Effect.READ)
+        remember(standing, bound, ticket)
+        ticket.action, ticket.targets, ticket.arguments = WHOLE_SESSION, [], ""
+    if standing.held is None:
+        standing.held = Freeze(
+            ControlState.FROZEN.value, HALTLINE, decision.reason[:_SHOWN_CHARS], event.time, decision.decision_id
+        )
+        standing.held.code = f"session_frozen_{decision.detector}"
+    _wait(ticket, event)
+    return _with(decision, ticket, ticket)
+
+
+def freezes(standing: SessionControl, command: Command) -> bool:
+    """Whether a command is about the request of a session that was frozen for it."""
+    ticket = _seen(standing, command)
+    frozen = standing.held is not None and standing.held.by == HALTLINE
+    return frozen and ticket is not None and ticket.action == WHOLE_SESSION
+
+
+def on_command(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
+    """An operator's answer to a request. One that is not open, or is not the one that was seen, changes nothing."""
+    ticket = _seen(standing, command)
+    if ticket is None or not ticket.is_open or ticket.behind:
+        return ControlEffects(told="approval_void")
+    if command.kind is CommandKind.WITHDRAW:
+        ticket.state = ApprovalState.CANCELLED.value
+        return _tell(ticket, who, policy, command.time, Level.BLOCK)
+    if command.kind is CommandKind.ANSWER:
+        ticket.state, ticket.answer = ApprovalState.PENDING.value, command.reason
+        return ControlEffects((_noted(ticket, who, command, policy),), told="approval_answered")
+    if command.kind is CommandKind.ASK:
+        ticket.state, ticket.question = ApprovalState.INFO_REQUESTED.value, command.reason
+        if ticket.asked_by:  # its side asks again and again, and goes on waiting
+            return ControlEffects((_noted(ticket, who, command, policy),), told="approval_info_requested")
+        return _tell(ticket, who, policy, command.time, Level.BLOCK if ticket.waiting else Level.NUDGE)
+    yes, no = ticket.approved_by, ticket.rejected_by
+    if command.kind is CommandKind.REJECT:
+        yes, no = no, yes
+    if command.by in no:
+        no.remove(command.by)
+    if command.by not in yes:
+        yes.append(command.by)
+    if len(ticket.approved_by) >= ticket.quorum:
+        if standing.history is not None and not ticket.asked_by:
+            standing.history.forgive()
+        said = _approved(ticket, who, policy, command.time)
+        following = _next_in_line(standing, ticket, who, policy, command.time)
+        return said if following is None else replace(said, decisions=(*said.decisions, following))
+    if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
+        ticket.state = ApprovalState.REJECTED.value
+        gather(standing, ticket)
+        return _tell(ticket, who, policy, command.time, Level.BLOCK)
+    nobody = Waiter(ticket.request_id, None)
+    vote = _answer(ticket, who, policy, time_ms=command.time, to=nobody, level=Level.ALLOW, once=command.command_id)
+    return ControlEffects((vote,), told="approval_vote")
+
+
+def on_use(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
+    """Who asked for an approval makes the call now: it is used, and the same again changes nothing."""
+    ticket = _seen(standing, command)
+    if ticket is None or ticket.state != ApprovalState.APPROVED or not ticket.asked_by:
+        return ControlEffects(told="approval_void")
+    ticket.state, to = ApprovalState.USED.value, Waiter(ticket.request_id, None)
+    used = _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.ALLOW, once=command.command_id)
+    return ControlEffects((used,), told="approval_used")
+
+
+def due_ms(standing: SessionControl) -> int:
+    """When a tick has to look at the requests, epoch milliseconds; 0: never."""
+    return min((ticket.due_ms or ARM for ticket in standing.approvals.values() if not ticket.behind), default=0)
+
+
+def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
+    """What follows from the first request that is due: its end is set, or it has come."""
+    for bound, ticket in standing.approvals.items():
+        if ticket.behind:
+            continue  # ends with the one before it
+        if not ticket.due_ms:
+            ticket.due_ms = now_ms + ticket.expires_ms - ticket.since_ms
+            return NOTHING
+        if ticket.due_ms <= now_ms:
+            gather(standing, ticket)
+            forget(standing, bound)
+            if ticket.state in _OVER:
+                return NOTHING
+            ticket.state = ApprovalState.EXPIRED.value
+            return _tell(ticket, who, policy, ticket.due_ms, Level.BLOCK)
+    return NOTHING
+
+
+def close(
+    standing: SessionControl,
+    who: SessionRef,
+    policy: Policy,
+    time_ms: int,
+    why: str,
+    *,
+    requests: Collection[str] | None = None,
+) -> tuple[Decision, ...]:
+    """Closes open requests, of these ids or all, as nobody needs their answer any more: told to all that wait."""
+    told: list[Decision] = []
+    for ticket in list(standing.approvals.values()):
+        if not ticket.is_open or ticket.behind or (requests is not None and ticket.request_id not in requests):
+            continue
+        ticket.state, ticket.closed = ApprovalState.CANCELLED.value, why
+        if time_ms >= ticket.expires_ms:  # it was over before, and no tick has said so yet
+            ticket.state, ticket.closed = ApprovalState.EXPIRED.value, ""
+        gather(standing, ticket)
+        told += _tell(ticket, who, policy, time_ms, Level.BLOCK).decisions
+        for bound in ticket.also:  # each asks anew, should it be made all the same
+            standing.approvals[bound].behind = ""
+        ticket.also = []
+    return tuple(told)
+
+
+def _seen(standing: SessionControl, command: Command) -> Ticket | None:
+    """The request that a command is about, as it was seen; None for a session that is killed."""
+    ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
+    return None if ticket is None or ticket.nonce != command.nonce or standing.killed is not None else ticket
+
+
+def _known(standing: SessionControl, bound: str, time_ms: int) -> Ticket | None:
+    """The request about such a call that still holds at this moment of event time."""
+    ticket = standing.approvals.get(bound)
+    over = ticket is None or time_ms >= ticket.expires_ms or ticket.state == ApprovalState.USED
+    return None if over else ticket  # a tick says so, unless a new request takes its place before
+
+
+def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> Ticket:
+    rules = policy.operated.approvals
+    priority = decision.severity or Severity.MEDIUM
+    if priority is Severity.CRITICAL and effect is not Effect.DESTRUCTIVE:
+        priority = Severity.HIGH
+    critical = priority is Severity.CRITICAL
+    request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
+    return Ticket(
+        request_id=request_id,
+        nonce=digest("nonce", request_id, decision.decision_id, bound),
+        parameters=bound,
+        priority=priority.value,
+        action=event.action,
+        targets=event.targets[:_SHOWN_TARGETS],
+        arguments=canonical_json(event.args or {}).decode()[:_SHOWN_CHARS],
+        reason=decision.reason[:_SHOWN_CHARS],
+        quorum=rules.critical_quorum if critical else rules.quorum,
+        voters=max(rules.critical_voters, rules.critical_quorum) if critical else rules.quorum,
+        since_ms=event.time,
+        expires_ms=event.time + round(rules.expires_s * 1000),
+        cause=cause_of_rule(decision.detector or decision.code),
+    )
+
+
+def _anew(standing: SessionControl, ticket: Ticket, event: ActionEvent, bound: str, policy: Policy) -> Ticket:
+    """A new request for the call of one that was closed."""
+    request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
+    again = replace(
+        ticket,
+        request_id=request_id,
+        nonce=digest("nonce", request_id, ticket.nonce, bound),
+        state=ApprovalState.PENDING.value,
+        approved_by=[],
+        rejected_by=[],
+        question="",
+        answer="",
+        asked=0 if event.kind is Kind.PROPOSED else 1,
+        due_ms=0,
+        waiting=[],
+        since_ms=event.time,
+        expires_ms=event.time + round(policy.operated.approvals.expires_s * 1000),
+        behind="",
+        also=[],
+        closed="",
+    )
+    remember(standing, bound, again)
+    line_up(standing, again)
+    return again
+
+
+def _next_in_line(
+    standing: SessionControl, head: Ticket, who: SessionRef, policy: Policy, time_ms: int
+) -> Decision | None:
+    """After an approval: the first of those behind it is asked about, and the others come behind that one."""
+    others, head.also = head.also, []
+    if not others:
+        return None
+    first, *rest = (standing.approvals[bound] for bound in others)
+    first.behind, first.also, first.due_ms = "", [ticket.parameters for ticket in rest], 0
+    # From now on, as nobody could answer it before.
+    first.since_ms, first.expires_ms = time_ms, time_ms + round(policy.operated.approvals.expires_s * 1000)
+    for ticket in rest:
+        ticket.behind, ticket.expires_ms = first.request_id, first.expires_ms
+    return _answer(first, who, policy, time_ms=time_ms, to=Waiter(first.request_id, None), level=Level.PAUSE)
+
+
+def _wait(ticket: Ticket, event: ActionEvent) -> None:
+    if event.kind is Kind.PROPOSED and event.await_verdict:
+        ticket.waiting.append(Waiter(event.event_id, event.call_id))
+        del ticket.waiting[:-MAX_WAITING]
+
+
+def _take_back(standing: SessionControl, event: ActionEvent) -> None:
+    """A call was not made after all: it waits no longer, and an approval that it was given is still there."""
+    for ticket in standing.approvals.values():
+        if event.call_id is None or not any(w.call_id == event.call_id for w in ticket.waiting):
+            continue
+        ticket.waiting = [w for w in ticket.waiting if w.call_id != event.call_id]
+        if ticket.state == ApprovalState.USED:
+            ticket.state = ApprovalState.APPROVED.value
+
+
+def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> ControlEffects:
+    # Who asked says itself when it makes the call; of the whole session, whatever waits goes on with it.
+    if ticket.asked_by or not ticket.waiting or ticket.action == WHOLE_SESSION:
+        ticket.state = ApprovalState.APPROVED.value
+        return _tell(ticket, who, policy, time_ms, Level.ALLOW)
+    ticket.state = ApprovalState.USED.value
+    first, *others = ticket.waiting
+    ticket.waiting = [first]
+    answers = [_answer(ticket, who, policy, time_ms=time_ms, to=first, level=Level.ALLOW)]
+    answers += [_answer(ticket, who, policy, time_ms=time_ms, to=other, level=Level.BLOCK) for other in others]
+    return ControlEffects(tuple(answers), told="approval_approved")
+
+
+def _tell(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
+    """The same answer to all that wait; to nobody in particular when nothing waits."""
+    waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
+    answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]
+    return ControlEffects(tuple(answers), told=f"approval_{ticket.state}")
+
+
+def _noted(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
+    """How a request stands that somebody's own guard waits for: told to it, and it goes on waiting."""
+    to = Waiter(ticket.request_id, None)
+    return _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.NUDGE, once=command.command_id)
+
+
+def _with(decision: Decision, head: Ticket, ticket: Ticket) -> Decision:
+    approval = head.said()
+    if ticket is not head:
+        approval = approval.model_copy(update={"behind": True})
+    return decision.model_copy(update={"approval": approval, "expires": head.expires_ms})
+
+
+def _answer(
+    ticket: Ticket, who: SessionRef, policy: Policy, *, time_ms: int, to: Waiter, level: Level, once: str = ""
+) -> Decision:
+    state = ApprovalState(ticket.state)
+    names = ", ".join(ticket.rejected_by if state is ApprovalState.REJECTED else ticket.approved_by)
+    allowed = level is Level.ALLOW and state in {ApprovalState.APPROVED, ApprovalState.USED}
+    code = "approved" if allowed else f"approval_{'vote' if level is Level.ALLOW else state}"
+    message = "" if level is Level.ALLOW else _MESSAGES.get(state, "")
+    if state is ApprovalState.INFO_REQUESTED:
+        message = f"A person asks before this is approved: {ticket.question} Answer, then call it again as it was."
+    stood = f" as {ticket.closed.replace('_', ' ')}" if ticket.closed else f" by {names}" if names else ""
+    return Decision(
+        decision_id=digest("approval", ticket.request_id, code, to.event_id, once),
+        session_id=who.session_id,
+        agent_id=who.agent_id,
+        event_id=to.event_id,
+        call_id=to.call_id,
+        time=time_ms,
+        level=level,
+        code=code,
+        reason=f"{ticket.action}: {code}{stood}; was stopped for: {ticket.reason}",
+        message=message,
+        detector="approval",
+        policy=policy.name,
+        policy_version=policy.version,
+        approval=ticket.said(),
+        expires=ticket.expires_ms if level is Level.PAUSE else None,
+    )

@@ -1,0 +1,56 @@
+"""What operators, the agent's side and the clock do to one session: pure, one thing at a time."""
+
+from dataclasses import replace
+
+from haltline.interventions.control import approval_requests, approvals, freeze, kill_acknowledgement, probation
+from haltline.interventions.control.probation import Released
+from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
+from haltline.interventions.state.session_control import SessionControl
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.policy import Policy
+
+_ANSWERS = frozenset(
+    {CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK, CommandKind.ANSWER, CommandKind.WITHDRAW}
+)
+_HOLDS = frozenset({CommandKind.FREEZE, CommandKind.CONTAIN, CommandKind.LIFT})
+
+
+class CommandHandler:
+    """What follows, under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def command(self, standing: SessionControl, who: SessionRef, command: Command) -> ControlEffects:
+        """Carries out what an operator asks for."""
+        if command.kind is CommandKind.REQUEST:
+            return approval_requests.on_request(standing, who, command, self._policy)
+        if command.kind is CommandKind.USE:
+            return approvals.on_use(standing, who, command, self._policy)
+        if command.kind in _ANSWERS:
+            frozen = approvals.freezes(standing, command)
+            said = approvals.on_command(standing, who, command, self._policy)
+            if frozen and said.told == "approval_approved":
+                lifted = freeze.lift(standing, who)
+                return replace(said, control=lifted.control, released=lifted.released)
+            return said
+        if command.kind in _HOLDS:
+            return freeze.on_command(standing, who, command)
+        return NOTHING
+
+    def reset(self, standing: SessionControl, who: SessionRef, command: Command) -> Released:
+        """An operator's reset."""
+        return probation.reset(standing, who, command, self._policy)
+
+    @staticmethod
+    def due_ms(standing: SessionControl) -> int:
+        """When the next tick has something to do, epoch milliseconds on the worker's clock; 0: never."""
+        if standing.killed is not None:
+            return kill_acknowledgement.due_ms(standing.killed)
+        return approvals.due_ms(standing) if standing.approvals else 0
+
+    def tick(self, standing: SessionControl, who: SessionRef, now_ms: int) -> ControlEffects:
+        """Does the first thing that is due by now."""
+        if standing.killed is not None:
+            return kill_acknowledgement.on_due(standing, who, self._policy, now_ms)
+        return approvals.on_due(standing, who, self._policy, now_ms)

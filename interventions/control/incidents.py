@@ -1,0 +1,251 @@
+"""What belongs together: decisions about one scope and one cause are one incident, open until it is resolved. Pure.
+
+A session keeps its own incidents, by cause; those of an agent, a mission, a target, a tree or the fleet are kept with
+its state across sessions. Each decision that is more than a plain verdict opens the incident of its cause, or counts
+on it. An incident closes with the end, the kill or the reset of what it is about, or by a person; what comes later
+opens another one, with another id.
+
+Revisions are counted whether they are told or not, so that a replay gives each the same number. The first hundred
+decisions of an incident are told one by one, later ones each tenth up to a thousand, each hundredth up to ten thousand
+and so on: a list shows every count exactly that a person would read as a number, and a loop of a million refusals is
+some hundreds of records. A change of level, of the approval or of the state is always told, with the exact count.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from haltline.interventions.state.open_incident import OpenIncident
+from haltline.interventions.state.rule_causes import cause_of_rule
+from haltline.interventions.state.session_control import digest
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+
+MAX_OPEN: Final = 64
+"""Open incidents of one session or scope; with one more, the one that counted longest ago is closed."""
+TOLD_SINGLY: Final = 100
+ACTS: Final = frozenset({CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE})
+"""What an operator can do to an incident."""
+BY_OPERATOR: Final = "resolved_by_operator"
+REQUESTED: Final = "approval_requested"
+"""The cause of approvals that an agent's own guard asks for."""
+
+_SHOWN_CHARS: Final = 500
+_WAITS: Final = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
+
+Open = dict[str, OpenIncident]
+"""Open incidents by cause; the one that counted longest ago first."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What incidents are kept of."""
+
+    scope: ScopeKind
+    id: str
+    key: str = ""
+    """What ids are made of; empty: `scope:id`. A tree and its first session have the same scope and id."""
+
+
+def is_incident(decision: Decision) -> bool:
+    """Whether a decision is more than a plain verdict, and not only what a rule in shadow would have done."""
+    return decision.mode is not Mode.SHADOW and (decision.level > Level.ALLOW or decision.flag)
+
+
+def note(
+    incidents: Open,
+    about: About,
+    decision: Decision,
+    cause: str,
+    *,
+    agent_id: str,
+    mission_id: str | None = None,
+) -> list[IncidentRecord]:
+    """Opens the incident of a cause, or counts the decision on the open one; what is to be told of it."""
+    told: list[IncidentRecord] = []
+    incident = incidents.pop(cause, None)
+    change = IncidentChange.COUNTED
+    if incident is None:
+        change = IncidentChange.OPENED
+        incident = _opened(about, decision, cause)
+        while len(incidents) >= MAX_OPEN:
+            told += close(incidents, about, "too_many_open", decision.time, causes=[next(iter(incidents))])
+    incidents[cause] = incident
+    incident.count += 1
+    incident.last_ms = max(incident.last_ms, decision.time)
+    incident.decision_id = decision.decision_id
+    incident.session_id = decision.session_id
+    incident.agent_id = agent_id
+    incident.mission_id = mission_id or incident.mission_id
+    rose = decision.level > Level(incident.level)
+    if rose:
+        change = IncidentChange.ESCALATED
+    if rose or (decision.level.value == incident.level and _severity(decision.severity) > _of(incident)):
+        _take_over(incident, decision)
+    approval = decision.approval
+    asks = approval is not None and approval.state in _WAITS and approval.request_id != incident.request_id
+    if approval is not None and asks:
+        incident.request_id = approval.request_id
+        change = IncidentChange.APPROVAL if change is IncidentChange.COUNTED else change
+    if change is IncidentChange.COUNTED and not _is_told(incident.count):
+        incident.revision += 1
+        return told
+    state = approval.state if approval is not None and asks else None
+    told.append(incident.said(change, about.scope, about.id, decision.time, approval=state))
+    return told
+
+
+def on_answers(
+    incidents: Open, about: About, decisions: Iterable[Decision], *, next_request: Callable[[str], str | None]
+) -> list[IncidentRecord]:
+    """What an answer to a request, or its expiry, says of the incidents that it is open in.
+
+    `next_request`: the request of a cause that is open now, if any.
+    """
+    told: list[IncidentRecord] = []
+    last = {d.approval.request_id: d for d in decisions if d.approval is not None}
+    for request_id, decision in last.items():
+        approval = decision.approval
+        for incident in [i for i in incidents.values() if approval is not None and i.request_id == request_id]:
+            if approval is None:  # never: `last` holds decisions with one
+                continue
+            waits = approval.state in _WAITS
+            if not waits:
+                incident.request_id = next_request(incident.cause)
+            by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
+            told.append(
+                incident.said(
+                    IncidentChange.APPROVAL,
+                    about.scope,
+                    about.id,
+                    decision.time,
+                    by=by[0] if by else None,
+                    approval=approval.state,
+                )
+            )
+            if incident.cause == REQUESTED and incident.request_id is None:
+                # There was nothing but the question; it has been answered, or nobody asks any more.
+                told += close(incidents, about, f"approval_{approval.state}", decision.time, causes=[REQUESTED])
+    return told
+
+
+def act(incidents: Open, about: About, command: Command) -> list[IncidentRecord]:
+    """Carries out an operator's act on an incident; nothing to tell when it is not open, or is so already."""
+    incident = next((i for i in incidents.values() if i.incident_id == command.incident_id), None)
+    if incident is None:
+        return _closed_as_seen(command)
+    match command.kind:
+        case CommandKind.ACKNOWLEDGE:
+            if incident.state == IncidentState.ACKNOWLEDGED:
+                return []
+            incident.state, change = IncidentState.ACKNOWLEDGED.value, IncidentChange.ACKNOWLEDGED
+        case CommandKind.ASSIGN:
+            if incident.assignee == command.assignee:
+                return []
+            incident.assignee, change = command.assignee, IncidentChange.ASSIGNED
+        case CommandKind.COMMENT:
+            change = IncidentChange.COMMENTED
+        case CommandKind.RESOLVE:
+            return close(
+                incidents,
+                about,
+                BY_OPERATOR,
+                command.time,
+                causes=[incident.cause],
+                by=command.by,
+                comment=command.reason,
+            )
+        case _:
+            return []
+    return [incident.said(change, about.scope, about.id, command.time, by=command.by, comment=command.reason)]
+
+
+def close(
+    incidents: Open,
+    about: About,
+    why: str,
+    time_ms: int,
+    *,
+    causes: Iterable[str] | None = None,
+    by: str | None = None,
+    comment: str | None = None,
+) -> list[IncidentRecord]:
+    """Resolves the incidents of these causes, of all when none are named."""
+    told = []
+    for cause in list(incidents if causes is None else causes):
+        incident = incidents.pop(cause, None)
+        if incident is None:
+            continue
+        incident.state, incident.request_id = IncidentState.RESOLVED.value, None
+        told.append(
+            incident.said(
+                IncidentChange.RESOLVED, about.scope, about.id, time_ms, by=by, comment=comment, resolution=why
+            )
+        )
+    return told
+
+
+def _closed_as_seen(command: Command) -> list[IncidentRecord]:
+    """The end of an incident of which nothing is remembered, such as one of a state that was lost."""
+    seen = command.incident
+    if command.kind is not CommandKind.RESOLVE or seen is None or seen.incident_id != command.incident_id:
+        return []
+    ended: dict[str, object] = {
+        "revision": seen.revision + 1,
+        "change": IncidentChange.RESOLVED,
+        "state": IncidentState.RESOLVED,
+        "changed_at": command.time,
+        "request_id": None,
+        "approval": None,
+        "by": command.by,
+        "comment": command.reason,
+        "resolution": BY_OPERATOR,
+    }
+    return [seen.model_copy(update=ended)]
+
+
+def cause_of(decision: Decision, requests: Mapping[str, str]) -> str:
+    """What a decision is about; `requests` says the causes of approval requests by their ids."""
+    if decision.detector == "approval" and decision.approval is not None:
+        return requests.get(decision.approval.request_id) or decision.detector
+    return cause_of_rule(decision.detector or decision.code)
+
+
+def _opened(about: About, decision: Decision, cause: str) -> OpenIncident:
+    key = about.key or f"{about.scope}:{about.id}"
+    incident = OpenIncident(
+        incident_id=digest("incident", key, cause, decision.event_id),
+        cause=cause,
+        first_ms=decision.time,
+        last_ms=decision.time,
+        decision_id=decision.decision_id,
+        level=decision.level.value,
+        summary="",
+    )
+    _take_over(incident, decision)
+    return incident
+
+
+def _take_over(incident: OpenIncident, decision: Decision) -> None:
+    """What the decision with the highest level says is shown, of equal ones the most severe."""
+    incident.level = decision.level.value
+    if decision.severity is not None and _severity(decision.severity) > _of(incident):
+        incident.severity = decision.severity.value
+    incident.summary = decision.reason[:_SHOWN_CHARS]
+    incident.rule = decision.detector
+    incident.target = decision.target or incident.target
+
+
+def _of(incident: OpenIncident) -> int:
+    return _severity(None if incident.severity is None else Severity(incident.severity))
+
+
+def _severity(severity: Severity | None) -> int:
+    return -1 if severity is None else severity.rank
+
+
+def _is_told(count: int) -> bool:
+    """Whether one more decision is told: two digits of the count are always exact."""
+    return count % 10 ** max(0, len(str(count)) - 2) == 0 if count >= TOLD_SINGLY else True

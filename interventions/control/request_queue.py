@@ -1,0 +1,77 @@
+"""The requests of a session, and which is told: one for each cause, with the calls that wait behind it. Pure."""
+
+from typing import Final
+
+from haltline.interventions.state.approval_ticket import Ticket
+from haltline.interventions.state.session_control import SessionControl
+
+MAX_TICKETS: Final = 32
+"""Requests of a session that are remembered, the oldest forgotten first: without one, nothing passes."""
+
+
+def causes(standing: SessionControl) -> dict[str, str]:
+    """By request id: what the request is about."""
+    return {ticket.request_id: ticket.cause for ticket in standing.approvals.values()}
+
+
+def remember(standing: SessionControl, bound: str, ticket: Ticket) -> None:
+    """Keeps a request; with too many the oldest goes, but for one that others are behind."""
+    forget(standing, bound)
+    standing.approvals[bound] = ticket
+    if len(standing.approvals) > MAX_TICKETS:
+        oldest = next((key for key, one in standing.approvals.items() if not one.also), next(iter(standing.approvals)))
+        forget(standing, oldest)
+
+
+def forget(standing: SessionControl, bound: str) -> None:
+    """Takes a request out, with those behind it."""
+    ticket = standing.approvals.pop(bound, None)
+    if ticket is None:
+        return
+    for behind in ticket.also:
+        standing.approvals.pop(behind, None)
+    for other in standing.approvals.values():
+        if bound in other.also:
+            other.also.remove(bound)
+
+
+def line_up(standing: SessionControl, ticket: Ticket) -> Ticket:
+    """The open request of the ticket's cause, which it comes behind; itself, when there is none."""
+    head = next(
+        (
+            t
+            for t in standing.approvals.values()
+            if t is not ticket and t.cause == ticket.cause and t.is_open and not t.behind and not t.asked_by
+            and t.expires_ms > ticket.since_ms
+        ),
+        None,
+    )  # fmt: skip
+    if head is None:
+        return ticket
+    head.also.append(ticket.parameters)
+    ticket.behind, ticket.expires_ms = head.request_id, head.expires_ms
+    return head
+
+
+def head_of(standing: SessionControl, ticket: Ticket) -> Ticket:
+    """The request that is told of: the ticket's own, or the one that it is behind."""
+    if not ticket.behind:
+        return ticket
+    return next((t for t in standing.approvals.values() if t.request_id == ticket.behind), ticket)
+
+
+def gather(standing: SessionControl, head: Ticket) -> None:
+    """What becomes of a request becomes of those behind it: who waits for them is told as one."""
+    for bound in head.also:
+        ticket = standing.approvals[bound]
+        head.waiting += ticket.waiting
+        ticket.state, ticket.closed, ticket.waiting = head.state, head.closed, []
+
+
+def causes_waiting(standing: SessionControl, time_ms: int) -> dict[str, list[str]]:
+    """By cause: the requests that can be answered now; not one whose time is over, though no tick has said so yet."""
+    waiting: dict[str, list[str]] = {}
+    for ticket in standing.approvals.values():
+        if ticket.is_open and not ticket.behind and ticket.expires_ms > time_ms:
+            waiting.setdefault(ticket.cause, []).append(ticket.request_id)
+    return waiting

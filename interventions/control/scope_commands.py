@@ -1,0 +1,86 @@
+"""What operators do to an agent, a mission, a tool, a target or the fleet.
+
+A kill is never softened: what is killed is not frozen or contained instead, and killing it again changes nothing. The
+fleet's kill takes two different operators, the second within the time for that. A reset of one session of what is
+killed spares that session, and leaves the rest as it is.
+"""
+
+from typing import Final
+
+from haltline.interventions.decide.cross_session import ScopeControl, ScopeStatus
+from haltline.interventions.state.effects import NOTHING, ControlEffects
+from haltline.interventions.state.session_control import RepeatedCommand, digest
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.policy import Policy
+
+MAX_SPARED: Final = 1000
+"""Sessions that are released one by one; more are as good as all."""
+
+STATE_OF: Final = {
+    CommandKind.KILL: ControlState.KILLED,
+    CommandKind.FREEZE: ControlState.FROZEN,
+    CommandKind.CONTAIN: ControlState.CONTAINED,
+}
+"""What an operator's command leaves standing."""
+
+
+def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> ControlEffects:
+    """Carries an operator's command out. Changes `standing` in place."""
+    stands = standing.stands
+    killed = stands is not None and stands.state == ControlState.KILLED
+    if command.kind is CommandKind.RESET:
+        if command.session is None:
+            standing.stands, standing.asked = None, None
+            return ControlEffects(released=True, told="reset")
+        if stands is None or command.session in stands.spared or len(stands.spared) >= MAX_SPARED:
+            return NOTHING
+        stands.spared.append(command.session)
+        return ControlEffects(control=record(command.scope, command.id, stands), told="spared")
+    if command.kind is CommandKind.LIFT:
+        if stands is None or killed:
+            return NOTHING
+        standing.stands = None
+        return ControlEffects(released=True, told="lifted")
+    state = STATE_OF.get(command.kind)
+    if state is None or killed or (stands is not None and stands.state == state):
+        return NOTHING
+    if command.scope is ScopeKind.FLEET and not _second(standing, command, policy):
+        return ControlEffects(told="second_wanted")
+    standing.stands = ScopeControl(
+        state=state.value,
+        since_ms=command.time,
+        code=f"{command.scope.value}_{state.value}_by_operator",
+        reason=command.reason,
+        by=command.by,
+        decision_id=digest("operator", command.id, command.command_id),
+    )
+    return ControlEffects(control=record(command.scope, command.id, standing.stands), told=state.value)
+
+
+def record(scope: ScopeKind, scope_id: str, stands: ScopeControl) -> ControlRecord:
+    """What the control topic says of it."""
+    return ControlRecord(
+        scope=scope,
+        id=scope_id,
+        state=ControlState(stands.state),
+        code=stands.code,
+        reason=stands.reason,
+        decision_id=stands.decision_id or digest("stands", scope, scope_id, stands.code),
+        by=stands.by,
+        since=stands.since_ms,
+        spared=stands.spared or None,
+    )
+
+
+def _second(standing: ScopeStatus, command: Command, policy: Policy) -> bool:
+    """Whether this is the second of two operators who want the same, within the time for that; notes the first."""
+    asked = standing.asked
+    within_ms = policy.operated.second_person_s * 1000
+    wants = command.kind.value
+    first = asked is not None and asked.what == wants and asked.by != command.by
+    if first and asked is not None and 0 <= command.time - asked.time_ms <= within_ms:
+        standing.asked = None
+        return True
+    standing.asked = RepeatedCommand(command.by, command.time, wants)
+    return False

@@ -1,0 +1,128 @@
+"""The incidents of one session, with the requests to people that belong to them: what opens, counts and closes them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from haltline.interventions.control import approvals, incidents, request_queue
+from haltline.interventions.control.incidents import About
+from haltline.interventions.control.kill_acknowledgement import UNACKNOWLEDGED
+from haltline.interventions.state.effects import ControlEffects, SessionRef
+from haltline.interventions.state.session_control import SessionControl
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Finding
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.policy import Policy
+
+KILLED, ENDED, RESET = "session_killed", "session_ended", "session_reset"
+SCOPE_KILLED = "scope_killed"
+"""Its agent, its mission, the fleet or a session above it was killed, and its own side says that it has stopped."""
+RESOLVED = "incident_resolved"
+"""Why a request is closed whose incident a person resolved."""
+
+
+def on_event(
+    standing: SessionControl,
+    event: ActionEvent,
+    decision: Decision | None,
+    *,
+    killed_before: bool,
+    findings: Sequence[Finding],
+) -> tuple[Decision | None, list[IncidentRecord]]:
+    """The decision on an event with the incident that it belongs to, and what is told of that incident.
+
+    The refusals of a session that was killed before are no incident: what was decided is done. One that goes on after
+    its kill is, which is found by `findings`.
+    """
+    if decision is None or not incidents.is_incident(decision) or (killed_before and not findings):
+        return decision, []
+    causes = request_queue.causes(standing) if decision.approval is not None else {}
+    cause = findings[0].code if killed_before else incidents.cause_of(decision, causes)
+    about = About(ScopeKind.SESSION, event.session_id)
+    told = incidents.note(
+        standing.incidents, about, decision, cause, agent_id=event.agent_id, mission_id=event.mission_id
+    )
+    return decision.model_copy(update={"incident_id": standing.incidents[cause].incident_id}), told
+
+
+def on_said(standing: SessionControl, who: SessionRef, said: ControlEffects) -> ControlEffects:
+    """What an operator, an answer or the clock has brought about, with the incidents that it belongs to."""
+    if not said.decisions:
+        return said
+    about, first = About(ScopeKind.SESSION, who.session_id), said.decisions[0]
+    told: list[IncidentRecord] = []
+    if said.incident is not None:
+        told += incidents.note(standing.incidents, about, first, said.incident.code, agent_id=who.agent_id)
+    elif first.code == incidents.REQUESTED:
+        told += incidents.note(standing.incidents, about, first, incidents.REQUESTED, agent_id=first.agent_id)
+    of_request = {i.request_id: i.incident_id for i in standing.incidents.values() if i.request_id is not None}
+    if said.incident is None and first.code != incidents.REQUESTED:
+        told += incidents.on_answers(
+            standing.incidents,
+            about,
+            said.decisions,
+            next_request=lambda cause: _next_of(standing, cause, first.time),
+        )
+    opened = told[0].incident_id if said.incident is not None else None
+    decisions = tuple(
+        d.model_copy(update={"incident_id": known})
+        if (known := opened if d.approval is None else of_request.get(d.approval.request_id))
+        else d
+        for d in said.decisions
+    )
+    return replace(said, decisions=decisions, incidents=tuple(told))
+
+
+def close(
+    standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int, why: str, *, by: str | None = None
+) -> tuple[tuple[Decision, ...], list[IncidentRecord]]:
+    """Closes all that is open of a session that ends, is killed or reset: its requests first, then its incidents."""
+    closed = approvals.close(standing, who, policy, time_ms, why) if standing.approvals else ()
+    about = About(ScopeKind.SESSION, who.session_id)
+    return closed, incidents.close(standing.incidents, about, why, time_ms, by=by) if standing.incidents else []
+
+
+def on_act(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
+    """An operator's act on an incident. What nobody is to decide any more is closed with it."""
+    about = About(ScopeKind.SESSION, who.session_id)
+    told = incidents.act(standing.incidents, about, command)
+    if not told:
+        return ControlEffects(told="incident_void")
+    decisions: tuple[Decision, ...] = ()
+    if command.kind is CommandKind.RESOLVE:
+        cause = told[0].cause
+        requests = {request for request, of in request_queue.causes(standing).items() if of == cause}
+        decisions = approvals.close(standing, who, policy, command.time, RESOLVED, requests=requests)
+        told += incidents.on_answers(
+            standing.incidents,
+            about,
+            decisions,
+            next_request=lambda of: _next_of(standing, of, command.time),
+        )
+    return ControlEffects(decisions, incidents=tuple(told), told=f"incident_{told[0].change}")
+
+
+def on_scope_killed(
+    standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int
+) -> tuple[tuple[Decision, ...], list[IncidentRecord]]:
+    """Closes all that is open of a session whose side has stopped for a kill above it.
+
+    What came after that moment is of a later process, which goes on: then it is the end of an earlier one, and closes
+    nothing.
+    """
+    goes_on = any(ticket.since_ms > time_ms for ticket in standing.approvals.values()) or any(
+        incident.last_ms > time_ms for incident in standing.incidents.values()
+    )
+    return ((), []) if goes_on else close(standing, who, policy, time_ms, SCOPE_KILLED)
+
+
+def on_stopped(standing: SessionControl, who: SessionRef, time_ms: int) -> list[IncidentRecord]:
+    """The agent's side has said at last that it stopped."""
+    about = About(ScopeKind.SESSION, who.session_id)
+    return incidents.close(standing.incidents, about, "kill_acknowledged", time_ms, causes=[UNACKNOWLEDGED])
+
+
+def _next_of(standing: SessionControl, cause: str, time_ms: int) -> str | None:
+    """The request of a cause that is open now."""
+    return next(iter(request_queue.causes_waiting(standing, time_ms).get(cause, ())), None)

@@ -1,0 +1,266 @@
+"""From findings to one decision: pure, on the agent's own clock."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from haltline.interventions.acgp.evaluation import Governor, with_governance
+from haltline.interventions.decide.level_selection import Chooser
+from haltline.interventions.payloads.builder import Payloads
+from haltline.interventions.state.context import NOTHING, Context
+from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.defaults import kill_code
+from haltline.interventions.state.intervention_history import History
+from haltline.interventions.state.level_choice import Chosen
+from haltline.interventions.state.messages import STOPPED
+from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.state.session_control import Given, Kill, SessionControl, digest
+from haltline.schemas.control import Command, Feedback, Stage
+from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Finding
+from haltline.schemas.policy import Policy, Rule
+
+__all__ = ["Controller", "Given", "Kill", "SessionControl", "control_record", "digest"]
+
+MAX_REASON_CHARS = 16_384
+"""Of a decision."""
+
+_BY_OPERATOR = "This session was stopped by an operator. Nothing more is executed; a person has to release it."
+
+ALLOWED = "allowed"
+"""The code of a plain verdict."""
+
+MAX_STOPPED_EARLY = 4
+"""Stops that are remembered before their kill is known, the oldest forgotten first."""
+
+
+class Controller:
+    """Chooses what follows from findings, commands and feedback, under one policy."""
+
+    def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
+        """Finds what the policy names of other packages. Raises ValueError: there is none of a name, or it is none."""
+        self._policy = policy
+        self._chooser = Chooser(policy, extensions)
+        self._payloads = Payloads(policy, extensions)
+        self._governor = Governor(policy)
+        self.examines = bool(self._governor)
+        """Whether some sessions are looked at event by event, also when nothing was found."""
+
+    def decide(
+        self,
+        standing: SessionControl,
+        event: ActionEvent,
+        findings: Sequence[Finding],
+        rules: Mapping[str, Rule],
+        near: Callable[[], dict[str, float]],
+        *,
+        context: Context = NOTHING,
+    ) -> tuple[Decision | None, Decision | None]:
+        """The one decision on an event, and what rules in shadow would have decided; None: nothing to say.
+
+        The hardest of all that the findings ask for wins. A kill is noted in `standing`. What rules in shadow find
+        changes nothing of the decision, and is told only where that lets the session go on.
+        """
+        if standing.killed is not None:
+            return self._after_kill(standing, event, standing.killed, findings, context=context), None
+        governed = self.examines and self._governor.concerns(event, context)
+        if not findings and not governed:
+            return (self._verdict(event) if event.await_verdict else None), None
+        history = standing.history or History()
+        chosen, shadow = self._chooser.choose(history, event, findings, rules, context)
+        governance = None
+        if self.examines:
+            chosen, governance = self._governor.evaluate(
+                history, event, chosen, findings=findings, rules=rules, context=context
+            )
+        if findings or chosen is not None:
+            standing.history = history
+        reviewed = governance is not None and governance.ticket is not None  # each of them is told
+        decision = None
+        if chosen is not None and (reviewed or self._is_news(standing, history, event, chosen)):
+            found = [f for f in findings if not _in_shadow(rules, f.detector)]
+            known = {name: value for name, value in near().items() if not _in_shadow(rules, name)}
+            said = self._said(standing, history, event, chosen, found=found, near=known, context=context)
+            decision = with_governance(said, governance)
+        elif event.await_verdict:
+            decision = with_governance(self._verdict(event), governance)
+        if shadow is None or (decision is not None and decision.level is not Level.ALLOW):
+            return decision, None
+        if not self._is_news(standing, history, event, shadow):
+            return decision, None
+        held_back = self._said(standing, history, event, shadow, found=findings, near=near(), context=context)
+        if event.await_verdict:  # who waits for the verdict must not take this one for it
+            held_back = held_back.model_copy(update={"scope_id": event.session_id})
+        return decision, held_back if decision is not None else with_governance(held_back, governance)
+
+    def kill(self, standing: SessionControl, command: Command, agent_id: str) -> Decision | None:
+        """An operator's kill of the session; None when it is killed already."""
+        if standing.killed is not None:
+            return None
+        code = command.code or "session_killed_by_operator"
+        decision_id = digest("operator", command.id, command.command_id)
+        standing.killed = Kill(decision_id, code, command.reason, command.by, command.time)
+        return Decision(
+            decision_id=decision_id,
+            session_id=command.id,
+            agent_id=agent_id,
+            event_id=command.command_id,
+            time=command.time,
+            level=Level.KILL,
+            code=code,
+            reason=f"killed by {command.by}: {command.reason}",
+            message=_BY_OPERATOR if command.code is None else STOPPED,
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )
+
+    @staticmethod
+    def acknowledge(standing: SessionControl, feedback: Feedback) -> bool:
+        """Takes in what the agent's side answers; True when a kill is now known to be carried out."""
+        kill = standing.killed
+        if feedback.stage is not Stage.STOPPED:
+            return False
+        if kill is None:
+            standing.stopped_early[feedback.decision_id] = feedback.time
+            if len(standing.stopped_early) > MAX_STOPPED_EARLY:
+                del standing.stopped_early[next(iter(standing.stopped_early))]
+            return False
+        if feedback.decision_id != kill.decision_id:
+            return False
+        known = (kill.stopped_at_ms, kill.time_to_stop_ms)
+        # The end of the session may have been heard of before, and the same answer too: the first moment counts.
+        kill.stopped_at_ms = feedback.time if kill.stopped_at_ms is None else min(kill.stopped_at_ms, feedback.time)
+        if feedback.decided_at is not None and kill.time_to_stop_ms is None:
+            # It may answer a kill that was sent again: what counts is when it was sent first.
+            first_ms = min(feedback.decided_at, kill.sent_ms or feedback.decided_at)
+            kill.time_to_stop_ms = max(0, feedback.time - first_ms)
+        return known != (kill.stopped_at_ms, kill.time_to_stop_ms)
+
+    @staticmethod
+    def has_ended(standing: SessionControl, time_ms: int) -> bool:
+        """Its side says that the session ends, so nothing of it runs; True when a kill is now known to be carried out.
+
+        A side that ends in order acknowledges what it has heard of, and may miss a kill that comes just then.
+        """
+        kill = standing.killed
+        if kill is None:
+            return False
+        known, ended_ms = kill.stopped_at_ms, max(time_ms, kill.since_ms)
+        kill.stopped_at_ms = ended_ms if known is None else min(known, ended_ms)
+        return known != kill.stopped_at_ms
+
+    def _said(
+        self,
+        standing: SessionControl,
+        history: History,
+        event: ActionEvent,
+        chosen: Chosen,
+        *,
+        found: Sequence[Finding],
+        near: dict[str, float],
+        context: Context,
+    ) -> Decision:
+        finding, level, meant = chosen.finding, chosen.level, chosen.meant
+        standing.given[finding.detector] = Given(level=meant.value, time_ms=event.time)
+        decision_id = digest(finding.detector, event.session_id, finding.evidence[-1].event_id)
+        fields = self._payloads.fields(
+            history, event, chosen, found=found, context=context, near=near, decision_id=decision_id
+        )
+        self._chooser.note(history, event, chosen, context.actions)
+        self._chooser.hear(history, chosen)
+        flagged = meant >= Level.PAUSE or chosen.last_hint
+        decision = Decision(
+            decision_id=decision_id,
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            call_id=event.call_id,
+            time=event.time,
+            level=level,
+            code=kill_code(finding.detector) if level is Level.KILL else finding.code,
+            reason=finding.reason,
+            flag=flagged,
+            flag_severity=finding.severity if flagged else None,
+            detector=finding.detector,
+            severity=finding.severity,
+            confidence=finding.confidence,
+            evidence=finding.evidence,
+            values=finding.values,
+            thresholds=finding.thresholds,
+            near=near,
+            mode=chosen.mode,
+            would=None if meant is level else meant,
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+            **fields,
+        )
+        decision = self._payloads.handled(decision, finding, context.failed)
+        if level is Level.KILL:
+            standing.killed = kill = Kill(decision_id, decision.code, decision.reason, "haltline", event.time)
+            kill.stopped_at_ms = standing.stopped_early.pop(decision_id, None)
+            kill.time_to_stop_ms = None if kill.stopped_at_ms is None else 0
+        return decision
+
+    def _is_news(self, standing: SessionControl, history: History, event: ActionEvent, chosen: Chosen) -> bool:
+        """Refusals and changed arguments always are; a hint, within the cooldown, only when it grows harder."""
+        meant = chosen.meant  # a shadow rule says the same things as an enforced one
+        hint = chosen.mode is Mode.WARN  # whatever it would have been: it does not come more often than others
+        if (meant >= Level.PAUSE and not hint) or self._payloads.changes(event, chosen) is not None:
+            return True
+        if not self._chooser.has_hints_left(history, chosen):
+            return False
+        last = standing.given.get(chosen.finding.detector)
+        if last is None or meant > Level(last.level):
+            return True
+        return event.time - last.time_ms >= self._policy.cooldown_s * 1000
+
+    def _after_kill(
+        self, standing: SessionControl, event: ActionEvent, kill: Kill, findings: Sequence[Finding], *, context: Context
+    ) -> Decision | None:
+        """What a killed session proposes is refused; what it had begun may report its end, what it begins is told."""
+        if event.kind is not Kind.PROPOSED and not event.await_verdict and not findings:
+            return None
+        standing.after_kill += 1
+        told = findings[0] if findings else None
+        standing.history = history = standing.history or History()
+        return Decision(
+            decision_id=digest("killed", event.session_id, event.event_id),
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            call_id=event.call_id,
+            time=event.time,
+            level=Level.KILL,
+            code=kill.code,
+            reason=told.reason if told else f"the session was killed before: {kill.reason}"[:MAX_REASON_CHARS],
+            message=STOPPED,
+            flag=told is not None,
+            flag_severity=told.severity if told else None,
+            detector="killed",
+            severity=told.severity if told else None,
+            evidence=told.evidence if told else (),
+            values={"attempts_after_kill": standing.after_kill, **(told.values if told else {})},
+            thresholds=told.thresholds if told else {},
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+            **self._payloads.of_refusal(history, event, context),
+        )
+
+    def _verdict(self, event: ActionEvent) -> Decision:
+        return Decision(
+            decision_id=digest("verdict", event.session_id, event.event_id),
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            call_id=event.call_id,
+            time=event.time,
+            level=Level.ALLOW,
+            code=ALLOWED,
+            reason="nothing against it",
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )
+
+
+def _in_shadow(rules: Mapping[str, Rule], name: str) -> bool:
+    rule = rules.get(name)
+    return rule is not None and rule.mode is Mode.SHADOW

@@ -1,0 +1,198 @@
+"""From a finding across sessions to what is done about it: pure, on the clock of the signals.
+
+A level means the same as for a session, but for those that stop:
+
+| reach | PAUSE, BLOCK, ROLLBACK | KILL |
+| --- | --- | --- |
+| session | the session of the last event is told so | that session is killed |
+| agent, mission | frozen: nothing of it is executed until an operator releases it | killed, with all its sessions |
+| target | frozen: no call that names it is executed until an operator releases it | the same |
+| fleet | flagged for an operator; nothing is stopped | the same: two people stop a fleet |
+
+The reach is by rule and severity, as below. Of a tree of sessions the first is meant, and what it started goes with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from haltline.interventions.state.defaults import kill_code
+from haltline.interventions.state.level_choice import held_back
+from haltline.interventions.state.messages import message_for
+from haltline.interventions.state.open_incident import OpenIncident
+from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
+from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.signals import Signal, SignalScope
+
+_REACH: Mapping[str, Mapping[Severity, ScopeKind]] = {
+    # First the session that goes on, then whoever begins it anew.
+    "agent_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
+    "mission_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
+    "respawn": {Severity.HIGH: ScopeKind.SESSION},
+    "agent_baseline": dict.fromkeys(Severity, ScopeKind.SESSION),
+}
+_MAX_GIVEN = 64
+_OF_SCOPE: Mapping[SignalScope, ScopeKind] = {
+    SignalScope.AGENT: ScopeKind.AGENT,
+    SignalScope.MISSION: ScopeKind.MISSION,
+    SignalScope.TARGET: ScopeKind.TARGET,
+    SignalScope.ROOT: ScopeKind.SESSION,
+    SignalScope.FLEET: ScopeKind.FLEET,
+}
+
+
+@dataclass
+class ScopeControl:
+    """What holds for an agent, a mission or a target."""
+
+    state: str
+    since_ms: int
+    code: str
+    reason: str = ""
+    by: str = "haltline"
+    decision_id: str = ""
+    spared: list[str] = field(default_factory=list)
+    """Sessions that were released from it."""
+
+
+@dataclass
+class ScopeStatus:
+    """What was decided about one agent, mission, target, tree or the fleet. Plain JSON values."""
+
+    stands: ScopeControl | None = None
+    asked: RepeatedCommand | None = None
+    """What one operator asks for, and it takes two."""
+    given: dict[str, Given] = field(default_factory=dict)
+    incidents: dict[str, OpenIncident] = field(default_factory=dict)
+    """By cause: what is open; the one that counted longest ago first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What is done."""
+
+    decision: Decision
+    control: ControlRecord | None = None
+    kill: Command | None = None
+    """Of one session, through the worker that has it."""
+
+
+def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Finding, rule: Rule) -> Measures | None:
+    """What follows from a finding; None when there is nothing new to say. Notes in `standing` what stands."""
+    scope, would = SignalScope(signal.scope), rule.levels[finding.severity]
+    kind = _reach(scope, finding)
+    level = Level.ALLOW if kind is ScopeKind.FLEET else held_back(would, rule.mode)
+    went_on = finding.session_id or signal.session_id
+    about = f"{finding.code} {went_on}" if kind is ScopeKind.SESSION else finding.code
+    if standing.stands is not None and not _goes_beyond(standing.stands, kind, would):
+        return None
+    if not _is_news(policy, standing.given.get(about), would, signal.time):
+        return None
+    standing.given[about] = Given(level=would.value, time_ms=signal.time)
+    while len(standing.given) > _MAX_GIVEN:
+        del standing.given[next(iter(standing.given))]
+    # Of a tree it is the first session that is stopped; else it is the one that goes on.
+    session_id = signal.id if scope is SignalScope.ROOT else went_on
+    own = kind is ScopeKind.SESSION
+    decision = Decision(
+        decision_id=digest(finding.detector, finding.code, kind, session_id if own else signal.id, signal.event_id),
+        session_id=session_id,
+        agent_id=signal.agent_id,
+        event_id=signal.event_id,
+        time=signal.time,
+        level=level,
+        scope=kind,
+        scope_id=session_id if own else signal.id,
+        code=_code(kind, level, finding),
+        reason=finding.reason,
+        message="" if level is Level.ALLOW else message_for(level, finding),
+        flag=would >= Level.PAUSE,
+        flag_severity=finding.severity if would >= Level.PAUSE else None,
+        detector=finding.detector,
+        severity=finding.severity,
+        confidence=finding.confidence,
+        evidence=finding.evidence,
+        values=finding.values,
+        thresholds=finding.thresholds,
+        mode=rule.mode,
+        would=None if would is level else would,
+        policy=policy.name,
+        policy_version=policy.version,
+    )
+    if level < Level.PAUSE:
+        return Measures(decision)
+    if own:
+        return Measures(decision, kill=_kill(decision) if level is Level.KILL else None)
+    control = _control(decision)
+    standing.stands = ScopeControl(
+        control.state.value, control.since, control.code, control.reason, control.by, control.decision_id
+    )
+    return Measures(decision, control=control)
+
+
+def kill_of(session_id: str, *, code: str, reason: str, because: str, time_ms: int) -> Command:
+    """Haltline's own order to kill a session. The same for the same cause, so that it counts once."""
+    return Command(
+        command_id=digest("kill", session_id, because),
+        kind=CommandKind.KILL,
+        id=session_id,
+        by=HALTLINE,
+        reason=reason[:4096],
+        time=time_ms,
+        code=code,
+    )
+
+
+def _kill(decision: Decision) -> Command:
+    return kill_of(
+        decision.session_id,
+        code=decision.code,
+        reason=decision.reason,
+        because=decision.decision_id,
+        time_ms=decision.time,
+    )
+
+
+def _reach(scope: SignalScope, finding: Finding) -> ScopeKind:
+    return _REACH.get(finding.detector, {}).get(finding.severity, _OF_SCOPE[scope])
+
+
+def _code(kind: ScopeKind, level: Level, finding: Finding) -> str:
+    if level < Level.PAUSE:
+        return finding.code
+    if kind is ScopeKind.SESSION:
+        return kill_code(finding.detector) if level is Level.KILL else finding.code
+    state = "killed" if _state(kind, level) is ControlState.KILLED else "frozen"
+    return f"{kind.value}_{state}_{finding.detector}"
+
+
+def _state(kind: ScopeKind, level: Level) -> ControlState:
+    killed = level is Level.KILL and kind is not ScopeKind.TARGET
+    return ControlState.KILLED if killed else ControlState.FROZEN
+
+
+def _control(decision: Decision) -> ControlRecord:
+    return ControlRecord(
+        scope=decision.scope,
+        id=decision.scope_id or "*",
+        state=_state(decision.scope, decision.level),
+        code=decision.code,
+        reason=decision.reason,
+        decision_id=decision.decision_id,
+        agent_id=decision.agent_id,
+        since=decision.time,
+    )
+
+
+def _goes_beyond(stands: ScopeControl, kind: ScopeKind, would: Level) -> bool:
+    """What is stopped is stopped: only a session that goes on, or a kill of what is frozen, is more than that."""
+    if kind is ScopeKind.SESSION:
+        return would >= Level.PAUSE
+    return would is Level.KILL and stands.state != ControlState.KILLED
+
+
+def _is_news(policy: Policy, last: Given | None, would: Level, time_ms: int) -> bool:
+    """The same again waits for its cooldown."""
+    return last is None or would > Level(last.level) or time_ms - last.time_ms >= policy.cooldown_s * 1000

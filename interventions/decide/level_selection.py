@@ -1,0 +1,168 @@
+"""Which of several findings counts, and how hard the answer is: chosen once, with all escalation in it. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from haltline.interventions.state.context import Context
+from haltline.interventions.state.defaults import ASKS_NOBODY, default_level
+from haltline.interventions.state.intervention_history import Entry, History
+from haltline.interventions.state.level_choice import Chosen
+from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions
+from haltline.interventions.state.strategies import (
+    IMPACT,
+    ByRule,
+    Case,
+    PatternSpecific,
+    Progressive,
+    Scored,
+    Strategy,
+    harder,
+)
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.intervening import DEFAULT
+from haltline.schemas.policy import Policy, Rule
+
+_HINTS = (Level.NUDGE, Level.REINFORCE)
+
+
+def _rank(chosen: Chosen) -> tuple[Level, Level, Severity, bool]:
+    # Of two equally hard ones the one that names a target tells the operator more.
+    return chosen.level, chosen.meant, chosen.finding.severity, chosen.finding.target is not None
+
+
+class Chooser:
+    """Chooses under one policy."""
+
+    def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
+        """Finds the strategies that the policy names. Raises ValueError: there is none of a name, or it is none."""
+        self._settings = said = policy.interventions or DEFAULT
+        self._cooldown_ms = policy.cooldown_s * 1000
+        self._by_rule = ByRule()
+        known: dict[str, Strategy] = {
+            "by_rule": self._by_rule,
+            "scored": Scored(said.escalate_after),
+            "progressive": Progressive(said.effectiveness, said.escalation_delay_s),
+            "pattern_specific": PatternSpecific(said.patterns),
+        }
+        self._strategy = extensions.strategy(said.strategy, known, "interventions.strategy")
+        self._own = {
+            rule: extensions.strategy(name, known, f"interventions.strategies.{rule}")
+            for rule, name in said.strategies.items()
+        }
+
+    def choose(
+        self,
+        history: History,
+        event: ActionEvent,
+        findings: Sequence[Finding],
+        rules: Mapping[str, Rule],
+        context: Context,
+    ) -> tuple[Chosen | None, Chosen | None]:
+        """The hardest of all that the findings ask for, and what rules in shadow would have come to.
+
+        The first is of rules that are not in shadow: what those in shadow find changes nothing of it. The second is
+        None where the first asks for more than to go on. Judges what was said before.
+        """
+        if not findings:
+            return None, None
+        impact = IMPACT[context.effect]
+        chosen = [self._wanted(history, event, f, rules[f.detector], impact=impact, context=context) for f in findings]
+        for finding in findings:
+            history.note_issue(finding.detector, event.time)
+        heeded = max((c for c in chosen if c.mode is not Mode.SHADOW), key=_rank, default=None)
+        hardest = max(chosen, key=_rank)
+        return heeded, hardest if hardest.mode is Mode.SHADOW else None
+
+    def note(self, history: History, event: ActionEvent, chosen: Chosen, actions: int) -> None:
+        """The decision is said: it is to be seen whether it helps."""
+        finding, meant = chosen.finding, chosen.meant
+        if meant is Level.ALLOW:
+            return  # a flag for people: nothing that could help
+        last = history.last(finding.detector)
+        if meant >= Level.PAUSE and last is not None and Level(last.level) is meant and last.helped is None:
+            return  # a refusal that is said again for each call
+        said = chosen.level > Level.ALLOW
+        history.note(Entry(finding.detector, meant.value, finding.severity.value, event.time, actions, said=said))
+
+    def hear(self, history: History, chosen: Chosen) -> None:
+        """Counts a hint that the agent will hear."""
+        if chosen.level in _HINTS:
+            history.hints += 1
+            chosen.last_hint = history.hints == self._settings.max_interventions
+
+    def has_hints_left(self, history: History, chosen: Chosen) -> bool:
+        """False: the session has heard as many hints as it may."""
+        return chosen.level not in _HINTS or history.hints < self._settings.max_interventions
+
+    def _wanted(
+        self, history: History, event: ActionEvent, finding: Finding, rule: Rule, *, impact: float, context: Context
+    ) -> Chosen:
+        said, name, time_ms = self._settings, finding.detector, event.time
+        by_rule = rule.levels.get(finding.severity) or default_level(name, finding.severity)
+        chosen = Chosen(finding, rule.mode, by_rule)
+        judged = history.judge(name, finding.severity, time_ms, context.actions, self._cooldown_ms)
+        if judged is not None and judged.helped is not None and judged.said:
+            context.judged(name, judged.level, judged.helped)
+        since_ms = int(time_ms - said.history_s * 1000)
+        recent = history.recent(name, since_ms)
+        last = history.last(name)
+        last = last if last is not None and last.time_ms >= since_ms else None
+        helped = [entry.helped for entry in recent if entry.helped is not None]
+        chosen.case = case = Case(
+            finding=finding,
+            by_rule=by_rule,
+            impact=impact,
+            escalation=sum(value < said.effectiveness for value in helped),
+            issues=history.recent_issues(name, since_ms),
+            last=None if last is None else Level(last.level),
+            since_s=0.0 if last is None else (time_ms - last.time_ms) / 1000,
+            effectiveness=round(sum(helped) / len(helped), 3) if helped else None,
+        )
+        self._by_strategy(chosen, case, context)
+        self._after_attempts(chosen, history)
+        self._after_warnings(chosen, history)
+        return chosen
+
+    def _by_strategy(self, chosen: Chosen, case: Case, context: Context) -> None:
+        name = case.finding.detector
+        strategy = self._own.get(name, self._strategy)
+        if strategy is self._by_rule:
+            return
+        chosen.strategy = said = self._settings.strategies.get(name, self._settings.strategy)
+        try:
+            level = strategy.choose(case)
+        except Exception as error:  # another package's: the rule's own level stands
+            context.failed(f"strategy {said}", error)
+            chosen.why.append(f"{said} failed: the rule's {case.by_rule.value}")
+            return
+        chosen.why.append(f"{said}: {level.value}")
+        if name not in self._own and case.finding.severity is Severity.CRITICAL and level < case.by_rule:
+            # Only who names the rule may soften what is about data or money being lost with each step.
+            level = case.by_rule
+            chosen.why.append(f"critical: the rule's {level.value}")
+        chosen.meant = level
+
+    def _after_attempts(self, chosen: Chosen, history: History) -> None:
+        """A level that was tried often enough without helping gives way to the next one."""
+        most = self._settings.max_attempts.get(chosen.meant)
+        if most is None:
+            return
+        meant = chosen.meant.value
+        tried = history.streak(chosen.finding.detector, self._settings.effectiveness)
+        chosen.attempts = sum(entry.level == meant for entry in tried)
+        if chosen.attempts >= most:
+            chosen.meant = harder(chosen.meant)
+            chosen.why.append(f"{meant} did not help {chosen.attempts} times: {chosen.meant.value}")
+
+    def _after_warnings(self, chosen: Chosen, history: History) -> None:
+        """A warning that does not help is not given for ever."""
+        most = self._settings.after_warnings
+        if not most or chosen.meant >= Level.PAUSE or chosen.meant is Level.ALLOW:
+            return
+        if chosen.finding.detector in ASKS_NOBODY:
+            return
+        warnings = sum(1 for _ in history.streak(chosen.finding.detector, self._settings.effectiveness))
+        if warnings >= most:
+            chosen.meant = self._settings.stop
+            chosen.why.append(f"{warnings} warnings did not help: {chosen.meant.value}")

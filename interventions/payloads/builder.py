@@ -1,0 +1,159 @@
+"""What a decision brings along, by its level. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Any, Final
+
+from haltline.interventions.payloads import incident_report, modify, reinforce, rollback, throttle
+from haltline.interventions.payloads.recovery_plan import recovery
+from haltline.interventions.payloads.remediation import about_refusal, remediation
+from haltline.interventions.state.context import Context
+from haltline.interventions.state.intervention_history import History
+from haltline.interventions.state.level_choice import Chosen
+from haltline.interventions.state.messages import message_for
+from haltline.interventions.state.plugins import NO_EXTENSIONS, Extensions
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Finding
+from haltline.schemas.intervening import DEFAULT
+from haltline.schemas.payloads import Rollback
+from haltline.schemas.policy import Policy
+
+MAX_MESSAGE_CHARS: Final = 4096
+_WOULD: Final[Mapping[Level, str]] = {
+    Level.ALLOW: "nothing",
+    Level.NUDGE: "a hint to the model",
+    Level.REINFORCE: "the task told again to the model",
+    Level.THROTTLE: "lower limits",
+    Level.PAUSE: "the call refused until a person approves",
+    Level.BLOCK: "the call refused",
+    Level.ROLLBACK: "the call refused, and the work taken back",
+    Level.KILL: "the session stopped",
+}
+
+
+class Payloads:
+    """What decisions bring along under one policy."""
+
+    def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
+        """Finds the interventions that the policy names. Raises ValueError: there is none of a name, or it is none."""
+        self._settings = said = policy.interventions or DEFAULT
+        self._handlers = {
+            rule: extensions.handler(name, f"interventions.handlers.{rule}") for rule, name in said.handlers.items()
+        }
+
+    def fields(
+        self,
+        history: History,
+        event: ActionEvent,
+        chosen: Chosen,
+        *,
+        found: Sequence[Finding],
+        context: Context,
+        near: Mapping[str, float],
+        decision_id: str,
+    ) -> dict[str, Any]:
+        """Fields of the decision, besides those that every one has. Notes in `history` what it changes."""
+        level, finding, said = chosen.level, chosen.finding, self._settings
+        message = self._message(level, finding)
+        fields: dict[str, Any] = {
+            "message": message,
+            "vocabulary": self._vocabulary(event, context),
+            "action": event.action or None,
+            "target": finding.target,
+            "choice": chosen.choice,
+            "would_do": None if chosen.meant is level else _WOULD[chosen.meant],
+        }
+        if level is Level.REINFORCE:
+            task = context.session.task if context.session is not None else None
+            again = reinforce.reinforcement(task, finding, said.reinforcement)
+            fields["reinforcement"] = again
+            fields["message"] = f"{message}\n{reinforce.text_of(again)}".strip()[:MAX_MESSAGE_CHARS]
+        elif level is Level.THROTTLE:
+            fields["limits"], fields["throttling"] = throttle.throttle(history, finding, said.throttle)
+        changes = self.changes(event, chosen)
+        if changes is not None:
+            fields["arguments"] = changes.put
+            fields["without_arguments"] = changes.remove or None
+        if level >= Level.PAUSE:
+            fields |= about_refusal(history, event, context, said.prices)
+        if level >= Level.REINFORCE:
+            fields["recovery"] = recovery(level, finding, event.error)
+        if level >= Level.THROTTLE:
+            fields["remediation"] = remediation(
+                level,
+                finding.detector,
+                finding,
+                retry_after_s=fields["recovery"].wait_s if level < Level.PAUSE else None,
+            )
+        if level is Level.ROLLBACK:
+            fields["rollback"] = back = self._rollback(event, finding, context)
+            fields["checkpoint"] = back.checkpoint
+        elif level is Level.KILL:
+            incident_id = f"inc_{blake2b(decision_id.encode(), digest_size=6).hexdigest()}"
+            back = self._rollback(event, finding, context)
+            fields["incident"] = incident_report.incident(
+                incident_id,
+                event,
+                finding,
+                history=history,
+                context=context,
+                near=near,
+                found=found,
+                rollback=back,
+                throttle=said.throttle,
+            )
+        return fields
+
+    def of_refusal(self, history: History, event: ActionEvent, context: Context) -> dict[str, Any]:
+        """The same for a call that is refused since the session was killed before."""
+        spoken = {"vocabulary": self._vocabulary(event, context)}
+        if event.kind is not Kind.PROPOSED:
+            return spoken
+        about = about_refusal(history, event, context, self._settings.prices)
+        return {**spoken, "action": event.action or None, **about}
+
+    def changes(self, event: ActionEvent, chosen: Chosen) -> modify.Changes | None:
+        """What is changed in the arguments of the call: below a refusal, and not in shadow."""
+        said = self._settings.modifications
+        if not said or not Level.NUDGE <= chosen.level <= Level.THROTTLE:
+            return None
+        return modify.modified(event, chosen.finding.detector, said)
+
+    def handled(self, decision: Decision, finding: Finding, failed: Callable[[str, BaseException], None]) -> Decision:
+        """The decision with what another package's intervention adds to it."""
+        handler = self._handlers.get(finding.detector)
+        if handler is None or decision.level is Level.ALLOW:
+            return decision
+        try:
+            return decision.model_copy(update=handler.added(decision, finding))
+        except Exception as error:  # it adds nothing then
+            failed(handler.name, error)
+            return decision
+
+    def _message(self, level: Level, finding: Finding) -> str:
+        """What the model is told: below a refusal in the policy's own words, where it has some."""
+        if level is Level.ALLOW:
+            return ""
+        own = self._settings.messages
+        text = own.get(finding.code) or own.get(finding.detector) if level < Level.PAUSE else None
+        if text is None:
+            return message_for(level, finding)
+        return text.replace("{target}", finding.target or "the same thing")[:MAX_MESSAGE_CHARS]
+
+    def _vocabulary(self, event: ActionEvent, context: Context) -> str | None:
+        """In whose words the policy wants it said."""
+        said = self._settings.vocabularies
+        return next(
+            (
+                spoken.vocabulary.value
+                for spoken in said
+                if fnmatchcase(context.agent_of(event), spoken.agent) and fnmatchcase(event.session_id, spoken.session)
+            ),
+            None,
+        )
+
+    def _rollback(self, event: ActionEvent, finding: Finding, context: Context) -> Rollback:
+        kept = context.session.checkpoints if context.session is not None else None
+        return rollback.choose(kept, event, finding, self._settings.rollback)

@@ -1,0 +1,68 @@
+"""The task as it was given, to be put before the model again. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from haltline.interventions.state.context import TaskNote
+from haltline.schemas.findings import Finding
+from haltline.schemas.payloads import Reinforcement, Strength
+
+_CONSTRAINTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "scope_creep": ("Work only on the files that the task is about.",),
+    "resource_growth": ("Avoid what is not needed.", "Work on a part of the data at a time."),
+    "spend_velocity": ("Avoid what is not needed.", "Make fewer and smaller calls."),
+    "budget": ("Finish what matters most, and leave out the rest.",),
+    "hallucination": ("Use only what you have seen to exist.",),
+    "error_repetition": ("Do not repeat a call that failed before you know why it did.",),
+    "repetition": ("Do not make a call again whose result you know.",),
+    "goal_drift": ("Each step must bring the task forward.",),
+    "destructive_repeat": ("Take nothing away twice.",),
+    "destructive_volume": ("Take nothing away that the task does not name.",),
+}
+"""What is stressed, by rule."""
+_EXAMPLES: Final[Mapping[str, str]] = {
+    "scope_creep": "Instead of changing a file elsewhere, say that it would have to be changed, and why.",
+    "hallucination": "Instead of opening a file that should be there, list the folder first.",
+    "error_repetition": "Instead of the same call again, read the whole error and look at what it names.",
+    "resource_growth": "Instead of reading all of it, read the part that you need.",
+}
+
+
+def reinforcement(task: TaskNote | None, finding: Finding, strength: Strength) -> Reinforcement:
+    """What the model is reminded of; without a task, only of what it has to keep to."""
+    task = task or TaskNote()
+    if strength is Strength.LIGHT:
+        return Reinforcement(strength=strength, goal=task.goal)
+    stressed = _CONSTRAINTS.get(finding.detector, ())
+    constraints = [*stressed]
+    if task.paths:
+        constraints.append(f"The files you should be working with are in: {', '.join(task.paths)}")
+    constraints += [
+        f"{name.replace('_', ' ')}: at most {limit:g} for the whole task" for name, limit in task.limits.items()
+    ]
+    if strength is Strength.MEDIUM:
+        return Reinforcement(strength=strength, goal=task.goal, constraints=tuple(constraints))
+    boundaries = ["What the task does not ask for is not yours to change."]
+    if task.paths:
+        boundaries.append("Files outside of these are not part of the task.")
+    example = _EXAMPLES.get(finding.detector)
+    return Reinforcement(
+        strength=strength,
+        goal=task.goal,
+        constraints=tuple(f"IMPORTANT: {one}" if one in stressed else one for one in constraints),
+        boundaries=tuple(boundaries),
+        examples=() if example is None else (example,),
+    )
+
+
+def text_of(said: Reinforcement) -> str:
+    """As the model reads it; empty when nothing is known of the task."""
+    lines = [f"The original request: {said.goal}"] if said.goal else []
+    for title, items in (
+        ("Keep to this", said.constraints),
+        ("Boundaries", said.boundaries),
+        ("Rather", said.examples),
+    ):
+        if items:
+            lines += [f"{title}:", *(f"- {item}" for item in items)]
+    return "\n".join(lines)

@@ -1,0 +1,119 @@
+"""What is told with a refusal: how often it was tried, what it would have cost and destroyed, what may be done. Pure.
+
+What was prevented is counted once for a call that is tried again and again within an hour.
+"""
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Any, Final
+
+from haltline.interventions.state.context import Context
+from haltline.interventions.state.intervention_history import History
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Finding
+from haltline.schemas.intervening import Price
+from haltline.schemas.payloads import Remediation
+from haltline.schemas.record import canonical_json
+
+_SHOWN: Final = 3
+_SHORT: Final = 8
+
+LOOPS: Final = frozenset(
+    {
+        "destructive_repeat", "destructive_volume", "repetition", "cycle", "polling", "error_repetition",
+        "retry_storm", "monologue", "context_thrash", "exploration_wandering", "evasion", "fruitless_waits",
+        "fruitless_search", "stagnation", "stagnation_candidate", "agreement",
+    }
+)  # fmt: skip
+"""Rules that are about doing the same again."""
+BUDGETS: Final = frozenset({"budget", "spend_velocity"})
+EVIDENCE: Final = frozenset({"hallucination", "verify_mismatch", "environment_gone", "invented_data"})
+"""Rules that are about what is not so."""
+
+_REASON_CODES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(LOOPS, "LOOP_DETECTED"),
+    **dict.fromkeys(BUDGETS, "BUDGET_EXCEEDED"),
+    "hallucination": "MISSING_EVIDENCE",
+    "environment_gone": "MISSING_EVIDENCE",
+    "invented_data": "MISSING_EVIDENCE",
+    "verify_mismatch": "STALE_EVIDENCE",
+    "resource_growth": "RATE_LIMITED",
+    "step_review": "ARGUMENT_CONSTRAINT_VIOLATED",
+    "scope_creep": "NOT_IN_ALLOWLIST",
+}
+"""By rule; every other one is DENIED_ACTION."""
+
+_ALTERNATIVES: Final[Mapping[str, tuple[str, ...]]] = {
+    "LOOP_DETECTED": ("Report what came of the earlier attempts.", "Look at the present state without changing it."),
+    "BUDGET_EXCEEDED": ("Report what is done and what is left.",),
+    "MISSING_EVIDENCE": ("List what there is.",),
+    "STALE_EVIDENCE": ("Look again at what the earlier act has done.",),
+    "RATE_LIMITED": ("Work on a smaller part.",),
+}
+_ELSEWHERE: Final = ("Report what you wanted to do and why.",)
+_GUIDANCE: Final[Mapping[Level, str]] = {
+    Level.THROTTLE: "Go on within the limits.",
+    Level.PAUSE: "Wait for a person's approval; without it, do not repeat the call.",
+    Level.BLOCK: "Do not repeat the call, nor another with the same end.",
+    Level.ROLLBACK: "Go on from the checkpoint, another way.",
+    Level.KILL: "Do not retry: a person has to release the session.",
+}
+
+
+def fingerprint_of(event: ActionEvent, context: Context) -> str:
+    """Equal for the same call, but for what varies by itself where the policy reads it."""
+    deed = context.deed
+    if deed is not None and deed.is_attempt:
+        return deed.fingerprint[:_SHORT]
+    args = canonical_json(event.args)
+    said = "\x1f".join((event.action, *event.targets)).encode() + args
+    return blake2b(said, digest_size=_SHORT // 2).hexdigest()
+
+
+def about_refusal(history: History, event: ActionEvent, context: Context, prices: Sequence[Price]) -> dict[str, Any]:
+    """Fields of a decision that refuses a call."""
+    attempt = history.refuse(fingerprint_of(event, context), event.time)
+    fields: dict[str, Any] = {"attempt": attempt, "blast_radius": _blast_radius(event, context)}
+    usd = next((p.usd for p in prices if fnmatchcase(event.action, p.action)), None)
+    if usd is not None:
+        fields |= {"estimated_cost_usd": usd, "cost_prevented_usd": usd if attempt == 1 else 0.0}
+    return fields
+
+
+def remediation(
+    level: Level, rule: str, finding: Finding | None = None, *, retry_after_s: int | None = None
+) -> Remediation:
+    """What the caller may do; like every word for the model, it names no threshold."""
+    code = _REASON_CODES.get(rule, "DENIED_ACTION")
+    required = ("A person's approval",) if level is Level.PAUSE else ()
+    if level is Level.KILL:
+        required = ("A release by an operator",)
+    stale = code == "STALE_EVIDENCE" and finding is not None and finding.target
+    return Remediation(
+        reason_code=code,
+        required_prior_actions=required,
+        retry_guidance=_GUIDANCE.get(level, ""),
+        retry_after_seconds=retry_after_s,
+        safe_alternatives=_ALTERNATIVES.get(code, _ELSEWHERE),
+        stale_evidence=(finding.target,) if stale and finding is not None and finding.target else (),
+        missing_requirements=("Evidence that what it refers to exists",) if code == "MISSING_EVIDENCE" else (),
+    )
+
+
+def things_lost(context: Context) -> tuple[str, ...]:
+    """What the call would take away that somebody would miss."""
+    if context.deed is None:
+        return ()
+    return tuple(f"{loss.verb} {loss.target}"[:200] for loss in context.deed.losses)
+
+
+def _blast_radius(event: ActionEvent, context: Context) -> str:
+    things = things_lost(context)
+    if things:
+        more = f" and {len(things) - _SHOWN} more" if len(things) > _SHOWN else ""
+        return f"would have taken away: {', '.join(things[:_SHOWN])}{more}"
+    about = ", ".join(target[:200] for target in event.targets[:_SHOWN])
+    what = f"{event.action[:200] or 'a call'} ({context.effect.value})"
+    return f"{what} on {about}" if about else what

@@ -1,0 +1,72 @@
+"""Lower limits: by the growth that was measured, or by the severity where none was. Pure.
+
+The cuts and factors are the published ones; limits are whole numbers and none falls below 1. Ours: which limit a
+resource is about, and the factors of findings that measure no growth.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from haltline.interventions.state.intervention_history import History
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.intervening import Throttle
+from haltline.schemas.payloads import Throttling
+
+FLOOR: Final = 1
+_BATCH: Final = "batch_size"
+_LIMIT_OF: Final[Mapping[str, str]] = {
+    "file_ops": "max_file_operations",
+    "memory_bytes": "max_memory_mb",
+    "tokens": "max_tokens",
+    "cost_usd": "max_tokens",
+    "output_bytes": "max_tokens",
+    "duration_ms": "max_execution_time_s",
+    "calls": "max_file_operations",
+}
+"""By resource that grew."""
+
+
+def factor_of(growth: float, settings: Throttle) -> float:
+    """By what a limit is multiplied when its resource grows by such a factor a step."""
+    if growth > 2.0:
+        return settings.severe
+    if growth > 1.5:
+        return settings.aggressive
+    return settings.moderate if growth > 1.2 else 1.0
+
+
+def factor_without_growth(severity: Severity, settings: Throttle) -> float:
+    """The same, where no growth was measured."""
+    if severity is Severity.CRITICAL:
+        return settings.severe
+    return settings.aggressive if severity is Severity.HIGH else settings.moderate
+
+
+def lowered(limit: float, factor: float) -> int:
+    """The limit times the factor, a whole number, at least 1."""
+    return max(FLOOR, round(limit * factor))
+
+
+def throttle(history: History, finding: Finding, settings: Throttle) -> tuple[dict[str, float], Throttling]:
+    """The limits from now on, which are remembered: a second throttling goes on from the first."""
+    resource = finding.values.get("resource")
+    growth = finding.values.get("mean_growth")
+    measured = isinstance(growth, (int, float)) and isinstance(resource, str)
+    factor = (
+        factor_of(float(growth), settings)
+        if measured and isinstance(growth, (int, float))
+        else factor_without_growth(finding.severity, settings)
+    )
+    about = _LIMIT_OF.get(str(resource)) if measured else None
+    limits = {**settings.limits, **history.limits}
+    for name, limit in limits.items():
+        if name == _BATCH:
+            limits[name] = max(FLOOR, int(limit) // 2)
+        elif about is None or name == about:
+            limits[name] = lowered(limit, factor)
+    history.limits = {name: limit for name, limit in limits.items() if name in settings.limits}
+    return limits, Throttling(
+        resource=str(resource) if measured else None,
+        growth=float(growth) if measured and growth else None,
+        factor=factor,
+    )

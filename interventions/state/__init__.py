@@ -1,0 +1,1 @@
+"""What is remembered of a session and decided with: plain values."""

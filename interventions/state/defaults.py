@@ -1,0 +1,83 @@
+"""What a finding leads to where the policy does not say, and what the model is told then."""
+
+from collections.abc import Mapping
+
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.findings import Severity
+
+LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
+"""The rules that make up the loop guard: their kill is answered with one code."""
+
+_SHADOWED = frozenset(
+    {"agent_baseline", "behavioral_drift", "combination", "goal_drift", "stagnation_candidate", "step_review"}
+)
+"""Rules that fire in sound sessions as often as in others, or in too few to tell: only recorded until trusted."""
+
+_WARNED = frozenset({"target_destruction"})
+"""Rules that cannot tell work from a runaway in every fleet: a hint and a flag until a policy enforces them."""
+
+ASKS_NOBODY = frozenset({"after_refusal"})
+"""Rules whose warnings never grow into a stop: what they see was refused already, and a person may be asked for it."""
+
+STOPS_SESSION = frozenset({"budget", "spend_velocity"})
+"""Rules whose PAUSE is one of the whole session: what they measure goes on with every call, and every model turn."""
+
+_BY_SEVERITY: Mapping[Severity, Level] = {
+    Severity.LOW: Level.NUDGE,
+    Severity.MEDIUM: Level.NUDGE,
+    Severity.HIGH: Level.REINFORCE,
+    Severity.CRITICAL: Level.PAUSE,
+}
+
+_BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
+    # Each further delete costs data: there is nothing to wait for.
+    "destructive_repeat": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
+    "destructive_volume": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
+    # One act, refused in time, has done no harm: the session may go on without it. The second is no accident.
+    "severe_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
+    # Money goes on being spent while a hint is read.
+    "spend_velocity": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE, Severity.CRITICAL: Level.KILL},
+    # Nobody knows what it does: it is refused, and may be said again in a form that can be read.
+    "unread_execution": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    # A note where a policy does not ask for more; then a person is asked.
+    "opaque_execution": {**_BY_SEVERITY, Severity.HIGH: Level.PAUSE},
+    # Nothing of it is carried out: the agent is told, and at last a person; what wastes money has rules of its own.
+    "after_refusal": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
+    # Who goes around a refusal is refused that too, and does not stop there.
+    "evasion": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.KILL},
+    # A review is of one step: the step is refused, and the session goes on without it.
+    "step_review": {
+        **_BY_SEVERITY,
+        Severity.MEDIUM: Level.REINFORCE,
+        Severity.HIGH: Level.BLOCK,
+        Severity.CRITICAL: Level.BLOCK,
+    },
+    # Across sessions: the session that goes on is killed, then its agent; what is shared is frozen.
+    "agent_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "tree_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "mission_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "respawn": {**_BY_SEVERITY, Severity.CRITICAL: Level.KILL},
+    "spawn_storm": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    "target_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
+    "agent_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
+    "mission_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
+    # Growth is slowed down before it is stopped.
+    "resource_growth": {**_BY_SEVERITY, Severity.HIGH: Level.THROTTLE},
+}
+
+
+def default_level(detector: str, severity: Severity) -> Level:
+    """The level that a finding leads to without a word from the policy."""
+    return _BY_RULE.get(detector, _BY_SEVERITY)[severity]
+
+
+def default_mode(detector: str) -> Mode:
+    """The mode of a rule without a word from the policy."""
+    if detector in _SHADOWED:
+        return Mode.SHADOW
+    return Mode.WARN if detector in _WARNED else Mode.ENFORCE
+
+
+def kill_code(detector: str) -> str:
+    """What every call of a session that this rule killed is refused with."""
+    return "session_killed_loop_guard" if detector in LOOP_GUARD else f"session_killed_{detector}"

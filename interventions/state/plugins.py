@@ -1,0 +1,139 @@
+"""Strategies and interventions of other packages: found by name, checked once, and kept from doing harm.
+
+A package offers a strategy by an entry point of the group `haltline.strategies` (a class without arguments that has
+`choose`, as `strategies.Strategy`) and an intervention by one of `haltline.interventions` (a class that has
+`intervene`, as `Handler`). One runs only where a policy names it. What it raises, and what it returns that is
+no level or no payload, is told as a failure in its name, and the decision is made without it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+import orjson
+
+from haltline.interventions.state.strategies import Case, Strategy
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.findings import Finding
+from haltline.schemas.record import JsonObject
+
+STRATEGIES: Final = "haltline.strategies"
+"""The entry point group of strategies."""
+INTERVENTIONS: Final = "haltline.interventions"
+"""The entry point group of interventions."""
+
+MAX_BYTES: Final = 16 * 1024
+"""Of what a handler adds to one decision, as JSON."""
+
+Tell = Callable[[str, BaseException], None]
+"""Hears of what went wrong: in whose name, and what."""
+
+_ADDS: Final = frozenset({"message", "limits", "arguments", "custom"})
+_T = TypeVar("_T")
+
+
+class Offered(Protocol):
+    """What an installed package offers under a name."""
+
+    @property
+    def load(self) -> Callable[[], object]:
+        """Imports it."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Names it in errors, with its package."""
+        ...
+
+
+class Handler(Protocol):
+    """An intervention of another package."""
+
+    def intervene(self, decision: Decision, finding: Finding) -> Mapping[str, Any] | None:
+        """What to add to the decision: `message`, `limits`, `arguments` or `custom` (any JSON object). Pure."""
+        ...
+
+
+class ExtensionError(Exception):
+    """Another package's strategy or intervention did what it must not: which, what was expected, what was given."""
+
+
+class Extensions:
+    """What other packages offer; nothing is imported before a policy names it."""
+
+    def __init__(
+        self, strategies: Mapping[str, Offered] | None = None, handlers: Mapping[str, Offered] | None = None
+    ) -> None:
+        self._strategies = dict(strategies or {})
+        self._handlers = dict(handlers or {})
+
+    def strategy(self, name: str, known: Mapping[str, Strategy], place: str) -> Strategy:
+        """A built-in one, or another package's. Raises ValueError: there is none of this name, or it is none."""
+        if name in known:
+            return known[name]
+        found = _loaded(name, self._strategies, "choose", place, ", ".join((*known, *sorted(self._strategies))))
+        return _Contained(found, f"strategy {name}")
+
+    def handler(self, name: str, place: str) -> "ContainedHandler":
+        """Another package's intervention. Raises ValueError: there is none of this name, or it is none."""
+        wanted = ", ".join(sorted(self._handlers)) or f"one of the entry point group {INTERVENTIONS}"
+        return ContainedHandler(_loaded(name, self._handlers, "intervene", place, wanted), f"intervention {name}")
+
+
+NO_EXTENSIONS: Final = Extensions()
+"""Only what haltline brings itself."""
+
+
+class _Contained:
+    """Another package's strategy."""
+
+    def __init__(self, inner: Any, name: str) -> None:
+        self._inner, self._name = inner, name
+
+    def choose(self, case: Case) -> Level:
+        level = _called(lambda: self._inner.choose(case))
+        if not isinstance(level, Level):
+            raise ExtensionError(f"{self._name}: expected a Level, got {level!r:.120}")
+        return level
+
+
+class ContainedHandler:
+    """Another package's intervention."""
+
+    def __init__(self, inner: Any, name: str) -> None:
+        self._inner, self.name = inner, name
+
+    def added(self, decision: Decision, finding: Finding) -> JsonObject:
+        """The fields of the decision that it adds. Raises whatever is wrong with it."""
+        said = _called(lambda: self._inner.intervene(decision, finding))
+        if said is None:
+            return {}
+        if not isinstance(said, Mapping) or not set(said) <= _ADDS:
+            raise ExtensionError(f"{self.name}: expected a mapping with {', '.join(sorted(_ADDS))}, got {said!r:.120}")
+        size = len(orjson.dumps(dict(said)))
+        if size > MAX_BYTES:
+            raise ExtensionError(f"{self.name}: expected at most {MAX_BYTES} bytes, got {size}")
+        merged = Decision.model_validate_json(decision.model_copy(update=dict(said)).to_json())
+        return {name: getattr(merged, name) for name in said}
+
+
+def _called(call: Callable[[], _T]) -> _T:
+    try:
+        return call()
+    except SystemExit as error:
+        raise ExtensionError(f"expected it to return, got {error!r}") from error
+
+
+def _loaded(name: str, offered: Mapping[str, Offered], method: str, place: str, wanted: str) -> Any:
+    source = offered.get(name)
+    if source is None:
+        raise ValueError(f"{place}: expected {wanted}, got {name!r}")
+    try:
+        found = source.load()
+        made = found() if isinstance(found, type) else found
+    except (Exception, SystemExit) as error:
+        raise ValueError(
+            f"{place}: {source.place}: expected it to be imported and made, got {type(error).__name__}: {error}"
+        ) from error
+    if not callable(getattr(made, method, None)):
+        raise ValueError(f"{place}: {source.place}: expected an object with a method {method}, got {made!r:.120}")
+    return made

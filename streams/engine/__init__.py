@@ -1,0 +1,1 @@
+"""The decisions: pure functions of policy, state and record. No clock, no I/O."""

@@ -1,0 +1,474 @@
+"""What decides: a pure function of policy, state and event.
+
+The worker, replay, backtest, the agent's local mode and every test run this same code. Its only clock
+is the event's own time: no I/O, no wall clock, no randomness, no globals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from haltline.detectors import catalogue
+from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
+from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
+from haltline.interventions.control.command_handler import CommandHandler
+from haltline.interventions.control.incidents import ACTS
+from haltline.interventions.decide.activity_after_kill import activity_after_kill
+from haltline.interventions.decide.controller import Controller, Kill, SessionControl, digest
+from haltline.interventions.payloads import rollback
+from haltline.interventions.state.context import Context, note_of
+from haltline.interventions.state.control_record import control_record
+from haltline.interventions.state.effects import ControlEffects, SessionRef
+from haltline.interventions.state.intervention_history import Checkpoints
+from haltline.interventions.state.plugins import INTERVENTIONS, STRATEGIES, Extensions
+from haltline.interventions.state.session_control import DeclaredBatch, Freeze
+from haltline.schemas.control import Command, CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.decisions import Decision, Mode
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Detection, Finding
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.signals import Signal, SignalKind
+from haltline.streams.engine.cross_session import CrossSessionCore, ScopeEffects, ScopeState
+from haltline.streams.engine.groups import Runs
+from haltline.streams.engine.log_position import Failure, LogPosition, Position, is_first, is_new
+from haltline.streams.engine.rule_sets import RuleSet, RuleSets, on_probation
+from haltline.streams.engine.session_state import MAX_SEEN, Effects, SessionState
+from haltline.streams.engine.signals import origin_of, origin_of_command, stood_in
+
+# Looked up at every event: from their class, members take ten times as long.
+_SESSION_ENDED, _MODEL_TURN = Kind.SESSION_ENDED, Kind.MODEL_TURN
+_KILL, _RESET, _BATCH = CommandKind.KILL, CommandKind.RESET, CommandKind.BATCH
+
+TURN_AFTER_STOP = "turn_after_stop"
+"""What is counted of a turn that a model took though its session was killed or frozen: nobody there refuses turns."""
+
+__all__ = ["MAX_SEEN", "Core", "Effects", "Failure", "LogPosition", "Position", "SessionState"]
+
+
+class Core:
+    """The decisions under one policy."""
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        plugins: Plugins = NO_PLUGINS,
+        *,
+        alone: bool = False,
+        runs: Runs = Runs.ALL,
+    ) -> None:
+        """Builds every detector of the policy; those of other packages are looked for in `plugins`.
+
+        `alone`: for one session, in the process that makes its events. Each comes once, so no ids are remembered;
+        nobody looks across sessions, so there are no signals of its events; and nobody records what a rule in shadow
+        finds, so it is left out.
+
+        `runs`: of which group of workers it is. What `runs.says` leaves out of an outcome is for another group to say.
+
+        Raises:
+            ValueError: a rule is not known or a setting is wrong; says which, what was expected and what was given.
+
+        """
+        self.policy = policy or Policy()
+        self._alone = alone
+        self._classifier = Classifier(self.policy)
+        offered = plugins.others
+        self._controller = Controller(
+            self.policy, Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
+        )
+        self._examines = self._controller.examines
+        self._commands = CommandHandler(self.policy)
+        known = catalogue(self.policy, plugins)
+        heeded = alone or runs is Runs.ENFORCED
+        self._rule_sets = RuleSets(self.policy, known, plugins, heeded=heeded)
+        self._strict = on_probation(self.policy, known, plugins, heeded=heeded)
+        self._cross_session = CrossSessionCore(self.policy, self._rule_sets.rules, known, heeded=heeded)
+        self.runs = runs
+        self.idle = runs is Runs.SHADOW and not (self._rule_sets.shadowed or self._strict.shadowed)
+        """No rule is in shadow, so this group has nothing to find."""
+        self._signaller = self._cross_session.signaller
+        self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
+
+    def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
+        """Takes in the session's next event. Changes `state` in place."""
+        time_ms = event.time
+        if state is None:
+            state = SessionState(session_id=event.session_id)
+        if not self._alone and not (is_new(state, at) and is_first(state, event.event_id, MAX_SEEN)):
+            return Effects(state, applied=False)
+        if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
+            # Was idle for so long that what it did then says nothing now. A kill stands.
+            state.calls, state.detectors = CallTracker(), {}
+        state.events += 1
+        if time_ms > state.clock_ms:  # noqa: PLR1730 - for every event: max() takes five times as long
+            state.clock_ms = time_ms
+        agent_id = event.agent_id
+        if agent_id != "unknown":
+            state.agent_id = agent_id
+        if event.parent_session_id is not None or event.root_session_id is not None:
+            state.root_session_id = stood_in(event)
+        state.ended = event.kind is _SESSION_ENDED
+
+        standing = state.standing
+        watches = self._rule_sets if standing.probation is None else self._strict
+        watch = watches.at(event, state.clock_ms)
+        act = self._act(state, event, at, watch)
+        declared = self._declared(standing, act) if standing.batches else None
+        was_killed = standing.killed
+        findings: Sequence[Finding]
+        failures: Sequence[Failure] = ()
+        if was_killed is None:
+            findings, failures = _observe(watch, state, act)
+        else:
+            findings = self._after_kill(act, was_killed)
+        signals: Sequence[Signal] = ()
+        if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
+            signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
+        state.calls.note(act)
+        if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
+            _note(state, act)
+        judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
+        asked: object = standing.approvals or standing.probation or event.await_verdict or self._examines or declared
+        if was_killed is None and standing.held is not None:
+            asked = asked or act.kind is _MODEL_TURN
+        if not (findings or failures or was_killed or asked or (state.ended and standing.incidents)):
+            return Effects(state, signals=signals, judged=judged) if signals or judged else Effects.nothing(state)
+        return self._decided(
+            state,
+            act,
+            watch,
+            declared=declared,
+            was_killed=was_killed,
+            findings=findings,
+            failures=list(failures),
+            signals=list(signals),
+            judged=judged,
+        )
+
+    def _decided(
+        self,
+        state: SessionState,
+        act: Observation,
+        watch: RuleSet,
+        *,
+        declared: DeclaredBatch | None,
+        was_killed: Kill | None,
+        findings: Sequence[Finding],
+        failures: list[Failure],
+        signals: list[Signal],
+        judged: list[tuple[str, str, float]],
+    ) -> Effects:
+        """What follows from an event of which there is anything to say: of most there is not."""
+        event, standing = act.event, state.standing
+        decision, shadow = self._controller.decide(
+            standing,
+            event,
+            findings,
+            watch.rules,
+            lambda: _near(watch, state, event.kind),
+            context=Context(
+                state,
+                act,
+                failed=lambda name, error: failures.append(Failure(name, error)),
+                judged=lambda rule, level, helped: judged.append((rule, level, helped)),
+            ),
+        )
+        held = standing.held
+        decision, passed = self._held_to(standing, act, decision, was_killed is None)
+        killed = standing.killed
+        frozen = standing.held if held is None and killed is None else None
+        stopped = state.ended and self._controller.has_ended(standing, event.time)
+        decision, incidents = session_incidents.on_event(
+            standing, event, decision, killed_before=was_killed is not None, findings=findings
+        )
+        closed: tuple[Decision, ...] = ()
+        if state.ended or (killed is not None and was_killed is None):
+            why = session_incidents.ENDED if state.ended else session_incidents.KILLED
+            closed, resolved = session_incidents.close(standing, _who(state), self.policy, event.time, why)
+            incidents += resolved
+        state.due_ms = self._commands.due_ms(standing)
+        if decision is not None and was_killed is None:
+            origin = origin_of(act, state.agent_id)
+            signals += self._signaller.decided(origin, decision, killed=killed is not None)
+        if declared is not None and was_killed is None:
+            decision = declared_batches.told(declared, event, decision, self.policy)
+        said = [one for one in (decision, shadow) if one is not None]
+        return Effects(
+            state,
+            signals=signals,
+            detections=tuple(self._detection(event, finding, watch, said) for finding in findings),
+            decision=said[0] if said else None,
+            also=(*said[1:], *closed),
+            control=control_record(state.session_id, state.agent_id, killed)
+            if killed is not None and (was_killed is None or stopped)
+            else None
+            if frozen is None
+            else freeze.record(frozen, _who(state)),
+            released=passed,
+            failures=tuple(failures),
+            told=TURN_AFTER_STOP if event.kind is _MODEL_TURN and _is_stopped(was_killed, held) else "",
+            judged=judged,
+            incidents=incidents,
+        )
+
+    def near(self, state: SessionState, event: ActionEvent) -> dict[str, float]:
+        """How close each rule is to a finding after the session's last event, 0 to 1; what is far is left out."""
+        watch = self._rule_sets.at(event, state.clock_ms)
+        return {rule: share for kind in Kind for rule, share in _near(watch, state, kind).items()}
+
+    def on_command(self, state: SessionState | None, command: Command, at: LogPosition | None = None) -> Effects:
+        """Carries out an operator's act on a session. Changes `state` in place; the same command twice is once."""
+        if state is None:
+            state = SessionState(session_id=command.id)
+        if not is_new(state, at):
+            return Effects(state, applied=False)
+        if command.request is not None and state.agent_id == "unknown":
+            state.agent_id = command.request.agent_id
+        standing = state.standing
+        origin = origin_of_command(command, state.agent_id, state.root_session_id)
+        if command.kind is _KILL:
+            decision = self._controller.kill(standing, command, state.agent_id)
+            killed = standing.killed
+            if decision is None or killed is None:
+                return Effects(state)  # already killed; the control record has the operator and the time
+            if state.ended:
+                self._controller.has_ended(standing, command.time)
+            killed.unheard = state.events == 0
+            closed, incidents = session_incidents.close(
+                standing, _who(state), self.policy, command.time, session_incidents.KILLED, by=command.by
+            )
+            state.due_ms = self._commands.due_ms(standing)
+            control = control_record(state.session_id, state.agent_id, killed)
+            signals = tuple(self._signaller.decided(origin, decision, killed=True))
+            return Effects(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
+        if command.kind is _RESET:
+            was_killed = standing.killed is not None
+            who = _who(state)
+            reset = self._commands.reset(standing, who, command)
+            said = reset.said
+            if reset.standing is not None:
+                closed, incidents = session_incidents.close(
+                    standing, who, self.policy, command.time, session_incidents.RESET, by=command.by
+                )
+                said = replace(said, decisions=(*said.decisions, *closed), incidents=tuple(incidents))
+                # Anew, but what was already taken in stays taken in.
+                state.calls, state.detectors, state.standing = CallTracker(), {}, reset.standing
+            outcome = self._outcome(state, said)
+            if was_killed and state.standing.killed is None:
+                outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
+            return outcome
+        if command.kind is _BATCH and command.batch is not None:
+            declared_batches.declare(standing, command)
+            return Effects(state)
+        if command.kind in ACTS:
+            return self._outcome(state, session_incidents.on_act(standing, _who(state), command, self.policy))
+        return self._followed(state, self._commands.command(standing, _who(state), command))
+
+    def on_feedback(self, state: SessionState | None, feedback: Feedback, at: LogPosition | None = None) -> Effects:
+        """Takes in what the agent's side answers. Changes `state` in place."""
+        if state is None:
+            state = SessionState(session_id=feedback.session_id)
+        if not is_new(state, at):
+            return Effects(state, applied=False)
+        stopped = self._controller.acknowledge(state.standing, feedback)
+        killed = state.standing.killed
+        if killed is None and feedback.stage is Stage.STOPPED:
+            closed, incidents = session_incidents.on_scope_killed(
+                state.standing, _who(state), self.policy, feedback.time
+            )
+            state.due_ms = self._commands.due_ms(state.standing)
+            return Effects(state, also=closed, incidents=incidents)
+        if not stopped or killed is None:
+            return Effects(state)
+        state.due_ms = self._commands.due_ms(state.standing)
+        control = control_record(state.session_id, state.agent_id, killed, feedback.decided_at)
+        incidents = session_incidents.on_stopped(state.standing, _who(state), feedback.time)
+        return Effects(state, control=control, incidents=incidents)
+
+    def on_tick(self, state: SessionState, now_ms: int) -> Effects:
+        """Does the first thing that is due by now, on the worker's clock. Changes `state` in place.
+
+        Call it again while `state.due_ms` is not 0 and not later than `now_ms`. What follows bears the time at which
+        it was due, not that of the tick. A replay, which has no clock, goes without.
+        """
+        if not 0 < state.due_ms <= now_ms:
+            return Effects(state, applied=False)
+        return self._followed(state, self._commands.tick(state.standing, _who(state), now_ms))
+
+    def on_idle(self, state: SessionState) -> Sequence[IncidentRecord]:
+        """What is to be told of a session that is about to be forgotten, as nothing was heard of it for so long."""
+        time_ms = state.clock_ms + self._ttl_ms
+        return session_incidents.close(state.standing, _who(state), self.policy, time_ms, "idle")[1]
+
+    def _followed(self, state: SessionState, said: ControlEffects) -> Effects:
+        return self._outcome(state, session_incidents.on_said(state.standing, _who(state), said))
+
+    def _outcome(self, state: SessionState, said: ControlEffects) -> Effects:
+        state.due_ms = self._commands.due_ms(state.standing)
+        first, *others = said.decisions or (None,)
+        incident = said.incident
+        return Effects(
+            state,
+            detections=() if incident is None or first is None else (self._incident(state, incident, first),),
+            decision=first,
+            also=tuple(decision for decision in others if decision is not None),
+            control=said.control,
+            released=said.released,
+            told=said.told,
+            incidents=said.incidents,
+        )
+
+    def _incident(self, state: SessionState, finding: Finding, decision: Decision) -> Detection:
+        return Detection(
+            detection_id=digest("detection", finding.detector, finding.code, state.session_id, decision.decision_id),
+            session_id=state.session_id,
+            agent_id=state.agent_id,
+            event_id=decision.event_id,
+            time=decision.time,
+            finding=finding,
+            decision_id=decision.decision_id,
+            policy=self.policy.name,
+            policy_version=self.policy.version,
+        )
+
+    def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
+        """Takes in the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""
+        return self._cross_session.on_signal(state, signal, at)
+
+    def on_scope_command(
+        self, state: ScopeState | None, command: Command, at: LogPosition | None = None
+    ) -> tuple[ScopeState, ControlEffects]:
+        """Carries out an operator's act on one of these, or on a tool. Changes `state` in place."""
+        return self._cross_session.on_command(state, command, at)
+
+    def on_idle_scope(self, state: ScopeState) -> Sequence[IncidentRecord]:
+        """As `on_idle`, of an agent, target, tree, mission or the fleet."""
+        return self._cross_session.on_idle(state, state.clock_ms + self._ttl_ms)
+
+    @staticmethod
+    def outlives(state: ScopeState) -> bool:
+        """Whether the state of an agent, target, tree, mission or the fleet is kept when it is idle."""
+        return CrossSessionCore.outlives(state)
+
+    def _held_to(
+        self, standing: SessionControl, act: Observation, decision: Decision | None, lived: bool
+    ) -> tuple[Decision | None, bool]:
+        """What probation and approvals make of a decision, and whether a probation is over."""
+        passed = False
+        if standing.probation is not None:
+            killed = lived and standing.killed is not None
+            acts = act.is_attempt and not act.refused
+            decision, passed = probation.on_event(
+                standing, decision, self.policy, time_ms=act.time_ms, acts=acts, newly_killed=killed
+            )
+        return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
+
+    def _act(self, state: SessionState, event: ActionEvent, at: LogPosition | None, watch: RuleSet) -> Observation:
+        """The event as detectors see it."""
+        calls = state.calls
+        phase, call = calls.phase(event)
+        act = Observation(event, self._classifier, phase, calls, call, watch.recalled)
+        if not watch.measured:
+            act.measured = False
+        if at is not None:
+            act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
+        return act
+
+    @staticmethod
+    def _declared(standing: SessionControl, act: Observation) -> DeclaredBatch | None:
+        """The declared batch that covers the act, which is now known to it."""
+        if not act.is_attempt or not act.destroys or act.refused:
+            return None
+        targets = [destroyed.target for destroyed in act.destroys]
+        declared = standing.batch_for(act.action, targets, act.time_ms)
+        if declared is not None:
+            declared.used += 1
+            act.batch = declared.as_batch()
+        return declared
+
+    def _after_kill(self, act: Observation, kill: Kill) -> tuple[Finding, ...]:
+        begun_ms = act.time_ms if act.is_attempt else act.call.time_ms if act.call is not None else None
+        if begun_ms is None or act.refused:
+            return ()
+        grace_s = self.policy.kill_grace_s
+        finding = activity_after_kill(kill, act.event, begun_ms, act.evidence, grace_s=grace_s)
+        return () if finding is None else (finding,)
+
+    def _detection(self, event: ActionEvent, finding: Finding, watch: RuleSet, said: Sequence[Decision]) -> Detection:
+        led_to = next((one.decision_id for one in said if one.detector == finding.detector), None)
+        return Detection(
+            detection_id=digest("detection", finding.detector, finding.code, event.session_id, event.event_id),
+            session_id=event.session_id,
+            agent_id=event.agent_id,
+            event_id=event.event_id,
+            time=event.time,
+            finding=finding,
+            mode=(watch.rules.get(finding.detector) or Rule()).mode,
+            decision_id=led_to,
+            policy=self.policy.name,
+            policy_version=self.policy.version,
+        )
+
+
+def _is_stopped(killed: Kill | None, held: Freeze | None) -> bool:
+    return killed is not None or (held is not None and held.state == ControlState.FROZEN)
+
+
+def _who(state: SessionState) -> SessionRef:
+    return SessionRef(state.session_id, state.agent_id, listens=state.events > 0 and not state.ended)
+
+
+def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, float]]:
+    """What is known now to have helped, as nothing came after it: by rule and level."""
+    history = standing.history
+    entries = () if history is None else history.settle(actions)
+    return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
+
+
+def _note(state: SessionState, act: Observation) -> None:
+    """The task, checkpoints, and what came of calls since the last one: what interventions go back to."""
+    event = act.event
+    if event.task is not None:
+        state.task = note_of(event.task)
+    if act.is_result and state.checkpoints is not None:
+        rollback.note_result(state.checkpoints, event)
+    if event.checkpoint is not None:
+        state.checkpoints = state.checkpoints or Checkpoints()
+        rollback.note_checkpoint(
+            state.checkpoints, event.checkpoint, event, act.offset if act.topic else -1, state.calls.actions
+        )
+
+
+def _observe(watch: RuleSet, state: SessionState, act: Observation) -> tuple[list[Finding], list[Failure]]:
+    findings: list[Finding] = []
+    failures: list[Failure] = []
+    memories = state.detectors
+    sights = act.sights
+    for detector_id, wakes_at, concerns, start, observe in watch.dispatch.table(act.kind, sights):
+        try:
+            memory = memories.get(detector_id)
+            if memory is None and not wakes_at & sights:
+                continue
+            if concerns is not None and not concerns(act):
+                continue
+            if memory is None:
+                memory = memories[detector_id] = start()
+            finding = observe(memory, act)
+        except Exception as error:
+            failures.append(Failure(detector_id, error))
+        else:
+            if finding is not None:
+                findings.append(finding)
+                act.found = findings
+                if watch.rules[detector_id].mode is not Mode.SHADOW:
+                    act.heeded = (*act.heeded, finding)
+    return findings, failures
+
+
+def _near(watch: RuleSet, state: SessionState, kind: Kind) -> dict[str, float]:
+    """How close each rule is, for a decision's record; what is far from anything is left out."""
+    near = {
+        d.id: round(d.near(state.detectors[d.id]), 3) for d in watch.dispatch.of_kind(kind) if d.id in state.detectors
+    }
+    return {name: value for name, value in near.items() if value > 0}

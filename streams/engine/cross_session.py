@@ -1,0 +1,384 @@
+"""What decides across sessions: a pure function of policy, the state of one agent, target or tree, and a signal.
+
+Signals are keyed by what they are about, so that the worker which has that key adds up what many workers see. Between
+two sessions they come in any order: what counts is event time, within the windows of each pattern.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from haltline.detectors import build_across
+from haltline.detectors.cross_session.agent_baseline import AgentBaseline
+from haltline.detectors.cross_session.base import CrossSessionPattern
+from haltline.detectors.cross_session.fleet_spike import COUNT
+from haltline.detectors.framework.base import Pattern
+from haltline.interventions.control import incidents, scope_commands
+from haltline.interventions.control.incidents import About
+from haltline.interventions.decide.cross_session import Measures, ScopeControl, ScopeStatus, decide, kill_of
+from haltline.interventions.state.effects import NOTHING, ControlEffects
+from haltline.interventions.state.session_control import digest
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.findings import Detection, Evidence, Finding, Severity
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
+from haltline.streams.engine.effective_rules import EffectiveRules
+from haltline.streams.engine.log_position import Failure, LogPosition, is_first, is_new
+from haltline.streams.engine.signals import Signaller
+
+MAX_SEEN = 128
+"""Signal ids that are remembered, to know one that was sent twice."""
+MAX_FAMILY = 1024
+"""Sessions of one tree that are remembered, the oldest forgotten first."""
+TELL_FLEET_EVERY_MS = 5_000
+"""What an agent's sessions do is told to the fleet in one, for so long of event time."""
+
+_CACHED_WATCHES = 256
+_SCOPES = frozenset(SignalScope)
+_TO_FLEET = frozenset({SignalKind.STARTED, SignalKind.STOPPED, SignalKind.DESTRUCTIVE})
+_GOES_ON = frozenset({SignalKind.STARTED, SignalKind.DESTRUCTIVE})
+_CLOSES = frozenset({"killed", "reset", "lifted"})
+"""What an operator does to a scope that ends its incidents, as `scopes` tells it."""
+_KINDS = frozenset(ScopeKind)
+_OF_TREE = {SignalKind.KILLED.value: "session_killed", SignalKind.RELEASED.value: "session_reset"}
+"""What becomes of the first session of a tree ends the tree's incidents."""
+
+
+@dataclass
+class Family:
+    """A tree of sessions: who started whom, and who was killed."""
+
+    parents: dict[str, str] = field(default_factory=dict)
+    killed: dict[str, str] = field(default_factory=dict)
+    """By session: why."""
+
+
+@dataclass
+class Untold:
+    """What an agent has not told the fleet yet, by kind."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    told_ms: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class ScopeState:
+    """All that is remembered of one agent, target, tree, mission or the fleet, with the offsets that it includes."""
+
+    scope: str
+    id: str
+    v: int = field(default=2, kw_only=True)
+    offsets: dict[str, int] = field(default_factory=dict)
+    seen: bytes = b""
+    """Short hashes of the last signal ids, the oldest first."""
+    clock_ms: int = 0
+    """The latest event time."""
+    signals: int = 0
+    detectors: dict[str, Any] = field(default_factory=dict)
+    family: Family = field(default_factory=Family)
+    untold: Untold = field(default_factory=Untold)
+    standing: ScopeStatus = field(default_factory=ScopeStatus)
+
+
+@dataclass(slots=True)
+class ScopeEffects:
+    """What follows from one signal."""
+
+    state: ScopeState
+    applied: bool = True
+    detections: Sequence[Detection] = ()
+    decisions: Sequence[Decision] = ()
+    controls: Sequence[ControlRecord] = ()
+    commands: Sequence[Command] = ()
+    """Kills of sessions, through the workers that have them."""
+    signals: Sequence[Signal] = ()
+    failures: Sequence[Failure] = ()
+    incidents: Sequence[IncidentRecord] = ()
+    """How incidents stand from now on, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    heard: Mapping[tuple[str, str], tuple[CrossSessionPattern[Any], ...]]
+    """By scope and kind of signal."""
+    rules: Mapping[str, Rule]
+
+
+class CrossSessionCore:
+    """The decisions across sessions under one policy."""
+
+    def __init__(
+        self, policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]], *, heeded: bool = False
+    ) -> None:
+        """`heeded`: without patterns that are in shadow everywhere. What these hear is signalled all the same."""
+        self._policy = policy
+        self._rules = rules
+        self._known = known
+        self._heeded = heeded
+        self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
+        self.signaller = Signaller(tuple(_for_any_agent(policy, rules, known)))
+
+    def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
+        """Takes in the next signal of a scope. Changes `state` in place."""
+        if state is None:
+            state = ScopeState(signal.scope, signal.id)
+        if not is_new(state, at) or not is_first(state, signal.signal_id, MAX_SEEN):
+            return ScopeEffects(state, applied=False)
+        state.signals += 1
+        state.clock_ms = max(state.clock_ms, signal.time)
+        outcome = ScopeEffects(state)
+        if signal.scope not in _SCOPES:
+            return outcome  # of a later release
+        scope = SignalScope(signal.scope)
+        watch = self._watch_at(scope, signal)
+        findings, outcome.failures = _observe(watch, state, signal)
+        measures = [
+            (finding, decide(self._policy, state.standing, signal, finding, watch.rules[finding.detector]))
+            for finding in findings
+        ]
+        taken = [measure for _, measure in measures if measure is not None]
+        outcome.decisions, outcome.incidents = _incidents(state, signal, taken)
+        outcome.controls = [measure.control for measure in taken if measure.control is not None]
+        outcome.commands = [measure.kill for measure in taken if measure.kill is not None]
+        outcome.detections = [self._detection(signal, *measure, watch.rules) for measure in measures]
+        if scope is SignalScope.ROOT:
+            outcome.commands = [*outcome.commands, *_cascade(state.family, signal)]
+        elif scope is SignalScope.AGENT:
+            outcome.signals = list(_tell_fleet(state.untold, signal))
+        goes_on = self._goes_on(state.standing.stands, signal)
+        if goes_on is not None:
+            finding, kill = goes_on
+            outcome.detections = [*outcome.detections, self._detection(signal, finding, None, watch.rules)]
+            outcome.commands = [*outcome.commands, kill]
+        return outcome
+
+    def on_command(
+        self, state: ScopeState | None, command: Command, at: LogPosition | None = None
+    ) -> tuple[ScopeState, ControlEffects]:
+        """Carries out an operator's act on an agent, mission, tool, target or the fleet. Changes `state` in place."""
+        if state is None:
+            state = ScopeState(command.scope.value, command.id)
+        if not is_new(state, at):
+            return state, NOTHING
+        about, standing = _about(state), state.standing
+        if command.kind in incidents.ACTS:
+            told = incidents.act(standing.incidents, about, command)
+            name = f"incident_{told[0].change if told else 'void'}"
+            return state, ControlEffects(incidents=tuple(told), told=name)
+        said = scope_commands.on_command(standing, command, self._policy)
+        if said.told in _CLOSES:
+            why = f"{command.scope}_{said.told}"
+            closed = incidents.close(standing.incidents, about, why, command.time, by=command.by)
+            said = replace(said, incidents=tuple(closed))
+        if command.kind is CommandKind.RESET and said.released:
+            # Anew, but what is usual for an agent stays, and so does what was already taken in.
+            kept = {name: memory for name, memory in state.detectors.items() if name == _BASELINE}
+            state.detectors, state.standing = kept, ScopeStatus()
+        return state, said
+
+    @staticmethod
+    def on_idle(state: ScopeState, time_ms: int) -> Sequence[IncidentRecord]:
+        """What is to be told of one that is about to be forgotten."""
+        return incidents.close(state.standing.incidents, _about(state), "idle", time_ms)
+
+    @staticmethod
+    def outlives(state: ScopeState) -> bool:
+        """Whether it is kept when it is idle: what stands, who was killed, and what is usual for an agent."""
+        usual = state.detectors.get(_BASELINE)
+        known = usual is not None and len(usual.sessions) > _FEW_SESSIONS
+        return state.standing.stands is not None or bool(state.family.killed) or known
+
+    def _goes_on(self, stands: ScopeControl | None, signal: Signal) -> tuple[Finding, Command] | None:
+        """A session of an agent or a mission that was killed goes on: an incident, and the session is killed too."""
+        if stands is None or stands.state != ControlState.KILLED or signal.kind not in _GOES_ON:
+            return None
+        if signal.session_id in stands.spared:
+            return None
+        after_s = (signal.time - stands.since_ms) / 1000
+        if after_s <= self._policy.kill_grace_s:
+            return None
+        reason = f"session {signal.session_id} goes on {after_s:.0f}s after {signal.scope} {signal.id} was killed"
+        finding = Finding(
+            detector="killed",
+            code="activity_after_kill",
+            severity=Severity.CRITICAL,
+            reason=reason[:4096],
+            evidence=(Evidence(event_id=signal.event_id),),
+            values={"after_kill_s": round(after_s, 3)},
+            thresholds={"grace_s": self._policy.kill_grace_s},
+        )
+        kill = kill_of(
+            signal.session_id,
+            code=stands.code,
+            reason=reason,
+            because=f"{signal.id} {stands.since_ms}",
+            time_ms=signal.time,
+        )
+        return finding, kill
+
+    def _detection(
+        self, signal: Signal, finding: Finding, measure: Measures | None, rules: Mapping[str, Rule]
+    ) -> Detection:
+        return Detection(
+            detection_id=digest("detection", finding.detector, finding.code, signal.scope, signal.id, signal.event_id),
+            session_id=finding.session_id or signal.session_id,
+            agent_id=signal.agent_id,
+            event_id=signal.event_id,
+            time=signal.time,
+            finding=finding,
+            mode=(rules.get(finding.detector) or Rule()).mode,
+            decision_id=measure.decision.decision_id if measure is not None else None,
+            scope=signal.scope,
+            scope_id=signal.id,
+            policy=self._policy.name,
+            policy_version=self._policy.version,
+        )
+
+    def _watch_at(self, scope: SignalScope, signal: Signal) -> _Watch:
+        agent = signal.agent_id if scope is SignalScope.AGENT else ""
+        return self._watch_of(self._rules.overrides(agent, "", signal.time))
+
+    def _watch(self, overrides: tuple[int, ...]) -> _Watch:
+        rules = self._rules.under(overrides)
+        heard: dict[tuple[str, str], tuple[CrossSessionPattern[Any], ...]] = {}
+        for pattern in build_across(rules, self._known):
+            if self._heeded and pattern.id not in self._rules.deciding:
+                continue
+            for kind in pattern.hears:
+                key = (pattern.scope.value, kind.value)
+                heard[key] = (*heard.get(key, ()), pattern)
+        return _Watch(heard, rules)
+
+
+def _for_any_agent(
+    policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]]
+) -> Iterator[CrossSessionPattern[Any]]:
+    """The patterns of the policy and of each override: where several hold, the strictest is that of one of them."""
+    yield from build_across(rules.under(()), known)
+    for number, override in enumerate(policy.overrides):
+        if any(issubclass(known[name], CrossSessionPattern) for name in override.rules):
+            yield from build_across(rules.under((number,)), known)
+
+
+_BASELINE = AgentBaseline.id
+_FEW_SESSIONS = 3
+"""An agent that had no more of them is forgotten when it is idle; an id of its own in each session is no agent."""
+
+
+def _about(state: ScopeState) -> About:
+    """What the incidents of a state are about; a tree goes by the name of its first session."""
+    if state.scope in _KINDS:
+        return About(ScopeKind(state.scope), state.id)
+    return About(ScopeKind.SESSION, state.id, key=f"{state.scope}:{state.id}")
+
+
+def _incidents(
+    state: ScopeState, signal: Signal, taken: Sequence[Measures]
+) -> tuple[list[Decision], list[IncidentRecord]]:
+    """The decisions with the incidents that they belong to, and what is told of those."""
+    about, opened = _about(state), state.standing.incidents
+    decisions: list[Decision] = []
+    told: list[IncidentRecord] = []
+    for measure in taken:
+        decision = measure.decision
+        if incidents.is_incident(decision):
+            told += incidents.note(opened, about, decision, decision.detector, agent_id=signal.agent_id)
+            decision = decision.model_copy(update={"incident_id": opened[decision.detector].incident_id})
+        decisions.append(decision)
+    if any(measure.control is not None and measure.control.state is ControlState.KILLED for measure in taken):
+        told += incidents.close(opened, about, f"{about.scope}_killed", signal.time)
+    if signal.scope == SignalScope.ROOT and signal.session_id == signal.id and signal.kind in _OF_TREE:
+        told += incidents.close(opened, about, _OF_TREE[signal.kind], signal.time)
+    return decisions, told
+
+
+def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Finding], list[Failure]]:
+    findings: list[Finding] = []
+    failures: list[Failure] = []
+    for pattern in watch.heard.get((signal.scope, signal.kind), ()):
+        try:
+            memory = state.detectors.get(pattern.id)
+            if memory is None:
+                memory = state.detectors[pattern.id] = pattern.start()
+            finding = pattern.observe(memory, signal)
+        except Exception as error:
+            failures.append(Failure(pattern.id, error))
+        else:
+            if finding is not None:
+                findings.append(finding)
+    return findings, failures
+
+
+def _cascade(family: Family, signal: Signal) -> Iterator[Command]:
+    """A kill goes on to all descendants of a session, those included that are born, or heard of, later."""
+    session = signal.session_id
+    if signal.kind == SignalKind.RELEASED:
+        family.killed.pop(session, None)
+    elif signal.kind == SignalKind.KILLED:
+        if session not in family.killed:
+            family.killed[session] = signal.reason or ""
+            yield from _kill_below(family, session, signal)
+    elif signal.kind == SignalKind.STARTED and signal.parent_session_id is not None:
+        family.parents[session] = signal.parent_session_id
+        above = next((s for s in _ancestors(family, session) if s in family.killed), None)
+        if above is not None and session not in family.killed:
+            yield _kill_with(family, session, above, signal)
+            yield from _kill_below(family, session, signal)
+    for known in (family.parents, family.killed):
+        while len(known) > MAX_FAMILY:
+            del known[next(iter(known))]
+
+
+def _kill_below(family: Family, above: str, signal: Signal) -> Iterator[Command]:
+    waiting = [above]
+    while waiting:
+        parent = waiting.pop()
+        for child in [c for c, its_parent in family.parents.items() if its_parent == parent]:
+            if child not in family.killed:
+                yield _kill_with(family, child, above, signal)
+                waiting.append(child)
+
+
+def _kill_with(family: Family, session: str, above: str, signal: Signal) -> Command:
+    why = family.killed[above]
+    family.killed[session] = why
+    return kill_of(
+        session,
+        code="session_killed_with_parent",
+        reason=f"descends from {above}, which was killed: {why}",
+        because=above,
+        time_ms=signal.time,
+    )
+
+
+def _ancestors(family: Family, session: str) -> Iterator[str]:
+    seen = {session}
+    above = family.parents.get(session)
+    while above is not None and above not in seen:
+        yield above
+        seen.add(above)
+        above = family.parents.get(above)
+
+
+def _tell_fleet(untold: Untold, signal: Signal) -> Iterator[Signal]:
+    """The first at once, those that follow within some seconds in one, with the next that comes after."""
+    if signal.kind not in _TO_FLEET:
+        return
+    kind = signal.kind
+    untold.counts[kind] = untold.counts.get(kind, 0) + 1
+    told_ms = untold.told_ms.get(kind)
+    if told_ms is not None and 0 <= signal.time - told_ms < TELL_FLEET_EVERY_MS:
+        return
+    untold.told_ms[kind] = signal.time
+    count = untold.counts.pop(kind)
+    yield signal.model_copy(
+        update={
+            "signal_id": digest("fleet", signal.signal_id),
+            "scope": SignalScope.FLEET.value,
+            "id": FLEET_ID,
+            "amounts": {COUNT: float(count)},
+        }
+    )

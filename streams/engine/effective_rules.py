@@ -1,0 +1,253 @@
+"""The rules that hold for a session: the strictest of the policy and its overrides, unless an operator exempts one."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+from typing import Any
+
+from haltline.detectors import PATTERNS, require_known, unnamed
+from haltline.detectors.framework.base import Pattern
+from haltline.detectors.framework.settings import check, construct, restrict
+from haltline.interventions.state.defaults import default_level, default_mode
+from haltline.schemas.decisions import Mode
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Override, Policy, Rule
+
+MAX_MEETINGS = 5_000
+"""Ways in which the overrides of one rule can meet; a document with more is refused, as not all could be checked."""
+
+_CACHED_SESSIONS = 65_536
+_WILD = "*?["
+
+
+class EffectiveRules:
+    """The rules of one policy, for every session."""
+
+    def __init__(self, policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> None:
+        """Tries every way in which the policy's overrides can meet; `detectors` are those that rules can be about.
+
+        Raises:
+            ValueError: a rule is not known or a setting is wrong, also when only several overrides make it so; says
+                where, what was expected and what was given.
+
+        """
+        if policy.preset is not None:
+            raise ValueError(f"preset: expected its rules spelled out, as the loader does, got {policy.preset.value!r}")
+        _require_known(policy, detectors)
+        self._policy = policy = _spelled_out(policy, detectors)
+        self._detectors = tuple(detectors.values())
+        for detector in self._detectors:
+            construct(detector, policy.rules[detector.id].settings if detector.id in policy.rules else {})
+            _check_meetings(policy, detector)
+        self._ends_ms = sorted({o.exemption.expires for o in policy.overrides if o.exemption is not None})
+        self._found = lru_cache(maxsize=_CACHED_SESSIONS)(self._find)
+
+    def overrides(self, agent_id: str, session_id: str, time_ms: int) -> tuple[int, ...]:
+        """The numbers of the overrides that hold for a session at a moment of its event time."""
+        if not self._policy.overrides:
+            return ()
+        return self._found(agent_id, session_id, bisect_right(self._ends_ms, time_ms))
+
+    def under(self, overrides: Sequence[int]) -> dict[str, Rule]:
+        """Every detector's rule under these overrides, with its mode and the levels of every severity."""
+        holding = [self._policy.overrides[number] for number in overrides]
+        return {detector.id: rule_of(self._policy, detector, holding) for detector in self._detectors}
+
+    @cached_property
+    def deciding(self) -> frozenset[str]:
+        """Those that decide for some session at some time.
+
+        What holds for a session changes with the ids that its events name and with the end of an exemption: a rule is
+        run for all sessions, so that it knows what came before.
+        """
+        said = {
+            name
+            for override in self._policy.overrides
+            for name, rule in override.rules.items()
+            if "mode" in rule.model_fields_set and rule.mode is not Mode.SHADOW
+        }
+        return frozenset(name for name, rule in self.under(()).items() if rule.mode is not Mode.SHADOW or name in said)
+
+    @cached_property
+    def overridden(self) -> frozenset[str]:
+        """Those of which some override says anything."""
+        return frozenset(name for override in self._policy.overrides for name in override.rules)
+
+    @cached_property
+    def shadowed(self) -> frozenset[str]:
+        """Those that may run in shadow for some session at some time."""
+        exempt = {
+            name
+            for override in self._policy.overrides
+            if override.exemption is not None
+            for name, rule in override.rules.items()
+            if "mode" in rule.model_fields_set and rule.mode is Mode.SHADOW
+        }
+        return frozenset(
+            name
+            for name, rule in self.under(()).items()
+            if (rule.enabled or name in self.overridden) and (rule.mode is Mode.SHADOW or name in exempt)
+        )
+
+    def _find(self, agent_id: str, session_id: str, ended: int) -> tuple[int, ...]:
+        time_ms = self._ends_ms[ended - 1] if ended else 0
+        holding = self._policy.overrides_for(agent_id, session_id, time_ms)
+        numbers = {id(override): number for number, override in enumerate(self._policy.overrides)}
+        return tuple(numbers[id(override)] for override in holding)
+
+
+def rule_of(policy: Policy, detector: type[Pattern[Any]], overrides: Sequence[Override]) -> Rule:
+    """A detector's rule under the overrides that hold, complete but for settings that are left at their defaults.
+
+    Raises:
+        ValueError: a setting is wrong.
+
+    """
+    said = policy.rules.get(detector.id) or unnamed(detector)
+    rule = said.model_copy(
+        update={
+            "mode": said.mode if "mode" in said.model_fields_set else default_mode(detector.id),
+            "levels": {s: said.levels.get(s) or default_level(detector.id, s) for s in Severity},
+        }
+    )
+    # Whoever exempts means it, wherever in the document it stands.
+    for override in sorted(overrides, key=lambda o: o.exemption is not None):
+        other = override.rules.get(detector.id)
+        if other is not None:
+            merge = _restricted if override.exemption is None else _exempted
+            rule = rule.model_copy(update=merge(detector, rule, other))
+    return rule
+
+
+def without_effect(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]] = PATTERNS) -> list[str]:
+    """What overrides say in vain, as it would loosen a rule and nobody has exempted it; one line for each."""
+    lines = []
+    for number, override in enumerate(policy.overrides):
+        if override.exemption is not None:
+            continue
+        for detector_id, said in override.rules.items():
+            detector = detectors[detector_id]
+            rule = rule_of(policy, detector, [override])
+            lines += [
+                f"overrides.{number}.rules.{detector_id}.{place}: {wanted} is looser than {held}, which holds; "
+                "an exemption (by, reason, expires) would loosen"
+                for place, wanted, held in _ignored(detector, rule, said)
+            ]
+    return lines
+
+
+def _restricted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
+    said = other.model_fields_set
+    return {
+        "enabled": rule.enabled or (other.enabled and (detector.optional or "enabled" in said)),
+        "mode": max(rule.mode, other.mode) if "mode" in said else rule.mode,
+        "levels": rule.levels | {s: max(rule.levels[s], level) for s, level in other.levels.items()},
+        "settings": restrict(detector, rule.settings, other.settings) if other.settings else rule.settings,
+    }
+
+
+def _exempted(detector: type[Pattern[Any]], rule: Rule, other: Rule) -> dict[str, Any]:
+    return {name: getattr(other, name) for name in other.model_fields_set} | {
+        "enabled": other.enabled if detector.optional or "enabled" in other.model_fields_set else rule.enabled,
+        "levels": {**rule.levels, **other.levels},
+        "settings": {**rule.settings, **check(detector, other.settings)},
+    }
+
+
+def _ignored(detector: type[Pattern[Any]], rule: Rule, said: Rule) -> Iterator[tuple[str, object, object]]:
+    if "enabled" in said.model_fields_set and said.enabled is not rule.enabled:
+        yield "enabled", said.enabled, rule.enabled
+    if "mode" in said.model_fields_set and said.mode is not rule.mode:
+        yield "mode", said.mode.value, rule.mode.value
+    for severity, level in said.levels.items():
+        if level is not rule.levels[severity]:
+            yield f"levels.{severity.value}", level.value, rule.levels[severity].value
+    for name, value in check(detector, said.settings).items():
+        held = rule.settings[name]
+        # Of limits by name, those that the override does not name are not its business.
+        if (held if not isinstance(held, dict) else {key: held[key] for key in value}) != value:
+            yield f"settings.{name}", value, held
+
+
+def _spelled_out(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) -> Policy:
+    """The policy with a rule for each detector that is not built in.
+
+    A correlation's mode and level are as it says itself. Another package's detector that only overrides name is off,
+    where no override says else. What is optional runs where a correlation goes by it.
+    """
+    rules = dict(policy.rules)
+    goes_by = [s.finding for c in policy.correlations for s in c.select.values() if s.finding is not None]
+    for name, detector in detectors.items():
+        if detector.optional and name not in rules and any(fnmatchcase(name, glob) for glob in goes_by):
+            rules[name] = Rule()
+    for correlation in policy.correlations:
+        said = rules.get(correlation.rule_id, Rule())
+        begun = {} if correlation.level is None else {correlation.severity: correlation.level}
+        mode = said.mode if "mode" in said.model_fields_set else correlation.status.mode
+        levels = {**begun, **said.levels}
+        rules[correlation.rule_id] = Rule(enabled=said.enabled, mode=mode, settings=said.settings, levels=levels)
+    for name in detectors:
+        if name not in PATTERNS and name not in rules:
+            rules[name] = Rule(enabled=False)
+    return policy.model_copy(update={"rules": rules})
+
+
+def _require_known(policy: Policy, detectors: Mapping[str, type[Pattern[Any]]]) -> None:
+    require_known(policy.rules, detectors)
+    for number, override in enumerate(policy.overrides):
+        try:
+            require_known(override.rules, detectors)
+        except ValueError as error:
+            raise ValueError(f"overrides.{number}.{error}") from None
+
+
+def _check_meetings(policy: Policy, detector: type[Pattern[Any]]) -> None:
+    """Overrides can be right one by one and wrong together: every way in which they can meet is tried.
+
+    Raises ValueError naming the last override of the first way that is wrong.
+    """
+    setting = [
+        (number, override)
+        for number, override in enumerate(policy.overrides)
+        if detector.id in override.rules and override.rules[detector.id].settings
+    ]
+    for tried, meeting in enumerate(_meetings(setting)):
+        if tried == MAX_MEETINGS:
+            raise ValueError(
+                f"overrides: expected at most {MAX_MEETINGS} ways in which those with settings of {detector.id} can "
+                f"meet in one session, got more with {len(setting)} of them; name agents and sessions more narrowly"
+            )
+        try:
+            construct(detector, rule_of(policy, detector, [override for _, override in meeting]).settings)
+        except ValueError as error:
+            raise ValueError(f"overrides.{meeting[-1][0]}.{error}") from None
+
+
+_Numbered = tuple[int, Override]
+
+
+def _meetings(overrides: Sequence[_Numbered]) -> Iterator[tuple[_Numbered, ...]]:
+    """Every set of overrides that can hold for one session, in their order."""
+    for place, one in enumerate(overrides):
+        yield (one,)
+        can_join = [other for other in overrides[place + 1 :] if _can_meet(one[1], other[1])]
+        for others in _meetings(can_join):
+            yield (one, *others)
+
+
+def _can_meet(one: Override, other: Override) -> bool:
+    return _globs_meet(one.agent, other.agent) and _globs_meet(one.session, other.session)
+
+
+def _globs_meet(one: str, other: str) -> bool:
+    """False when no text matches both. Of two patterns the beginnings and the ends are compared: it may be true."""
+    if not any(wild in one for wild in _WILD):
+        return fnmatchcase(one, other)
+    if not any(wild in other for wild in _WILD):
+        return fnmatchcase(other, one)
+    starts = [glob[: min(glob.find(wild) for wild in _WILD if wild in glob)] for glob in (one, other)]
+    ends = [glob[max(glob.rfind(wild) for wild in "*?]") + 1 :] for glob in (one, other)]
+    return (starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])) and (
+        ends[0].endswith(ends[1]) or ends[1].endswith(ends[0])
+    )

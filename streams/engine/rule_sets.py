@@ -1,0 +1,109 @@
+"""Which detectors and rules hold for a session."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from haltline.detectors import build
+from haltline.detectors.cross_session.base import CrossSessionPattern
+from haltline.detectors.framework.base import Detector, Pattern
+from haltline.detectors.framework.dispatch import Dispatch
+from haltline.detectors.framework.plugins import Plugins
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.policy import Override, Policy, Rule
+from haltline.streams.engine.effective_rules import EffectiveRules
+
+_CACHED_WATCHES = 1024
+"""Sets of overrides that hold together, of which the detectors are kept built."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """The detectors and rules that hold for a session."""
+
+    dispatch: Dispatch
+    rules: Mapping[str, Rule]
+    recalled: bool
+    """Some of them ask whether a call was made before."""
+    measured: bool
+    """Some of them ask for the session's progress, or may: what another package's detector asks for is not known."""
+
+
+class RuleSets:
+    """Those of one policy, by the overrides that hold."""
+
+    def __init__(
+        self, policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, heeded: bool = False
+    ) -> None:
+        """Builds every detector of the policy, and tries its overrides.
+
+        `heeded`: only those from which something may follow, where what the others find is not recorded here.
+
+        Raises:
+            ValueError: a rule is not known or a setting is wrong; says which, what was expected and what was given.
+
+        """
+        self.rules = EffectiveRules(policy, known)
+        self._known = known
+        self._plugins = plugins
+        self._heeded = heeded
+        self._overridden = bool(policy.overrides)
+        self._default = self._under(())
+        for number, override in enumerate(policy.overrides):
+            if not override.rules.keys().isdisjoint(plugins.ids):
+                self._under((number,))  # what starts only under an override is tried now, not at an event
+        self._cached = lru_cache(maxsize=_CACHED_WATCHES)(self._under)
+
+    @property
+    def shadowed(self) -> bool:
+        """Whether some rule that can find anything may be in shadow, for some session at some time."""
+        running = {detector.id for kind in Kind for detector in self._default.dispatch.of_kind(kind)}
+        return any(
+            name in running or name in self.rules.overridden or issubclass(self._known[name], CrossSessionPattern)
+            for name in self.rules.shadowed
+        )
+
+    def at(self, event: ActionEvent, time_ms: int) -> RuleSet:
+        """What holds for the event's session at this moment of its event time."""
+        if not self._overridden:
+            return self._default
+        return self._cached(self.rules.overrides(event.agent_id, event.session_id, time_ms))
+
+    def _under(self, overrides: tuple[int, ...]) -> RuleSet:
+        rules = self.rules.under(overrides)
+        detectors = build(rules, self._known, self._plugins)
+        if self._heeded:
+            detectors = _heeded(detectors, self.rules.deciding, self._plugins)
+        return RuleSet(
+            dispatch=Dispatch(detectors),
+            rules=rules,
+            recalled=any(d.recalls for d in detectors),
+            measured=any(d.measures or d.id in self._plugins.ids for d in detectors),
+        )
+
+
+def _heeded(
+    detectors: tuple[Detector[Any], ...], deciding: Collection[str], plugins: Plugins
+) -> tuple[Detector[Any], ...]:
+    """Those that decide somewhere; all of them, where one of these may go by what the others find."""
+    heeded = tuple(d for d in detectors if d.id in deciding)
+    return detectors if any(d.combines or d.id in plugins.ids for d in heeded) else heeded
+
+
+def on_probation(
+    policy: Policy, known: Mapping[str, type[Pattern[Any]]], plugins: Plugins, *, heeded: bool = False
+) -> RuleSets:
+    """What holds for sessions on probation: the policy, and over it what can only be stricter.
+
+    Raises:
+        ValueError: as `RuleSets`.
+
+    """
+    stricter = Override(rules=policy.operated.probation.rules)
+    place = f"overrides.{len(policy.overrides)}."
+    try:
+        policy = policy.model_copy(update={"overrides": (*policy.overrides, stricter)})
+        return RuleSets(policy, known, plugins, heeded=heeded)
+    except ValueError as error:
+        raise ValueError(str(error).replace(place, "operations.probation.")) from None

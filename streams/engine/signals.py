@@ -1,0 +1,251 @@
+"""What a session tells to what looks across sessions: few of its events. Pure, in the order of the session's events."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from haltline.detectors.cross_session.agent_baseline import ACTIONS, EFFECT, STEP_S, TOOL
+from haltline.detectors.cross_session.base import CrossSessionPattern
+from haltline.detectors.cross_session.shared_budget import SHARED, SharedBudget
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.usage_totals import spent_of
+from haltline.interventions.state.session_control import digest
+from haltline.schemas.control import Command
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Effect, Kind
+from haltline.schemas.signals import FLEET_ID, MAX_TARGETS, Signal, SignalKind, SignalScope
+
+# Looked up at every event: from their class, members take ten times as long.
+_DESTRUCTIVE = Effect.DESTRUCTIVE
+_SESSION_ENDED = Kind.SESSION_ENDED
+
+UNKNOWN = "unknown"
+"""The id of an agent that did not say who it is: nothing is added up over those, but destruction by host."""
+
+PROFILE_ACTIONS = 32
+"""A session tells what its actions are like each time it has taken so many."""
+
+_PART_OF_LIMIT = 0.01
+"""A session tells what it used when that is such a part of the least shared limit."""
+_MAX_TOOLS = 16
+_MAX_ID = 256
+_NOT_SHARED = frozenset(
+    ("path", "worktree", "stash", "history", "branch", "tag", "package", "device", "crontab", "firewall", "docker",
+     "image", "container", "volume", "key", "unknown")
+)  # fmt: skip
+"""Kinds of target that are local to a machine or a checkout: another one in each session's sandbox."""
+_TOLD_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
+
+
+@dataclass
+class UnsentSignals:
+    """What a session has not told yet. Plain JSON values: part of its state."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+    actions: int = 0
+    since_ms: int = 0
+    """Event time of the first of these actions."""
+    tools: dict[str, int] = field(default_factory=dict)
+    """By tool and by effect, as in a profile."""
+    mission: str | None = None
+    """The last that it named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The event, or the operator's command, that signals are made of, and of whose session."""
+
+    event_id: str
+    time_ms: int
+    session_id: str
+    agent_id: str = UNKNOWN
+    parent_session_id: str | None = None
+    root_session_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    def signal(self, kind: SignalKind, scope: SignalScope, scope_id: str, **more: object) -> Signal:
+        """A signal of it; `more` are fields of the signal."""
+        return Signal.model_validate(
+            {
+                "signal_id": digest("signal", kind, scope, scope_id, self.session_id, self.event_id),
+                "kind": kind.value,
+                "scope": scope.value,
+                "id": scope_id,
+                "session_id": self.session_id,
+                "agent_id": self.agent_id,
+                "parent_session_id": self.parent_session_id,
+                "event_id": self.event_id,
+                "topic": self.topic,
+                "partition": self.partition,
+                "offset": self.offset,
+                "time": self.time_ms,
+                **more,
+            }
+        )
+
+    def to_agent_and_fleet(self, kind: SignalKind, **more: object) -> Iterator[Signal]:
+        """The same to both; the agent's tells it on to the fleet, so that many are told in one."""
+        if self.agent_id != UNKNOWN:
+            yield self.signal(kind, SignalScope.AGENT, self.agent_id, **more)
+        else:
+            yield self.signal(kind, SignalScope.FLEET, FLEET_ID, **more)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Under which trees the session is known: as one that was started, and as the first of its own."""
+        above = self.root_session_id or self.parent_session_id
+        return (self.session_id,) if above in {None, self.session_id} else (str(above), self.session_id)
+
+
+def origin_of_command(command: Command, agent_id: str, root: str | None) -> Origin:
+    """Where the signals of an operator's act on a session come from."""
+    return Origin(command.command_id, command.time, command.id, agent_id, root_session_id=root)
+
+
+def origin_of(act: Observation, agent_id: str) -> Origin:
+    """Where the signals of an event come from."""
+    event = act.event
+    at = (act.topic, act.partition, act.offset) if act.topic else (None, None, None)
+    return Origin(
+        event.event_id, event.time, event.session_id, agent_id, event.parent_session_id, event.root_session_id, *at
+    )
+
+
+def stood_in(event: ActionEvent) -> str | None:
+    """The root session of an event, where it is another one."""
+    above = event.root_session_id or event.parent_session_id
+    return None if above == event.session_id else above
+
+
+class Signaller:
+    """Makes the signals that the policy's patterns across sessions hear."""
+
+    def __init__(self, patterns: tuple[CrossSessionPattern[object], ...]) -> None:
+        """The patterns may be the same ones several times, set for several agents: the least limit counts."""
+        heard = {(pattern.scope, kind) for pattern in patterns for kind in pattern.hears}
+        self._started = any(kind is SignalKind.STARTED for _, kind in heard)
+        self._profiles = (SignalScope.AGENT, SignalKind.PROFILE) in heard
+        self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in heard)
+        self._trees = (SignalScope.ROOT, SignalKind.DESTRUCTIVE) in heard
+        self._missions = (SignalScope.MISSION, SignalKind.DESTRUCTIVE) in heard
+        self._targets = (SignalScope.TARGET, SignalKind.DESTRUCTIVE) in heard
+        budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.limits]
+        self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets))
+        self.adds_up = bool(self._budgets)
+        """Some pattern adds up what sessions use: of that every event may tell."""
+        self._portions: Mapping[str, float] = {
+            name: _PART_OF_LIMIT * min(b.limits[name] for b in budgets if name in b.limits)
+            for name in SHARED
+            if any(name in b.limits for b in budgets)
+        }
+
+    def saw(self, unsaid: UnsentSignals, act: Observation, *, agent_id: str, first: bool) -> list[Signal]:
+        """What follows from an event by itself. Changes `unsaid` in place.
+
+        Nothing does of what is neither an attempt nor the first event, unless something `adds_up`.
+        """
+        said: list[Signal] = []
+        if first:
+            said += self._begun(act, agent_id)
+        if act.is_attempt and not act.refused:
+            if self._destructive and act.losses and act.batch is None:
+                said += self._destroys(act, agent_id)
+            if self._profiles and agent_id != UNKNOWN:
+                said += self._profile(unsaid, act, agent_id)
+        if self._budgets:
+            said += self._spent(unsaid, act, agent_id)
+        return said
+
+    @staticmethod
+    def decided(origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
+        """What follows from a decision on a session: that it was stopped, and that it was killed."""
+        if decision.level >= Level.PAUSE:
+            yield from origin.to_agent_and_fleet(SignalKind.STOPPED, code=decision.code)
+        if killed:
+            yield from Signaller.stands(origin, SignalKind.KILLED, code=decision.code, reason=decision.reason)
+
+    @staticmethod
+    def stands(origin: Origin, kind: SignalKind, **more: object) -> Iterator[Signal]:
+        """That a session was killed, or released: to its agent, and to whoever it started."""
+        if origin.agent_id != UNKNOWN:
+            yield origin.signal(kind, SignalScope.AGENT, origin.agent_id, **more)
+        for root in origin.roots:
+            yield origin.signal(kind, SignalScope.ROOT, root, **more)
+
+    def _begun(self, act: Observation, agent_id: str) -> Iterator[Signal]:
+        origin = origin_of(act, agent_id)
+        if self._started:
+            yield from origin.to_agent_and_fleet(SignalKind.STARTED)
+        if len(origin.roots) > 1:
+            yield origin.signal(SignalKind.STARTED, SignalScope.ROOT, origin.roots[0])
+
+    def _destroys(self, act: Observation, agent_id: str) -> Iterator[Signal]:
+        if self._trees:  # the sessions of one tree share a machine more often than not
+            yield from self._of_tree(act, agent_id)
+        shared = [d.target for d in act.losses if d.target.partition("=")[0] not in _NOT_SHARED][:MAX_TARGETS]
+        if not shared:
+            return
+        event = act.event
+        if agent_id == UNKNOWN and event.host is not None:
+            agent_id = f"{UNKNOWN}@{event.host}"[:_MAX_ID]
+        origin = origin_of(act, agent_id)
+        targets = [_short(target) for target in dict.fromkeys(shared)]
+        more = {"action": act.action[:512], "target": targets[0], "targets": targets}
+        if self._missions and event.mission_id is not None:
+            yield origin.signal(SignalKind.DESTRUCTIVE, SignalScope.MISSION, event.mission_id, **more)
+        yield from origin.to_agent_and_fleet(SignalKind.DESTRUCTIVE, **more)
+        for target in targets if self._targets else ():
+            yield origin.signal(
+                SignalKind.DESTRUCTIVE, SignalScope.TARGET, target, action=act.action[:512], target=target
+            )
+
+    @staticmethod
+    def _of_tree(act: Observation, agent_id: str) -> Iterator[Signal]:
+        told = [_short(loss.target) for loss in act.losses if loss.target != UNKNOWN][:MAX_TARGETS]
+        if told:
+            origin = origin_of(act, agent_id)
+            more = {"action": act.action[:512], "target": told[0], "targets": told}
+            yield origin.signal(SignalKind.DESTRUCTIVE, SignalScope.ROOT, origin.roots[0], **more)
+
+    def _profile(self, unsaid: UnsentSignals, act: Observation, agent_id: str) -> Iterator[Signal]:
+        if not unsaid.actions:
+            unsaid.since_ms = act.time_ms
+        unsaid.actions += 1
+        tools = unsaid.tools
+        name = TOOL + act.action[:64]
+        if name in tools or len(tools) < _MAX_TOOLS:
+            tools[name] = tools.get(name, 0) + 1
+        effect = _DESTRUCTIVE if act.losses else act.tool.effect
+        if effect in _TOLD_EFFECTS:
+            name = f"{EFFECT}{effect}"
+            tools[name] = tools.get(name, 0) + 1
+        if unsaid.actions < PROFILE_ACTIONS:
+            return
+        span_s = max(0.0, (act.time_ms - unsaid.since_ms) / 1000)
+        amounts = {ACTIONS: float(unsaid.actions), STEP_S: span_s / (unsaid.actions - 1), **unsaid.tools}
+        unsaid.actions, unsaid.tools = 0, {}
+        yield origin_of(act, agent_id).signal(SignalKind.PROFILE, SignalScope.AGENT, agent_id, amounts=amounts)
+
+    def _spent(self, unsaid: UnsentSignals, act: Observation, agent_id: str) -> Iterator[Signal]:
+        spent = unsaid.spent
+        unsaid.mission = act.event.mission_id or unsaid.mission
+        if act.is_attempt and not act.refused:
+            spent["calls"] = spent.get("calls", 0.0) + 1
+        if act.usage is not None:
+            for name, amount in spent_of(act.usage):
+                spent[name] = spent.get(name, 0.0) + amount
+        ended = act.event.kind is _SESSION_ENDED and bool(spent)
+        if not ended and not any(spent.get(name, 0.0) >= portion for name, portion in self._portions.items()):
+            return
+        unsaid.spent = {}
+        origin = origin_of(act, agent_id)
+        for scope in self._budgets:
+            scope_id = unsaid.mission if scope is SignalScope.MISSION else agent_id
+            if scope_id is not None and scope_id != UNKNOWN:
+                yield origin.signal(SignalKind.SPENT, scope, scope_id, amounts=spent)
+
+
+def _short(target: str) -> str:
+    """The target as an id: a long one is cut, and told from others by a digest of the whole."""
+    return target if len(target) <= _MAX_ID else f"{target[: _MAX_ID - 33]}~{digest(target)}"

@@ -1,0 +1,60 @@
+"""An aiohttp application on a port until SIGTERM or Ctrl-C."""
+
+import asyncio
+import signal
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from haltline.streams.intake.connections import Bounded, Connections
+
+
+def serve(app: web.Application, host: str, port: int, *, path: str = "", cancels: bool = False) -> None:
+    """Prints the address once it can be asked. Raises OSError when the port cannot be had.
+
+    `path` is printed behind it. `cancels`: who closes the connection does not want the answer any more.
+    """
+    asyncio.run(_serve(app, host, port, path, cancels=cancels))
+
+
+async def _serve(app: web.Application, host: str, port: int, path: str, *, cancels: bool) -> None:
+    connections = Connections()
+    app.middlewares.insert(0, _telling(connections))
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=cancels)
+    await runner.setup()
+    server = None
+    try:
+        server = await asyncio.get_running_loop().create_server(lambda: _bounded(runner, connections), host, port)
+        address = server.sockets[0].getsockname()
+        print(f"http://{f'[{address[0]}]' if ':' in address[0] else address[0]}:{address[1]}{path}", flush=True)
+        ended = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        await ended.wait()
+    finally:
+        if server is not None:
+            server.close()
+        await runner.cleanup()
+
+
+def _bounded(runner: web.AppRunner, connections: Connections) -> Bounded:
+    if runner.server is None:
+        raise RuntimeError("the server: expected one that is set up, got none")
+    return Bounded(runner.server(), connections)
+
+
+def _telling(connections: Connections) -> Middleware:
+    """Tells when a request is answered, and when its connection waits for the next one."""
+
+    @web.middleware
+    async def tell(request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = None if request.transport is None else connections.open.get(request.transport)
+        if connection is None:
+            return await handler(request)
+        connection.heard()
+        try:
+            return await handler(request)
+        finally:
+            connection.waits(idle=True)
+
+    return tell

@@ -1,0 +1,261 @@
+"""Reads topics from outside of any group: to their end as it is now, then on as records arrive."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from haltline.streams.kafka.broker_retry import answered
+from haltline.streams.kafka.closing import Closing
+from haltline.streams.kafka.settings import ClientSetting
+
+ANSWER_WITHIN_S: Final = 5.0
+"""How long a broker has to answer a first question."""
+
+SHORT_WAIT_MS: Final = 20
+"""A short command must not sit in a long poll; the embedded broker does not wake one."""
+
+_POLL_S = 0.2
+_ASK_FOR_S: Final = 0.2
+_OTHERS_MAY_TAKE_S: Final = 1.0
+
+_REFUSALS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+"""A certificate or a password that one side does not take: the next attempt would end alike."""
+
+# What librdkafka says of lost connections; who asks gets an exception instead.
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
+
+
+class Unreachable(ConnectionError):
+    """No broker answers at the address."""
+
+
+class NoSuchTopic(LookupError):
+    """The cluster has no topic of this name."""
+
+
+class Gone(LookupError):
+    """Records that are asked for were deleted by the broker before they could be read."""
+
+
+def open_consumer(
+    bootstrap: str,
+    group: str = "haltline-reader",
+    *,
+    client: Mapping[str, ClientSetting] | None = None,
+    within_s: float = ANSWER_WITHIN_S,
+    fetch_wait_ms: int = SHORT_WAIT_MS,
+    on_error: Callable[[KafkaError], object] = lambda _: None,
+) -> Consumer:
+    """A consumer that joins no group and commits nothing, with a broker that has answered.
+
+    `client` are librdkafka's settings for encryption and credentials; `fetch_wait_ms` is how long the broker may
+    hold a fetch when nothing is there. `on_error` is told what the client has to complain of, from who polls.
+
+    Raises:
+        Unreachable: no broker answers in time.
+
+    """
+    refusal = complaint = ""
+
+    def complain(error: KafkaError) -> None:
+        nonlocal refusal, complaint
+        on_error(error)
+        said = f"{error.name()}: {error.str()}"
+        # What the broker says against our certificate comes as the end of a connection.
+        if error.code() in _REFUSALS or "SSL routines" in error.str():
+            refusal = said
+        else:
+            complaint = said
+
+    consumer = Consumer(
+        {
+            **(client or {}),
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": fetch_wait_ms,
+            "error_cb": complain,
+        },
+        logger=_log,
+    )
+    began = time.monotonic()
+    # One of several brokers may have another certificate than the rest.
+    refused_after_s = 0.0 if "," not in bootstrap else min(_OTHERS_MAY_TAKE_S, within_s)
+    waited_s = 0.0
+    while True:
+        try:
+            # Each question is a new one, so a broker that is far away has to be given more time by and by.
+            consumer.list_topics(timeout=min(max(_ASK_FOR_S, waited_s), within_s - waited_s))
+        except KafkaException as failed:
+            consumer.poll(0)  # brings what librdkafka has to complain of
+            waited_s = time.monotonic() - began
+            if waited_s < within_s and not (refusal and waited_s >= refused_after_s):
+                continue
+            consumer.close()
+            came = refusal or _said(failed) + (f" ({complaint})" if complaint else "")
+            raise Unreachable(f"broker {bootstrap}: expected an answer within {within_s:g} s, got {came}") from None
+        return consumer
+
+
+def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    """The partitions of a topic.
+
+    Raises:
+        NoSuchTopic: there is none of this name.
+        Unreachable: no broker answers in time.
+
+    """
+    try:
+        found = consumer.list_topics(topic, timeout=ANSWER_WITHIN_S).topics[topic]
+    except KafkaException as failed:
+        raise Unreachable(f"topic {topic}: expected its partitions, got {_said(failed)}") from None
+    if found.error is not None or not found.partitions:
+        raise NoSuchTopic(f"topic {topic}: expected one that is there, got {found.error or 'no partitions'}")
+    return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
+
+
+def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    """The first offset that is kept, and the one that the next record will get.
+
+    Raises:
+        Unreachable: no broker answers in time.
+
+    """
+    try:
+        ask = partial(consumer.get_watermark_offsets, partition, timeout=ANSWER_WITHIN_S, cached=False)
+        found = answered(ask, within_s=ANSWER_WITHIN_S)
+    except KafkaException as failed:
+        raise Unreachable(
+            f"topic {partition.topic}, partition {partition.partition}: expected its ends, got {_said(failed)}"
+        ) from None
+    if found is None:
+        raise Unreachable(
+            f"topic {partition.topic}, partition {partition.partition}: "
+            f"expected its ends within {ANSWER_WITHIN_S:g} s, got no answer"
+        )
+    return found
+
+
+class LogReader(Closing):
+    """Every partition of some topics, from the beginning or from now on. Use it in a `with` block.
+
+    `since_ms` leaves out what is older, by the records' own times; the embedded broker cannot, and gives all.
+
+    Raises Unreachable or NoSuchTopic when it is made.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: Sequence[str],
+        *,
+        from_beginning: bool = True,
+        since_ms: int | None = None,
+        client: Mapping[str, ClientSetting] | None = None,
+        fetch_wait_ms: int = SHORT_WAIT_MS,
+    ) -> None:
+        self._consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms)
+        try:
+            partitions = [tp for topic in topics for tp in partitions_of(self._consumer, topic)]
+            ends = {(tp.topic, tp.partition): bounds(self._consumer, tp) for tp in partitions}
+            starts = {} if since_ms is None else _offsets_since(self._consumer, partitions, since_ms)
+            # -1 where all is older.
+            starts = {place: offset if offset >= 0 else ends[place][1] for place, offset in starts.items()}
+            # Offsets, not "the end": what is written from now on is read, even before the first poll.
+            self._consumer.assign(
+                [
+                    TopicPartition(
+                        tp.topic,
+                        tp.partition,
+                        starts.get((tp.topic, tp.partition), OFFSET_BEGINNING)
+                        if from_beginning
+                        else ends[tp.topic, tp.partition][1],
+                    )
+                    for tp in partitions
+                ]
+            )
+        except BaseException:
+            self._consumer.close()
+            raise
+        self._behind = {place: end for place, (low, end) in ends.items() if from_beginning and low < end}
+
+    def to_end(self, *, within_s: float = 60.0) -> Iterator[Message]:
+        """The records up to the ends as they were when this reader was made.
+
+        Raises:
+            Unreachable: not all of them came in time.
+
+        """
+        deadline = time.monotonic() + within_s
+        while self._behind:
+            if (message := self.poll(_POLL_S)) is not None:
+                yield message
+            if time.monotonic() > deadline:
+                raise Unreachable(
+                    f"topics {sorted({topic for topic, _ in self._behind})}: expected every record up to the end "
+                    f"within {within_s:g} s, got not all of {len(self._behind)} partitions"
+                )
+
+    def poll(self, timeout_s: float) -> Message | None:
+        """The next record, or None when there is none in time.
+
+        Raises:
+            KafkaException: the broker refuses for good.
+
+        """
+        message = self._consumer.poll(timeout_s)
+        if message is None:
+            return None
+        error = message.error()
+        place = (str(message.topic()), int(message.partition() or 0))
+        if error is None:
+            if int(message.offset() or 0) + 1 >= self._behind.get(place, 0):
+                self._behind.pop(place, None)
+            return message
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._behind.pop(place, None)  # also where compaction took the last records away
+        elif error.fatal() or not _passes(error):
+            raise KafkaException(error)
+        return None
+
+    def close(self) -> None:
+        """Ends the reading."""
+        self._consumer.close()
+
+
+def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_ms: int) -> dict[tuple[str, int], int]:
+    """The first offset of each partition that is not older; none where the broker cannot tell."""
+    metadata = consumer.list_topics(timeout=ANSWER_WITHIN_S)
+    if metadata.controller_id not in metadata.brokers:  # the embedded one
+        return {}
+    asked = [TopicPartition(tp.topic, tp.partition, since_ms) for tp in partitions]
+    try:
+        found = consumer.offsets_for_times(asked, timeout=ANSWER_WITHIN_S)
+    except KafkaException as failed:
+        raise Unreachable(f"offsets since {since_ms}: expected them, got {_said(failed)}") from None
+    return {(tp.topic, tp.partition): tp.offset for tp in found}
+
+
+def _passes(error: KafkaError) -> bool:
+    """Whether librdkafka goes on by itself: the broker is away for a while."""
+    return error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+
+
+def _said(failed: KafkaException) -> str:
+    error = failed.args[0]
+    return f"{error.name()}: {error.str()}"

@@ -1,0 +1,48 @@
+"""One record to a topic, confirmed by the broker."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+
+from haltline.streams.kafka.log_reader import Unreachable
+from haltline.streams.kafka.settings import ClientSetting
+
+CONFIRM_WITHIN_S: Final = 10.0
+
+# What librdkafka says of lost connections; who asks gets an exception instead.
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())
+_log.propagate = False
+
+
+def produce_confirmed(
+    bootstrap: str, topic: str, *, key: bytes, value: bytes, client: Mapping[str, ClientSetting] | None = None
+) -> TopicPartition:
+    """Returns where the record now is.
+
+    Not by an idempotent producer: it takes half a second before its first record. The record may come twice.
+
+    Raises:
+        Unreachable: it was not confirmed in time.
+
+    """
+    delivered: list[tuple[KafkaError | None, Message]] = []
+    producer = Producer(
+        {
+            **(client or {}),
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",
+            "acks": "all",
+            "delivery.timeout.ms": int(CONFIRM_WITHIN_S * 1000),
+        },
+        logger=_log,
+    )
+    producer.produce(topic, key=key, value=value, on_delivery=lambda error, message: delivered.append((error, message)))
+    producer.flush(CONFIRM_WITHIN_S + 1.0)
+    error, message = delivered[0] if delivered else (None, None)
+    if message is None or error is not None:
+        came = "no answer" if error is None else f"{error.name()}: {error.str()}"
+        raise Unreachable(f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got {came}")
+    return TopicPartition(topic, int(message.partition() or 0), int(message.offset() or 0))

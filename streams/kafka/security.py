@@ -1,0 +1,64 @@
+"""One set of librdkafka settings for all clients: what Faust's own client must be told of it."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Final
+
+from faust import SASLCredentials, SSLCredentials
+from faust.types.auth import CredentialsT
+
+from haltline.streams.kafka.settings import ClientSetting
+
+_KNOWN: Final = frozenset(
+    {
+        "security.protocol",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.username",
+        "sasl.password",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+        "ssl.key.password",
+    }
+)
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | None:
+    """Credentials for Faust out of librdkafka's settings; None for plain text.
+
+    Raises ValueError for a setting of encryption or credentials that cannot be carried over: a
+    worker must not join with less than it was told.
+    """
+    told = {name: str(value) for name, value in client.items() if name.startswith(("security.", "sasl.", "ssl."))}
+    if unknown := told.keys() - _KNOWN:
+        raise ValueError(f"client: expected settings of {sorted(_KNOWN)}, got {sorted(unknown)} too")
+    protocol = told.get("security.protocol", "plaintext").lower()
+    match protocol:
+        case "plaintext":
+            return None
+        case "ssl":
+            return SSLCredentials(_context(told))
+        case "sasl_plaintext" | "sasl_ssl":
+            mechanism = told.get("sasl.mechanism", told.get("sasl.mechanisms", "GSSAPI"))
+            if mechanism not in _MECHANISMS:
+                raise ValueError(f"client: sasl.mechanism: expected one of {_MECHANISMS}, got {mechanism}")
+            return SASLCredentials(
+                username=told.get("sasl.username"),
+                password=told.get("sasl.password"),
+                mechanism=mechanism,
+                ssl_context=_context(told) if protocol == "sasl_ssl" else None,
+            )
+        case _:
+            raise ValueError(
+                f"client: security.protocol: expected plaintext, ssl, sasl_plaintext or sasl_ssl, got {protocol}"
+            )
+
+
+def _context(told: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=told.get("ssl.ca.location"))
+    certificate = told.get("ssl.certificate.location")
+    if certificate is not None:
+        context.load_cert_chain(certificate, told.get("ssl.key.location"), told.get("ssl.key.password"))
+    return context

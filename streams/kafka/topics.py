@@ -1,0 +1,258 @@
+"""Make the topics on a cluster, and check the topics of a cluster that is already there."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    NewTopic,
+)
+
+from haltline.schemas.topics import LAYOUT, Cleanup, TopicLayout, Topics
+
+DEFAULT_CHANGELOG: Final = "haltline-sessions-changelog"
+"""Where a worker keeps the state of sessions; Faust's name for table `sessions` of app `haltline`."""
+
+DEFAULT_CHANGELOGS: Final = (DEFAULT_CHANGELOG, "haltline-shadow-sessions-changelog")
+"""The same, and that of the group that runs rules in shadow."""
+
+CHANGELOG_MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
+"""The largest encoded state of one session that the changelog topic takes."""
+
+_REQUEST_WITHIN_S = 30.0
+_VISIBLE_WITHIN_S = 30.0
+_POLL_S = 0.05
+_HOUR_MS = 3_600_000
+
+# The broker never compacts the segment that it is writing. With its defaults (1 GiB, 7 days) a
+# compacted topic would keep a week of old values, and a worker would read them all at its start.
+_COMPACTED = {
+    "segment.ms": str(_HOUR_MS // 6),
+    "segment.bytes": str(64 * 1024 * 1024),
+    "min.cleanable.dirty.ratio": "0.2",
+}
+
+
+class NoAdminApiError(RuntimeError):
+    """The cluster cannot be asked to make or describe topics: it has no controller."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One setting of one topic that is not as it must be."""
+
+    topic: str
+    setting: str
+    wanted: str
+    came: str
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}: {self.setting}: expected {self.wanted}, got {self.came}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicReport:
+    """What was done and found for one topic. `partitions` is 0 when the topic is missing."""
+
+    topic: str
+    what: str
+    created: bool
+    partitions: int
+    differences: tuple[Difference, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the topic is there and as it must be."""
+        return not self.differences
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A topic under its full name, with the layout that it must have."""
+
+    topic: str
+    layout: TopicLayout
+
+    def settings(self) -> dict[str, str]:
+        """What the broker is told when the topic is made."""
+        settings = {
+            "cleanup.policy": self.layout.cleanup.value,
+            "max.message.bytes": str(self.layout.max_message_bytes),
+        }
+        if self.layout.retention_hours is not None:
+            settings["retention.ms"] = str(self.layout.retention_hours * _HOUR_MS)
+        if self.layout.cleanup is Cleanup.COMPACT:
+            settings |= _COMPACTED
+        return settings
+
+
+def create_topics(
+    admin: AdminClient,
+    topics: Topics,
+    partitions: int,
+    replication: int,
+    *,
+    changelogs: Sequence[str] = DEFAULT_CHANGELOGS,
+) -> list[TopicReport]:
+    """Make every topic of the layout and the workers' changelogs that is not there yet.
+
+    A topic that is there is left as it is, and its report names what differs; so a second
+    call changes nothing. Returns one report per topic, in the order of the layout, when every
+    topic can be seen by clients. Raises NoAdminApiError for an embedded broker, and
+    RuntimeError when the cluster refuses a topic.
+    """
+    wanted = _wanted(topics, changelogs)
+    there = _metadata(admin).topics
+    missing = [w for w in wanted if w.topic not in there]
+    requested: Mapping[str, Future[None]] = {}
+    if missing:
+        requested = admin.create_topics(
+            [
+                NewTopic(w.topic, num_partitions=partitions, replication_factor=replication, config=w.settings())
+                for w in missing
+            ],
+            request_timeout=_REQUEST_WITHIN_S,
+        )
+    created = {topic for topic, future in requested.items() if _was_created(topic, future)}
+    _wait_until_visible(admin, {w.topic for w in wanted})
+    return _reports(admin, wanted, partitions, created)
+
+
+def check_topics(
+    admin: AdminClient,
+    topics: Topics,
+    *,
+    changelogs: Sequence[str] = DEFAULT_CHANGELOGS,
+    partitions: int | None = None,
+) -> list[TopicReport]:
+    """Compare the topics of a cluster with the layout; changes nothing.
+
+    Every topic must have the same number of partitions: `partitions`, or as many as the
+    topic of actions has. Retention may be longer and messages larger than the layout says.
+    Raises NoAdminApiError for an embedded broker.
+    """
+    wanted = _wanted(topics, changelogs)
+    if partitions is None:
+        actions = _metadata(admin).topics.get(topics.actions)
+        partitions = len(actions.partitions) if actions is not None else None
+    return _reports(admin, wanted, partitions, created=set())
+
+
+def _wanted(topics: Topics, changelogs: Sequence[str]) -> list[_Wanted]:
+    own = [
+        TopicLayout(
+            name=name,
+            cleanup=Cleanup.COMPACT,
+            retention_hours=None,
+            max_message_bytes=CHANGELOG_MAX_MESSAGE_BYTES,
+            what="the state of sessions, for the worker's own recovery",
+        )
+        for name in changelogs
+    ]
+    return [
+        *(_Wanted(topics.prefix + layout.name, layout) for layout in LAYOUT),
+        *(_Wanted(layout.name, layout) for layout in own),
+    ]
+
+
+def _metadata(admin: AdminClient) -> ClusterMetadata:
+    metadata = admin.list_topics(timeout=_REQUEST_WITHIN_S)
+    if metadata.controller_id not in metadata.brokers:
+        raise NoAdminApiError(
+            "topics: expected a cluster with a controller, which makes and describes topics; "
+            f"got one without (brokers {sorted(metadata.brokers)}, controller {metadata.controller_id}). "
+            "An embedded broker has none: its topics appear when they are first asked for"
+        )
+    return metadata
+
+
+def _was_created(topic: str, future: Future[None]) -> bool:
+    try:
+        future.result()
+    except KafkaException as refused:
+        error = refused.args[0]
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # made by another in the meantime
+            return False
+        raise RuntimeError(
+            f"topic {topic}: expected the cluster to make it, got {error.name()}: {error.str()}"
+        ) from refused
+    return True
+
+
+def _wait_until_visible(admin: AdminClient, names: set[str]) -> None:
+    """The answer to a create comes from the controller; brokers learn of the topic a moment later."""
+    deadline = time.monotonic() + _VISIBLE_WITHIN_S
+    while missing := names - _with_leaders(_metadata(admin)):
+        if time.monotonic() > deadline:
+            raise RuntimeError(
+                f"topics: expected all to be visible within {_VISIBLE_WITHIN_S:.0f} s, "
+                f"got none of {', '.join(sorted(missing))}"
+            )
+        time.sleep(_POLL_S)
+
+
+def _with_leaders(metadata: ClusterMetadata) -> set[str]:
+    return {
+        name
+        for name, topic in metadata.topics.items()
+        if topic.error is None and all(p.leader in metadata.brokers for p in topic.partitions.values())
+    }
+
+
+def _reports(admin: AdminClient, wanted: list[_Wanted], partitions: int | None, created: set[str]) -> list[TopicReport]:
+    counts = {name: len(topic.partitions) for name, topic in _metadata(admin).topics.items()}
+    settings = _settings(admin, [w.topic for w in wanted if w.topic in counts])
+    return [
+        TopicReport(
+            topic=w.topic,
+            what=w.layout.what,
+            created=w.topic in created,
+            partitions=counts.get(w.topic, 0),
+            differences=tuple(_differences(w, counts.get(w.topic, 0), partitions, settings.get(w.topic, {}))),
+        )
+        for w in wanted
+    ]
+
+
+def _settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str]]:
+    if not names:
+        return {}
+    asked = admin.describe_configs(
+        [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names],
+        request_timeout=_REQUEST_WITHIN_S,
+    )
+    return {
+        resource.name: {name: entry.value for name, entry in future.result().items()}
+        for resource, future in asked.items()
+    }
+
+
+def _differences(
+    wanted: _Wanted, partitions: int, partitions_wanted: int | None, settings: Mapping[str, str]
+) -> Iterator[Difference]:
+    def differs(setting: str, should_be: str, is_now: str) -> Difference:
+        return Difference(topic=wanted.topic, setting=setting, wanted=should_be, came=is_now)
+
+    if partitions == 0:
+        yield differs("topic", "there", "missing")
+        return
+    if partitions_wanted is not None and partitions != partitions_wanted:
+        yield differs("partitions", f"{partitions_wanted}, as the rest", str(partitions))
+
+    layout = wanted.layout
+    if settings["cleanup.policy"] != layout.cleanup.value:
+        yield differs("cleanup.policy", layout.cleanup.value, settings["cleanup.policy"])
+    if int(settings["max.message.bytes"]) < layout.max_message_bytes:
+        yield differs("max.message.bytes", f"at least {layout.max_message_bytes}", settings["max.message.bytes"])
+    if layout.retention_hours is not None:
+        retention_ms = int(settings["retention.ms"])
+        if 0 <= retention_ms < layout.retention_hours * _HOUR_MS:
+            yield differs("retention.ms", f"at least {layout.retention_hours * _HOUR_MS}", str(retention_ms))
+        if int(settings["retention.bytes"]) >= 0:  # drops records before their time
+            yield differs("retention.bytes", "-1, no limit", settings["retention.bytes"])

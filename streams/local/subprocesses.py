@@ -1,0 +1,176 @@
+"""Processes that one command starts, watches, and ends with itself."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from haltline.streams.kafka.closing import Closing
+
+STOP_WITHIN_S: Final = 25.0
+"""How long a process has to end in order; a worker may take 20 s for its last checkpoint."""
+
+_POLL_S = 0.05
+_ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class ChildDied(RuntimeError):
+    """A process that had to run has ended. The message holds the last lines of its output."""
+
+
+class TimedOut(RuntimeError):
+    """What was waited for did not happen in time."""
+
+
+class Child:
+    """One process whose output goes to a file."""
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], log_file: Path, env: Mapping[str, str], *, must_run: bool
+    ) -> None:
+        self.name = name
+        self.must_run = must_run
+        self.log_file = log_file
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        with log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**_without_settings(os.environ), **env},
+                start_new_session=True,  # Ctrl-C is for us: we end our processes in order
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._process.poll()
+
+    def last_lines(self, count: int = 15) -> str:
+        """The end of what it printed, indented."""
+        lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
+        return "\n".join(f"    {line}" for line in lines or ["(nothing was printed)"])
+
+    def require_running(self) -> None:
+        """Raises ChildDied when it has ended."""
+        if (code := self.exit_code) is not None:
+            raise ChildDied(
+                f"{self.name}: expected it to run, got its end with exit code {code}. "
+                f"Last lines of {self.log_file}:\n{self.last_lines()}"
+            )
+
+    def stop(self, *, within_s: float) -> int:
+        """Ends it in order, or by force when that takes too long; returns its exit code."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+class Children(Closing):
+    """The processes of one command: in the end of the `with` block none of them runs, the youngest ended first."""
+
+    def __init__(self, logs: Path, *, stop_within_s: float = STOP_WITHIN_S) -> None:
+        self._logs = logs
+        self._stop_within_s = stop_within_s
+        self._children: list[Child] = []
+
+    def start_module(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        must_run: bool = True,
+    ) -> Child:
+        """Starts a Python module with this interpreter; its output goes to a file of its name.
+
+        `must_run`: its end is a failure of the whole.
+        """
+        # -u: what it prints is in the file at once
+        command = [sys.executable, "-u", "-m", module, *arguments]
+        child = Child(name, command, self._logs / f"{name}.log", env or {}, must_run=must_run)
+        self._children.append(child)
+        return child
+
+    def require_running(self) -> None:
+        """Raises ChildDied when one of them that must run has ended."""
+        for child in self._children:
+            if child.must_run:
+                child.require_running()
+
+    def wait_until(self, condition: Callable[[], object], what: str, *, within_s: float) -> None:
+        """Waits for a condition.
+
+        Raises:
+            TimedOut: it did not come about.
+            ChildDied: a process ended meanwhile.
+
+        """
+        deadline = time.monotonic() + within_s
+        while not condition():
+            self.require_running()
+            if time.monotonic() > deadline:
+                raise TimedOut(f"expected {what} within {within_s:g} s, it did not happen")
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Ends them all."""
+        with _undisturbed():
+            while self._children:
+                self._children.pop().stop(within_s=self._stop_within_s)
+
+
+def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without HALTLINE_*: those are about the cluster of every day, not about what is started here."""
+    return {name: value for name, value in environment.items() if not name.startswith("HALTLINE_")}
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within it SIGTERM and SIGHUP end a command as Ctrl-C does, so that its processes are ended too."""
+    with _handlers(_interrupt):
+        yield
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Within it Ctrl-C waits: what we started must not be left behind half ended."""
+    with _handlers(signal.SIG_IGN):
+        yield
+
+
+@contextmanager
+def _handlers(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only there can handlers be set
+        yield
+        return
+    # What is ignored stays ignored: nohup, and a shell's background processes, mean it.
+    numbers = [number for number in _ENDING_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = [signal.signal(number, handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, previous in zip(numbers, before, strict=True):
+            signal.signal(number, previous)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature of a handler
+    raise KeyboardInterrupt

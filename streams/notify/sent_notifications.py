@@ -1,0 +1,139 @@
+"""Notifications of one partition's incidents: those sent, from the `notifications` topic, and those in flight."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
+from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
+from haltline.schemas.wire import InvalidRecord, decode
+from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer
+from haltline.streams.kafka.settings import ClientSetting
+
+_POLL_S: Final = 0.5
+_SILENT_POLLS: Final = 60
+_KEPT_MS: Final = 31 * 86_400_000
+"""As long as the topics keep records: what is older can not be read again."""
+_CLEAR_EVERY: Final = 10_000
+
+
+class Owned:
+    """One partition while it is this process's.
+
+    `position` is where a restart begins: the first offset of which not all is settled. Not for several threads at
+    once.
+    """
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.owned = True
+        self.closed = False
+        """Nothing more is recorded: whoever has the partition now sends what is not, and records it."""
+        self.committed: int | None = None
+        self._known: dict[str, int] = {}
+        """Notification ids that are settled or under way, with the time of it; the oldest first."""
+        self._told: dict[str, dict[str, IncidentRecord | None]] = {}
+        """By incident that is not resolved: the channels that were told of it, and what they repeat."""
+        self._unsettled: dict[int, int] = {}
+        """By offset, in order: how many of its notifications are not settled."""
+        self._next: int | None = None
+
+    @property
+    def position(self) -> int | None:
+        """The offset to commit; None: nothing was read."""
+        return next(iter(self._unsettled), self._next)
+
+    def recall(self, record: NotificationRecord) -> None:
+        """Takes in what the topic says."""
+        self._remember(record.notification_id, record.at)
+        if record.outcome is NotificationOutcome.SENT:
+            self.tell(record.incident_id, record.channel, record.state, record.incident)
+
+    def tell(
+        self, incident_id: str, channel: str, state: IncidentState, incident: IncidentRecord | None = None
+    ) -> None:
+        """A channel is told how an incident stands."""
+        if state is not IncidentState.RESOLVED:
+            self._told.setdefault(incident_id, {})[channel] = incident
+        elif incident_id in self._told:
+            self._told[incident_id].pop(channel, None)
+            if not self._told[incident_id]:
+                del self._told[incident_id]
+
+    def told_of(self, incident_id: str) -> tuple[str, ...]:
+        """The channels that know of an incident that is open."""
+        return tuple(self._told.get(incident_id, ()))
+
+    def repeated(self) -> Iterator[tuple[str, IncidentRecord]]:
+        """Channels and what they say again."""
+        for channels in self._told.values():
+            yield from ((channel, incident) for channel, incident in channels.items() if incident is not None)
+
+    def claim(self, notification_id: str, now_ms: int) -> bool:
+        """Whether nobody has, as far as is known; from now on somebody has."""
+        if notification_id in self._known:
+            return False
+        self._remember(notification_id, now_ms)
+        return True
+
+    def read(self, offset: int, notifications: int) -> None:
+        """So many notifications of this offset are to be settled."""
+        self._next = offset + 1
+        if notifications:
+            self._unsettled[offset] = notifications
+
+    def settle(self, offset: int) -> None:
+        """One of them is."""
+        self._unsettled[offset] -= 1
+        if not self._unsettled[offset]:
+            del self._unsettled[offset]
+
+    def _remember(self, notification_id: str, at_ms: int) -> None:
+        self._known[notification_id] = at_ms
+        if len(self._known) % _CLEAR_EVERY == 0:
+            self._known = {key: then for key, then in self._known.items() if then > at_ms - _KEPT_MS}
+
+
+def recalled(
+    bootstrap: str, topic: str, partition: int, *, client: Mapping[str, ClientSetting], fetch_wait_ms: int
+) -> Owned:
+    """A partition with all that its topic says, up to its end as it is now.
+
+    Raises:
+        Unreachable: not all of it came in time.
+        KafkaException: the broker refuses.
+
+    """
+    owned = Owned(partition)
+    consumer = open_consumer(bootstrap, client=client, fetch_wait_ms=fetch_wait_ms)
+    try:
+        place = TopicPartition(topic, partition, OFFSET_BEGINNING)
+        low, end = bounds(consumer, place)
+        consumer.assign([place])
+        silent = 0
+        while low < end:
+            message = consumer.poll(_POLL_S)
+            if message is None:
+                silent += 1
+                if silent >= _SILENT_POLLS:
+                    raise Unreachable(
+                        f"topic {topic}, partition {partition}: expected records up to {end}, got no answer"
+                    )
+                continue
+            silent = 0
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    break
+                if error.fatal() or not error.retriable():
+                    raise KafkaException(error)
+                continue
+            low = int(message.offset() or 0) + 1
+            try:
+                owned.recall(decode(NotificationRecord, message.value()))
+            except InvalidRecord:  # nobody but notifiers writes here; what is not theirs says nothing of what was sent
+                continue
+    finally:
+        consumer.close()
+    return owned

@@ -1,0 +1,1 @@
+"""What operators do and ask from outside the worker."""

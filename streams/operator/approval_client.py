@@ -1,0 +1,190 @@
+"""The approvals that wait for a person: read from the decisions, answered by commands."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
+from haltline.schemas.record import rfc3339
+from haltline.streams.operator.commands import NotAllowed, make_command
+from haltline.streams.operator.ids import resolve
+from haltline.streams.operator.incidents import Incidents
+
+LONGEST_S: Final = 86_400
+"""No request lives longer: older decisions need not be read."""
+
+_OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One approval request, as its last decision tells it."""
+
+    approval: Approval
+    session_id: str
+    agent_id: str
+    reason: str
+    """Why it was stopped, for the operator."""
+    incident_id: str | None = None
+
+    def is_open(self, now_ms: int) -> bool:
+        """Whether it can be answered still."""
+        return self.approval.state in _OPEN and now_ms < self.approval.expires
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredRequest:
+    """What became of an operator's answer."""
+
+    command: Command | None
+    """None: nothing was sent, as the operator has said the same before."""
+    before: Request
+    after: Request | None
+    """As the worker told it; None: not in time."""
+
+
+class Closed(NotAllowed):
+    """A request that cannot be answered any more."""
+
+
+class ApprovalClient(Incidents):
+    """What an operator sees of approvals and incidents, and says to them."""
+
+    def requests(self) -> list[Request]:
+        """Every request of the last day, the most urgent and then the longest waiting first."""
+        with self._reader(self._topics.interventions, since_ms=_now_ms() - LONGEST_S * 1000) as reader:
+            found = fold(message.value() for message in reader.to_end())
+        return sorted(found, key=lambda r: (-r.approval.priority.rank, r.approval.since))
+
+    def pending(self) -> list[Request]:
+        """Those that can be answered now."""
+        now_ms = _now_ms()
+        return [request for request in self.requests() if request.is_open(now_ms)]
+
+    def answer(self, kind: CommandKind, request_id: str, *, by: str, reason: str) -> AnsweredRequest:
+        """Approves or rejects a request, or asks for more; `request_id` may be its beginning.
+
+        Raises NotFound when there is none, Closed when it is no longer open, Ambiguous when several begin so.
+        """
+        (answered,) = self._answer(kind, [self._open(kind, request_id, by)], by=by, reason=reason)
+        return answered
+
+    def answer_identical(self, kind: CommandKind, request_id: str, *, by: str, reason: str) -> list[AnsweredRequest]:
+        """The same answer to all open requests, of any session, about the same call as this one. Raises as `answer`."""
+        first = self._open(kind, request_id, by)
+        same = [r for r in self.pending() if r.approval.parameters == first.approval.parameters]
+        return self._answer(kind, same or [first], by=by, reason=reason)
+
+    def answer_all(
+        self, kind: CommandKind, request_ids: Iterable[str], *, by: str, reason: str
+    ) -> tuple[list[AnsweredRequest], dict[str, str]]:
+        """The same answer to several requests, by their whole ids; and why, for those that cannot be answered."""
+        known, now_ms = {r.approval.request_id: r for r in self.requests()}, _now_ms()
+        taken: list[Request] = []
+        refused: dict[str, str] = {}
+        for request_id in dict.fromkeys(request_ids):
+            request = known.get(request_id)
+            if request is None:
+                refused[request_id] = "not found among those of the last day"
+            elif not request.is_open(now_ms):
+                refused[request_id] = _closed(kind, request.approval, by)
+            else:
+                taken.append(request)
+        return self._answer(kind, taken, by=by, reason=reason) if taken else [], refused
+
+    def _open(self, kind: CommandKind, request_id: str, by: str) -> Request:
+        known = {r.approval.request_id: r for r in self.requests()}
+        hint = "requests are kept for a day; see: haltline approvals --all"
+        request = known[resolve("request", request_id, known, hint=hint)]
+        if not request.is_open(_now_ms()):
+            raise Closed(f"request {request.approval.request_id}: {_closed(kind, request.approval, by)}")
+        return request
+
+    def _answer(self, kind: CommandKind, requests: list[Request], *, by: str, reason: str) -> list[AnsweredRequest]:
+        commands = {
+            r.approval.request_id: make_command(
+                kind,
+                ScopeKind.SESSION,
+                r.session_id,
+                by=by,
+                reason=reason,
+                request_id=r.approval.request_id,
+                nonce=r.approval.nonce,
+            )
+            for r in requests
+            if not _said_by(by.strip(), kind, r.approval)
+        }
+        after = {r.approval.request_id: r for r in requests if r.approval.request_id not in commands}
+        with self._reader(self._topics.interventions, from_beginning=False) as reader:
+            for command in commands.values():
+                self._send(command)
+            sent_at = time.monotonic()
+            while len(after) < len(requests) and time.monotonic() - sent_at < self._within_s:
+                message = reader.poll(_POLL_S)
+                for told in fold([message.value()] if message is not None else []):
+                    command_of = commands.get(told.approval.request_id)
+                    if command_of is not None and _shows(told.approval, command_of):
+                        after[told.approval.request_id] = told
+        return [
+            AnsweredRequest(
+                command=commands.get(r.approval.request_id), before=r, after=after.get(r.approval.request_id)
+            )
+            for r in requests
+        ]
+
+
+def fold(values: Iterable[bytes | None]) -> list[Request]:
+    """The last word on each request, of encoded decisions in their order."""
+    found: dict[str, Request] = {}
+    for value in values:
+        if value is None or b'"approval"' not in value:
+            continue
+        try:
+            decision = wire.decode(Decision, value)
+        except wire.InvalidRecord:
+            continue
+        if decision.approval is not None:
+            found[decision.approval.request_id] = Request(
+                approval=decision.approval,
+                session_id=decision.session_id,
+                agent_id=decision.agent_id,
+                reason=decision.reason,
+                incident_id=decision.incident_id,
+            )
+    return list(found.values())
+
+
+def _shows(approval: Approval, command: Command) -> bool:
+    """Whether the request shows that the answer was taken in, or cannot be any more."""
+    if approval.state is ApprovalState.EXPIRED:
+        return True
+    if command.kind is CommandKind.ASK:
+        return approval.state is ApprovalState.INFO_REQUESTED
+    return _said_by(command.by, command.kind, approval)
+
+
+def _said_by(by: str, kind: CommandKind, approval: Approval) -> bool:
+    """Whether the operator has approved it, or rejected it, before."""
+    names = {CommandKind.APPROVE: approval.approved_by, CommandKind.REJECT: approval.rejected_by}
+    return by in names.get(kind, ())
+
+
+def _closed(kind: CommandKind, approval: Approval, by: str) -> str:
+    """Why it cannot be answered any more."""
+    words = {CommandKind.APPROVE: "already approved by you; ", CommandKind.REJECT: "already rejected by you; "}
+    already = words[kind] if _said_by(by.strip(), kind, approval) else ""
+    state = ApprovalState.EXPIRED if approval.state in _OPEN else approval.state
+    names = approval.rejected_by if state is ApprovalState.REJECTED else approval.approved_by
+    if state is ApprovalState.EXPIRED:
+        said = f"it expired at {rfc3339(approval.expires)}"
+    else:
+        said = f"it is {state}" + (f" ({', '.join(names)})" if names else "")
+    return f"{already}{said} and cannot be answered any more"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,167 @@
+"""Whom a kill would stop: the sessions that were heard of lately and have not ended, read from `actions`.
+
+What is counted is what was published: a session that was silent for longer than the time looked back on is not seen,
+nor one that publishes nothing; one that ended without a word is counted. Of a session, what it started counts too, as
+far as its own events say who started whom.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import cast
+
+from haltline.schemas import wire
+from haltline.schemas.control import Feedback, Stage
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.kafka.settings import ClientSetting
+
+_MAX_NAMES = 1000
+"""Tools, and targets, of one session that are remembered."""
+_POLL_S = 0.1
+
+
+@dataclass
+class Seen:
+    """One session, as its events tell it."""
+
+    session_id: str
+    agent_id: str = "unknown"
+    mission_id: str | None = None
+    above: set[str] = field(default_factory=set)
+    """Who started it, and who is at the root, as it says."""
+    last_ms: int = 0
+    ended: bool = False
+    tools: set[str] = field(default_factory=set)
+    targets: set[str] = field(default_factory=set)
+
+    def note(self, event: ActionEvent) -> None:
+        """Takes in its next event."""
+        if event.agent_id != "unknown":
+            self.agent_id = event.agent_id
+        self.mission_id = event.mission_id or self.mission_id
+        self.above |= {s for s in (event.parent_session_id, event.root_session_id) if s and s != self.session_id}
+        self.last_ms = max(self.last_ms, event.time)
+        self.ended = event.kind is Kind.SESSION_ENDED
+        if event.action and len(self.tools) < _MAX_NAMES:
+            self.tools.add(event.action)
+        if len(self.targets) < _MAX_NAMES:
+            self.targets.update(event.targets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlastRadius:
+    """The sessions that a kill of a scope reaches."""
+
+    scope: ScopeKind
+    scope_id: str
+    sessions: tuple[Seen, ...]
+    """The last heard of first."""
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """Whose they are."""
+        return tuple(sorted({seen.agent_id for seen in self.sessions}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    """What the agents' side has said of a kill."""
+
+    by_session: Mapping[str, int | None]
+    """Sessions that have stopped: how long after the decision, ms."""
+    silent: tuple[str, ...]
+    """Sessions that were to stop, and have not said so."""
+
+
+def blast_radius_of(scope: ScopeKind, scope_id: str, events: Iterable[ActionEvent]) -> BlastRadius:
+    """Whom a kill would stop, as these events tell it."""
+    sessions: dict[str, Seen] = {}
+    for event in events:
+        seen = sessions.get(event.session_id)
+        if seen is None:
+            seen = sessions[event.session_id] = Seen(event.session_id)
+        seen.note(event)
+    reached = _REACHES[scope]
+    below = _family(sessions, scope_id) if scope is ScopeKind.SESSION else set()
+    found = [s for s in sessions.values() if not s.ended and (s.session_id in below or reached(s, scope_id))]
+    return BlastRadius(scope=scope, scope_id=scope_id, sessions=tuple(sorted(found, key=lambda s: -s.last_ms)))
+
+
+def preview(
+    bootstrap: str,
+    topics: Topics,
+    scope: ScopeKind,
+    scope_id: str,
+    *,
+    lookback: timedelta,
+    client: Mapping[str, ClientSetting] | None = None,
+) -> BlastRadius:
+    """Whom a kill would stop now. Reads `actions` of that time; raises Unreachable and NoSuchTopic."""
+    since_ms = int((time.time() - lookback.total_seconds()) * 1000)
+    with LogReader(bootstrap, [topics.actions], client=client, since_ms=since_ms) as reader:
+        return blast_radius_of(scope, scope_id, _events(reader, since_ms))
+
+
+def wait_for_stops(
+    bootstrap: str,
+    topics: Topics,
+    decision_id: str,
+    expected: Iterable[str],
+    *,
+    since_ms: int,
+    within_s: float,
+    client: Mapping[str, ClientSetting] | None = None,
+) -> Stopped:
+    """Who says, in time, that it has stopped because of this decision; ends as soon as all who are expected have."""
+    waiting, stopped = set(expected), dict[str, int | None]()
+    deadline = time.monotonic() + within_s
+    with LogReader(bootstrap, [topics.feedback], client=client, since_ms=since_ms) as reader:
+        while time.monotonic() < deadline and (waiting or not stopped):
+            message = reader.poll(_POLL_S)
+            value = None if message is None else message.value()
+            if value is None or decision_id.encode() not in value:
+                continue
+            try:
+                said = wire.decode(Feedback, value)
+            except wire.InvalidRecord:
+                continue
+            if said.decision_id == decision_id and said.stage is Stage.STOPPED:
+                waiting.discard(said.session_id)
+                took_ms = None if said.decided_at is None else max(0, said.time - said.decided_at)
+                stopped.setdefault(said.session_id, took_ms)
+    return Stopped(by_session=stopped, silent=tuple(sorted(waiting)))
+
+
+def _events(reader: LogReader, since_ms: int) -> Iterable[ActionEvent]:
+    for message in reader.to_end():
+        try:
+            headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # as a consumer's messages have
+            event = wire.decode_event(message.value(), headers)
+        except wire.InvalidRecord:
+            continue  # a dead letter by now
+        if event.time >= since_ms:  # the embedded broker gives all
+            yield event
+
+
+def _family(sessions: Mapping[str, Seen], root: str) -> set[str]:
+    """A session and what it started, at any depth."""
+    family = {root}
+    while True:
+        more = {s.session_id for s in sessions.values() if s.session_id not in family and s.above & family}
+        if not more:
+            return family
+        family |= more
+
+
+_REACHES: Mapping[ScopeKind, Callable[[Seen, str], bool]] = {
+    ScopeKind.SESSION: lambda seen, scope_id: seen.session_id == scope_id,
+    ScopeKind.AGENT: lambda seen, scope_id: seen.agent_id == scope_id,
+    ScopeKind.MISSION: lambda seen, scope_id: seen.mission_id == scope_id,
+    ScopeKind.TOOL: lambda seen, scope_id: scope_id in seen.tools,
+    ScopeKind.TARGET: lambda seen, scope_id: scope_id in seen.targets,
+    ScopeKind.FLEET: lambda seen, scope_id: True,  # noqa: ARG005 - the arguments of the others
+}

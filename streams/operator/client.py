@@ -1,0 +1,375 @@
+"""What an operator does to a running system: command it, wait for the worker's answer, see what holds.
+
+Nothing here prints. Every act is a Command on the `commands` topic, whose delivery is confirmed; it
+stays there, and so is carried out later when no worker runs now.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+from confluent_kafka import KafkaException, TopicPartition
+from pydantic import ValidationError
+
+from haltline.interventions.control.declared_batches import LONGEST
+from haltline.interventions.control.probation import CLOSED
+from haltline.interventions.control.scope_commands import STATE_OF
+from haltline.schemas import wire
+from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord, ControlState, control_key
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.problems import problem_of
+from haltline.schemas.record import rfc3339
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.operator.commands import MISSED, NotAllowed, make_command, require_label, require_rule
+from haltline.streams.operator.ids import resolve
+from haltline.streams.operator.known_sessions import HINT, KnownSessions
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandResult:
+    """What became of a command."""
+
+    command: Command
+    answered: bool
+    """Whether a worker has carried it out; False: not in time, it stays on the topic."""
+    before: ControlRecord | None = None
+    """What held for the scope before."""
+    after: ControlRecord | None = None
+    """What holds now; None after a reset, and where the command concerns no control record."""
+    second_wanted: bool = False
+    """It is noted, and nothing has happened: it takes another operator."""
+    waited_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionLag:
+    """How far the workers of a group are on one partition of a source."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    """The next offset to be read; None: nothing was committed yet."""
+    end: int
+    lag_records: int
+
+
+class Operator:
+    """An operator's hands on one cluster.
+
+    Every method raises Unreachable when no broker answers, NoSuchTopic when haltline's topics are not
+    there, and NotAllowed for a command that may not be given, such as a reset without a reason.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        topics: Topics | None = None,
+        group: str = "haltline",
+        answer_within_s: float = 10.0,
+        client: Mapping[str, ClientSetting] | None = None,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._client = client or {}
+        self._topics = topics or Topics()
+        self._group = group
+        self._within_s = answer_within_s
+
+    def find(self, scope: ScopeKind, given: str, *, hint: str = HINT) -> str:
+        """The whole id of what was heard of, by its beginning; of a tool, a target or the fleet as it is given.
+
+        Raises NotFound when nothing was heard of it, Ambiguous when several begin so.
+        """
+        heard = KnownSessions(
+            bootstrap=self._bootstrap, topics=self._topics, client=self._client, within_s=self._within_s
+        )
+        return heard.find(scope, given, hint=hint)
+
+    def kill(
+        self,
+        scope: ScopeKind,
+        scope_id: str,
+        *,
+        by: str,
+        reason: str,
+        until_stopped: bool = False,
+    ) -> CommandResult:
+        """Stops a session, an agent, a tool, a target, a mission or the fleet, now.
+
+        Answered when the worker's entry stands in the `control` topic; with `until_stopped` when the
+        agent's side has said that it stopped. The fleet takes two operators: the first one's Answer is
+        `second_wanted`.
+        """
+        command = make_command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
+
+        def done(record: ControlRecord | None) -> bool:
+            if record is None or record.state is not ControlState.KILLED:
+                return False
+            return not until_stopped or record.stopped_at is not None
+
+        return self._act(command, done)
+
+    def hold(self, kind: CommandKind, scope: ScopeKind, scope_id: str, *, by: str, reason: str) -> CommandResult:
+        """Freezes or contains what the scope covers, or lifts that; a kill stays what it is.
+
+        The fleet takes two operators, as for a kill. Raises NotAllowed for what is killed.
+        """
+        command = make_command(kind, scope, scope_id, by=by, reason=reason)
+        wanted = STATE_OF.get(kind)
+        stands = next((r for r in self.standing() if r.key == control_key(scope, scope_id)), None)
+        if stands is not None and stands.state is ControlState.KILLED:
+            raise NotAllowed(f"{kind} of {scope} {scope_id}: expected one that is not killed; a reset ends a kill")
+
+        def done(record: ControlRecord | None) -> bool:
+            state = None if record is None or record.state is ControlState.PROBATION else record.state
+            return state == wanted
+
+        return self._act(command, done)
+
+    def spare(self, scope: ScopeKind, scope_id: str, session: str, *, by: str, reason: str) -> CommandResult:
+        """Releases one session from what stands against its agent, its mission or the fleet; the rest stays.
+
+        Raises NotAllowed when nothing stands.
+        """
+        command = make_command(CommandKind.RESET, scope, scope_id, by=by, reason=reason, session=session)
+        if not any(record.key == control_key(scope, scope_id) for record in self.standing()):
+            raise NotAllowed(f"reset of {session}: expected {scope} {scope_id} to be stopped, got nothing that stands")
+        return self._act(command, lambda record: record is None or session in (record.spared or ()))
+
+    def reset(
+        self,
+        scope: ScopeKind,
+        scope_id: str,
+        *,
+        by: str,
+        reason: str,
+        probation_actions: int | None = None,
+        force: bool = False,
+    ) -> CommandResult:
+        """Releases what was killed; a session goes on probation, as the policy says or for so many actions.
+
+        Answered when what stands in the `control` topic kills no more, or says that the session is closed. Within the
+        lockout of a session that was killed on probation it is refused (NotAllowed) without `force`, and with it takes
+        two different operators: the first one's Answer is not answered.
+        """
+        command = make_command(
+            CommandKind.RESET,
+            scope,
+            scope_id,
+            by=by,
+            reason=reason,
+            probation_actions=probation_actions,
+            force=force or None,
+        )
+        if not force:
+            self._require_unlocked(command)
+        return self._act(command, lambda record: record is None or not _holds(record))
+
+    def _require_unlocked(self, command: Command) -> None:
+        key = control_key(command.scope, command.id)
+        record = next((standing for standing in self.standing() if standing.key == key), None)
+        if record is not None and record.locked_until is not None and command.time < record.locked_until:
+            until, now = rfc3339(record.locked_until), rfc3339(command.time)
+            raise NotAllowed(
+                f"reset of {command.id}: it was killed on probation; expected a time after {until}, got {now}. "
+                "Two different operators can do it sooner, each with --force"
+            )
+
+    def declare_batch(
+        self,
+        session_id: str,
+        *,
+        max_deletes: int,
+        actions: str = "*",
+        targets: Sequence[str] = (),
+        lasts: timedelta,
+        by: str,
+        reason: str,
+    ) -> CommandResult:
+        """Declares many destructive acts of a session beforehand. Answered when the worker has taken it in."""
+        if not timedelta(0) < lasts <= LONGEST:
+            raise NotAllowed(f"batch of {session_id}: expected it to last up to {LONGEST}, got {lasts}")
+        expires_ms = _now_ms() + int(lasts.total_seconds() * 1000)
+        try:
+            batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
+        except ValidationError as error:
+            raise NotAllowed(f"batch of {session_id}: {problem_of(error)}") from error
+        return self._tell(
+            make_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch)
+        )
+
+    def label(self, decision: Decision, label: str, *, by: str, reason: str) -> CommandResult:
+        """Says whether a decision of a rule was right, for the tuning of thresholds and for the audit.
+
+        Raises NotAllowed for what no rule has decided, such as an operator's own kill.
+        """
+        require_label(label)
+        require_rule(decision)
+        return self._tell(
+            make_command(
+                CommandKind.LABEL,
+                ScopeKind.SESSION,
+                decision.session_id,
+                by=by,
+                reason=reason,
+                decision_id=decision.decision_id,
+                label=label,
+            )
+        )
+
+    def missed(self, session_id: str, rule: str, *, by: str, reason: str) -> CommandResult:
+        """Says that a rule should have found something in a session, and did not."""
+        return self._tell(
+            make_command(
+                CommandKind.LABEL, ScopeKind.SESSION, session_id, by=by, reason=reason, label=MISSED, code=rule
+            )
+        )
+
+    def decision(self, decision_id: str) -> Decision:
+        """A decision by its id or the beginning of it, as far as the `interventions` topic holds it.
+
+        Raises NotFound when there is none, Ambiguous when several begin so.
+        """
+        found: dict[str, Decision] = {}
+        begins = decision_id.encode()
+        with self._reader(self._topics.interventions) as reader:
+            for message in reader.to_end():
+                if begins not in (message.value() or b""):
+                    continue
+                with suppress(wire.InvalidRecord):
+                    decision = wire.decode(Decision, message.value())
+                    found.setdefault(decision.decision_id, decision)
+        return found[resolve("decision", decision_id, found)]
+
+    def standing(self) -> list[ControlRecord]:
+        """All that holds now, the longest standing first."""
+        with self._reader(self._topics.control) as reader:
+            return sorted(_standing(reader).values(), key=lambda record: (record.stands_since, record.key))
+
+    def lag(self) -> list[PartitionLag]:
+        """How far the group's workers are, by topic and partition."""
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client)
+        try:
+            sources = [tp for topic in self._topics.session_sources for tp in partitions_of(consumer, topic)]
+            committed = consumer.committed(sources, timeout=self._within_s)
+            return [_lag(tp, *bounds(consumer, tp)) for tp in committed]
+        except KafkaException as failed:
+            raise Unreachable(f"group {self._group}: expected its committed offsets, got {failed}") from failed
+        finally:
+            consumer.close()
+
+    def _reader(self, *topics: str, from_beginning: bool = True, since_ms: int | None = None) -> LogReader:
+        return LogReader(self._bootstrap, topics, client=self._client, from_beginning=from_beginning, since_ms=since_ms)
+
+    def _act(self, command: Command, done: Callable[[ControlRecord | None], bool]) -> CommandResult:
+        """Sends a command, and waits for the record that answers it in the `control` topic.
+
+        What stands already as it is wanted gets no new record: then the workers' group must be past the command.
+        """
+        key = control_key(command.scope, command.id).encode()
+        two = command.scope is ScopeKind.FLEET and command.kind in STATE_OF
+        with self._reader(self._topics.control) as reader:
+            before = _standing(reader).get(key)
+            place = self._send(command)
+            sent_at = time.monotonic()
+            if done(before):
+                answered = self._is_passed(place, sent_at)
+                waited_s = time.monotonic() - sent_at
+                return CommandResult(command=command, answered=answered, before=before, after=before, waited_s=waited_s)
+            while time.monotonic() - sent_at < self._within_s:
+                message = reader.poll(_POLL_S)
+                if message is not None and message.key() == key:
+                    after = _record(message.value())
+                elif message is None and two and self._is_passed(place, sent_at):
+                    # What the command brought about was written before it was passed: read it to the end.
+                    with self._reader(self._topics.control) as again:
+                        after = _standing(again).get(key)
+                    if not done(after):
+                        waited_s = time.monotonic() - sent_at
+                        return CommandResult(command=command, answered=True, second_wanted=True, waited_s=waited_s)
+                else:
+                    continue
+                if done(after):
+                    return CommandResult(
+                        command=command,
+                        answered=True,
+                        before=before,
+                        after=after,
+                        waited_s=time.monotonic() - sent_at,
+                    )
+        return CommandResult(command=command, answered=False, before=before, waited_s=self._within_s)
+
+    def _tell(self, command: Command) -> CommandResult:
+        """Sends a command that leaves no control record, and waits until the workers' group is past it."""
+        place = self._send(command)
+        sent_at = time.monotonic()
+        answered = self._is_passed(place, sent_at)
+        return CommandResult(command=command, answered=answered, waited_s=time.monotonic() - sent_at)
+
+    def _is_passed(self, place: TopicPartition, sent_at: float) -> bool:
+        """Waits, within the time for an answer, until the workers' group has committed what is beyond a command."""
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client)
+        try:
+            while time.monotonic() - sent_at < self._within_s:
+                try:
+                    (committed,) = consumer.committed([TopicPartition(place.topic, place.partition)], timeout=2.0)
+                except KafkaException:
+                    continue  # a broker that is away for a moment; the deadline bounds it
+                if committed.offset > place.offset:
+                    return True
+                time.sleep(_POLL_S)
+        finally:
+            consumer.close()
+        return False
+
+    def _send(self, command: Command) -> TopicPartition:
+        """Returns where the command now is, confirmed by the broker. It may come twice, as every command may."""
+        return produce_confirmed(
+            self._bootstrap,
+            self._topics.commands,
+            key=command.id.encode(),
+            value=command.to_json(),
+            client=self._client,
+        )
+
+
+def _standing(reader: LogReader) -> dict[bytes, ControlRecord]:
+    """The last record of every key, without those that were removed."""
+    standing: dict[bytes, ControlRecord] = {}
+    for message in reader.to_end():
+        key = message.key() or b""
+        record = _record(message.value())
+        if record is None:
+            standing.pop(key, None)
+        else:
+            standing[key] = record
+    return standing
+
+
+def _holds(record: ControlRecord) -> bool:
+    """Whether the entry still keeps what was killed from being released."""
+    return record.state is not ControlState.PROBATION and record.code != CLOSED
+
+
+def _record(value: bytes | None) -> ControlRecord | None:
+    return None if value is None else wire.decode(ControlRecord, value)
+
+
+def _lag(tp: TopicPartition, low: int, end: int) -> PartitionLag:
+    committed = tp.offset if tp.offset >= 0 else None
+    # What retention took away will never be read.
+    start = low if committed is None else max(low, committed)
+    return PartitionLag(
+        topic=tp.topic, partition=tp.partition, committed=committed, end=end, lag_records=max(0, end - start)
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,282 @@
+"""What `haltline doctor` looks at on the cluster and at the processes: each check says what it found and what to do."""
+
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any, Final
+
+import orjson
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
+    AdminClient,
+    ConfigResource,
+)
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from prometheus_client.parser import text_string_to_metric_families
+
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.operator.client import Operator, PartitionLag
+
+ANSWER_WITHIN_S: Final = 3.0
+_CLOCK_OFF_S: Final = 5.0
+"""Deadlines of kills and approvals are of some seconds."""
+_CANARY_WITHIN_S: Final = 900.0
+_ACLS_WITHIN_S: Final = 10.0
+_MANY_RECORDS: Final = 10_000
+_log = logging.getLogger(__name__)
+
+
+class Verdict(StrEnum):
+    """What a check says."""
+
+    OK = "ok"
+    BAD = "bad"
+    NOTE = "note"
+    """Not as good as it could be, and not needed for everything."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report."""
+
+    what: str
+    verdict: Verdict
+    came: str
+    do: str = ""
+    """What to do about it."""
+
+
+# Who may do what
+
+
+def writers(bindings: Iterable[AclBinding], topic: str) -> set[str]:
+    """The principals that some permission lets write a topic. Denials are not looked at: they only make it stricter."""
+    return {
+        binding.principal
+        for binding in bindings
+        if binding.permission_type == AclPermissionType.ALLOW
+        and binding.operation in {AclOperation.WRITE, AclOperation.ALL}
+        and _covers(binding, topic)
+    }
+
+
+def _covers(binding: AclBinding, topic: str) -> bool:
+    if binding.restype != ResourceType.TOPIC:
+        return False
+    if binding.resource_pattern_type == ResourcePatternType.PREFIXED:
+        return topic.startswith(binding.name)
+    return binding.name in {topic, "*"}
+
+
+def permissions(bindings: Iterable[AclBinding], topics: Topics, agent: str) -> Check:
+    """Whether an agent could release itself, or decide about others, with what is allowed."""
+    known = list(bindings)
+    what = "permissions"
+    for topic in (topics.control, topics.interventions, topics.commands):
+        if wrong := sorted(writers(known, topic) & {agent, "User:*"}):
+            return Check(
+                what,
+                Verdict.BAD,
+                f"{', '.join(wrong)} may write {topic}: an agent can release itself",
+                "take that away (kafka-acls.sh --remove), and see haltline topics acls",
+            )
+    if agent not in writers(known, topics.actions):
+        return Check(
+            what,
+            Verdict.BAD,
+            f"{agent} may not write {topics.actions}",
+            "haltline topics acls --apply as the administrator; or say who the agents are (--agent)",
+        )
+    return Check(what, Verdict.OK, f"{agent} writes what it does, and neither commands nor decisions")
+
+
+def ask_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
+    """As `permissions`, of a cluster."""
+    # The types say that a filter names everything; what is None is not looked at.
+    everything: Any = None
+    wanted = AclBindingFilter(
+        ResourceType.TOPIC,
+        everything,
+        ResourcePatternType.ANY,
+        everything,
+        everything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    try:
+        if not _authorizer(admin):
+            return Check(
+                "permissions",
+                Verdict.NOTE,
+                "the cluster has no authorizer: whoever reaches it can release an agent",
+                "set authorizer.class.name, then haltline topics acls --apply",
+            )
+        found = admin.describe_acls(wanted, request_timeout=_ACLS_WITHIN_S).result()
+    except KafkaException as refused:
+        return Check("permissions", Verdict.NOTE, refused.args[0].str(), "ask as the administrator (--client-config)")
+    return permissions(found, topics, agent)
+
+
+def _authorizer(admin: AdminClient) -> str:
+    """The class that decides who may do what; without one, the client shows an empty list of permissions."""
+    broker = str(admin.list_topics(timeout=_ACLS_WITHIN_S).controller_id)
+    (asked,) = admin.describe_configs(
+        [ConfigResource(ConfigResource.Type.BROKER, broker)], request_timeout=_ACLS_WITHIN_S
+    ).values()
+    return str(asked.result()["authorizer.class.name"].value or "")
+
+
+# What is on the topics
+
+
+def progress(what: str, lag: Iterable[PartitionLag], group: str, do: str) -> Check:
+    """How far a group is; bad when records wait and it has never committed."""
+    partitions = list(lag)
+    records = sum(partition.lag_records for partition in partitions)
+    if records and all(partition.committed is None for partition in partitions):
+        return Check(what, Verdict.BAD, f"{records} records wait, and nobody of group {group} has ever committed", do)
+    if records > _MANY_RECORDS:
+        return Check(what, Verdict.NOTE, f"{records} records wait", "see deploy/runbooks/HaltlineBehind.md")
+    return Check(what, Verdict.OK, f"{records} records wait")
+
+
+def ask_progress(
+    what: str, bootstrap: str, topics: Topics, *, group: str, do: str, client: Mapping[str, ClientSetting]
+) -> Check:
+    """As `progress`, of a group on a cluster."""
+    try:
+        lag = Operator(bootstrap, topics=topics, group=group, client=client).lag()
+    except Unreachable as refused:
+        return Check(what, Verdict.NOTE, str(refused), "ask as an operator (--client-config)")
+    return progress(what, lag, group, do)
+
+
+def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mapping[str, ClientSetting]) -> Check:
+    """How far the group is that runs rules in shadow: never bad, as nothing is stopped by it."""
+    what, name = "shadow workers' progress", Runs.SHADOW.group(group)
+    do = f"haltline worker --rules shadow --bootstrap {bootstrap} --group {group}, where workers run --rules enforced"
+    found = ask_progress(what, bootstrap, topics, group=name, do=do, client=client)
+    if found.verdict is Verdict.BAD:
+        return Check(what, Verdict.NOTE, f"no group of its own: nobody of {name} has ever committed", do)
+    return found
+
+
+def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> Check:
+    """Whether workers could use what is published."""
+    from haltline.streams.engine.plugins import installed  # noqa: PLC0415  # brings every detector
+    from haltline.streams.policy.loader import parse_policy  # noqa: PLC0415
+    from haltline.streams.policy.source import current  # noqa: PLC0415  # as above
+
+    do = "haltline policy check FILE, then haltline policy publish FILE"
+    try:
+        documents = current(bootstrap, topics.policies, client=client)
+    except (Unreachable, NoSuchTopic) as refused:
+        return Check("policy", Verdict.NOTE, str(refused), "ask as an operator (--client-config)")
+    plugins, told = installed(), []
+    for name, record in sorted(documents.items()):
+        try:
+            policy = parse_policy((record.value or b"").decode(errors="replace"), f"policy {name}", plugins)
+        except ValueError as wrong:
+            return Check("policy", Verdict.BAD, str(wrong), do)
+        told.append(f"{name} (version {policy.version})")
+    return Check("policy", Verdict.OK, ", ".join(told) or "none is published: workers run with every default")
+
+
+# What processes say
+
+
+@dataclass(frozen=True)
+class CommandReport:
+    """An answer over HTTP; status 0 when there was none."""
+
+    status: int
+    body: str
+    clock_off_s: float | None = None
+    """How far the other clock is before ours; told to the second."""
+
+
+def ask(url: str) -> CommandReport:
+    """What a process answers."""
+    try:
+        try:
+            with urllib.request.urlopen(url, timeout=ANSWER_WITHIN_S) as response:
+                return _said(response.status, response.read(), response.headers.get("Date"))
+        except urllib.error.HTTPError as refused:
+            return _said(refused.code, refused.read(), refused.headers.get("Date"))
+    except (OSError, ValueError) as error:
+        return CommandReport(0, f"{url}: {getattr(error, 'reason', error)}")
+
+
+def _said(status: int, body: bytes, date: str | None) -> CommandReport:
+    try:
+        off_s = None if date is None else parsedate_to_datetime(date).timestamp() - time.time()
+    except ValueError:
+        off_s = None
+    return CommandReport(status, body.decode(errors="replace"), off_s)
+
+
+def health(what: str, url: str, *, needed: bool, do: str) -> Iterator[Check]:
+    """Whether a process is alive and ready. One that is not needed and not there is a note."""
+    for path in ("/healthz", "/readyz"):
+        said = ask(url + path)
+        name = f"{what}'s {'health' if path == '/healthz' else 'readiness'}"
+        if said.status == 0:
+            yield Check(name, Verdict.BAD if needed else Verdict.NOTE, said.body, do)
+            return
+        good = said.status == 200
+        yield Check(name, Verdict.OK if good else Verdict.BAD, _reasons(said.body), "" if good else "see its log")
+
+
+def _reasons(body: str) -> str:
+    """A process' own words on its health."""
+    try:
+        told = orjson.loads(body)
+        if "partitions" in told:
+            well = [f"{told['partitions']} partitions, {told['lag_records']} records wait"]
+            return "; ".join([*(told["reasons"] or well), *told.get("notes", ())])
+        return str(told.get("problem") or ("well" if told["ok"] else "not ready"))
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return body[:200]
+
+
+def canary(url: str, now_s: float) -> Check:
+    """What the last canary came to."""
+    said = ask(url + "/metrics")
+    do = "haltline canary; see deploy/runbooks/HaltlineCanaryNotStopped.md"
+    if said.status != 200:
+        return Check(
+            "canary", Verdict.NOTE, said.body[:200], "haltline canary --every 5m, or say where it is (--canary)"
+        )
+    try:
+        told = {one.name: one.samples[0].value for one in text_string_to_metric_families(said.body) if one.samples}
+        up, flown_s = told["haltline_canary_up"], told["haltline_canary_last_flight_timestamp_seconds"]
+    except (KeyError, ValueError):
+        return Check("canary", Verdict.NOTE, f"{url} has told of no canary yet", "wait for its first flight")
+    if not up:
+        return Check("canary", Verdict.BAD, "the last session that had to be killed was not", do)
+    ago_s = now_s - flown_s
+    if ago_s > _CANARY_WITHIN_S:
+        return Check("canary", Verdict.BAD, f"the last one flew {ago_s:.0f} s ago", do)
+    return Check(
+        "canary", Verdict.OK, f"stopped {ago_s:.0f} s ago, after {told.get('haltline_canary_seconds', 0):.1f} s"
+    )
+
+
+def clocks(said: Mapping[str, CommandReport]) -> Check:
+    """Whether the machines agree on the time."""
+    known = {where: one.clock_off_s for where, one in said.items() if one.clock_off_s is not None}
+    if not known:
+        return Check("clocks", Verdict.NOTE, "no process told its time", "start one, or say where it is (--worker)")
+    where, off_s = max(known.items(), key=lambda one: abs(one[1]))
+    if abs(off_s) > _CLOCK_OFF_S:
+        return Check("clocks", Verdict.BAD, f"that of {where} is {off_s:+.0f} s off this one", "run NTP on both")
+    return Check("clocks", Verdict.OK, f"within {max(1.0, abs(off_s)):.0f} s of {len(known)} other processes")

@@ -1,0 +1,133 @@
+"""Incidents as an operator sees them: read from their topic, acknowledged, assigned, commented and resolved."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import TopicPartition
+
+from haltline.schemas import wire
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.streams.operator.client import Operator
+from haltline.streams.operator.commands import NotAllowed, make_command
+from haltline.streams.operator.ids import NotFound
+
+_POLL_S: Final = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentChange:
+    """What became of an operator's act on an incident."""
+
+    command: Command
+    before: IncidentRecord
+    after: IncidentRecord | None
+    """As the worker told it; None: not in time."""
+    place: TopicPartition | None = None
+    """Of the record that says so."""
+
+
+class Incidents(Operator):
+    """What an operator sees of incidents, and does to them."""
+
+    def incidents(self) -> list[IncidentRecord]:
+        """How each incident of the topic stands, the worst first."""
+        with self._reader(self._topics.incidents) as reader:
+            return worst_first(fold(message.value() for message in reader.to_end()).values())
+
+    def history(self, incident_id: str) -> list[IncidentRecord]:
+        """All revisions of an incident that were told. Raises as `incident`."""
+        with self._reader(self._topics.incidents) as reader:
+            told = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
+        found = one_of(worst_first(_last(told).values()), incident_id)
+        by_revision = {record.revision: record for record in told if record.incident_id == found.incident_id}
+        return [record for _, record in sorted(by_revision.items())]
+
+    def act(
+        self, kind: CommandKind, incident: IncidentRecord, *, by: str, reason: str, assignee: str | None = None
+    ) -> IncidentChange:
+        """Acknowledges, assigns, comments or resolves an incident.
+
+        Raises NotAllowed when it is resolved, is acknowledged already, or nobody is named that it is assigned to.
+        """
+        _require_allowed(kind, incident, assignee)
+        command = make_command(
+            kind,
+            incident.scope,
+            incident.scope_id,
+            by=by,
+            reason=reason,
+            incident_id=incident.incident_id,
+            assignee=assignee,
+            incident=incident if kind is CommandKind.RESOLVE else None,
+        )
+        with self._reader(self._topics.incidents, from_beginning=False) as reader:
+            self._send(command)
+            sent_at = time.monotonic()
+            while time.monotonic() - sent_at < self._within_s:
+                message = reader.poll(_POLL_S)
+                after = None if message is None else _read(message.value())
+                if message is None or after is None or after.incident_id != incident.incident_id:
+                    continue
+                done = (after.by, after.comment) == (command.by, command.reason)
+                if done or after.state is IncidentState.RESOLVED:
+                    place = TopicPartition(str(message.topic()), int(message.partition() or 0), message.offset() or 0)
+                    return IncidentChange(command=command, before=incident, after=after, place=place)
+        return IncidentChange(command=command, before=incident, after=None)
+
+
+def one_of(known: Iterable[IncidentRecord], name: str) -> IncidentRecord:
+    """The incident of an id or its beginning. Raises NotFound: there is none; NotAllowed: there are several."""
+    found = [record for record in known if record.incident_id.startswith(name)]
+    if not found:
+        raise NotFound(f"incident {name}: not found; see: haltline incidents")
+    if len(found) > 1:
+        raise NotAllowed(f"incident {name}: expected the beginning of one id, got that of {len(found)}")
+    return found[0]
+
+
+def fold(values: Iterable[bytes | None]) -> dict[str, IncidentRecord]:
+    """By id: how each incident stands, of encoded records in any order."""
+    return _last(record for value in values if (record := _read(value)) is not None)
+
+
+def worst_first(records: Iterable[IncidentRecord]) -> list[IncidentRecord]:
+    """What is open, then by severity, level and the last decision."""
+    return sorted(records, key=_how_bad, reverse=True)
+
+
+def _how_bad(record: IncidentRecord) -> tuple[bool, int, int, int]:
+    severity: Severity | None = record.severity
+    rank = -1 if severity is None else severity.rank
+    return record.state is not IncidentState.RESOLVED, rank, record.level.rank, record.last_at
+
+
+def _last(records: Iterable[IncidentRecord]) -> dict[str, IncidentRecord]:
+    last: dict[str, IncidentRecord] = {}
+    for record in records:
+        known = last.get(record.incident_id)
+        if record.stands_over(known):
+            last[record.incident_id] = record
+    return last
+
+
+def _read(value: bytes | None) -> IncidentRecord | None:
+    try:
+        return wire.decode(IncidentRecord, value)
+    except wire.InvalidRecord:
+        return None
+
+
+def _require_allowed(kind: CommandKind, incident: IncidentRecord, assignee: str | None) -> None:
+    name = f"{kind} of incident {incident.incident_id}"
+    if incident.state is IncidentState.RESOLVED:
+        raise NotAllowed(f"{name}: it is resolved ({incident.resolution}); a new trip opens another one")
+    if kind is CommandKind.ACKNOWLEDGE and incident.state is IncidentState.ACKNOWLEDGED:
+        raise NotAllowed(f"{name}: it is acknowledged already")
+    if kind is CommandKind.ASSIGN and not (assignee or "").strip():
+        raise NotAllowed(f"{name}: expected the name of who looks after it, got none")
+    if kind is CommandKind.ASSIGN and assignee == incident.assignee:
+        raise NotAllowed(f"{name}: it is assigned to {assignee} already")

@@ -1,0 +1,108 @@
+"""Which sessions, agents and missions are known: looked up in `control`, then in ever longer windows of `actions`.
+
+A session that runs has published within the last seconds or minutes, so its whole id is found fast. A prefix of an id
+must be unique among those of the last day, or else among all that the topics keep.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, cast
+
+from confluent_kafka import Message
+
+from haltline.schemas import wire
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import LogReader, Unreachable
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
+
+CHECKED: Final = frozenset({ScopeKind.SESSION, ScopeKind.AGENT, ScopeKind.MISSION})
+"""Scopes that have ids of something that was heard of. A tool or a target is a name, and may be stopped beforehand."""
+
+HINT: Final = "nothing was heard of it; use --unknown (over HTTP `unknown`) to stop it before it starts"
+"""What else there is to do for an operator who means it."""
+
+_RECENT_MS: Final = (30 * 1000, 15 * 60 * 1000)
+"""An operator in a hurry must not wait until minutes of a busy fleet are read."""
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+_Said = Callable[[ActionEvent], str | None]
+_OF_EVENT: Mapping[ScopeKind, _Said] = {
+    ScopeKind.AGENT: lambda event: event.agent_id,
+    ScopeKind.MISSION: lambda event: event.mission_id,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownSessions:
+    """What was heard of on one cluster. Every method raises Unreachable and NoSuchTopic as `LogReader`."""
+
+    bootstrap: str
+    topics: Topics
+    client: Mapping[str, ClientSetting] | None = None
+    within_s: float
+
+    def find(self, scope: ScopeKind, given: str, *, hint: str = HINT) -> str:
+        """The whole id of a session, an agent or a mission; of what has none of these it is given back as it is.
+
+        Raises:
+            NotFound: nothing was heard of it, or not in what could be read in time.
+            Ambiguous: several begin so.
+
+        """
+        if scope not in CHECKED or not given.strip():
+            return given
+        deadline = time.monotonic() + self.within_s
+        known = self._in_control(scope)
+        if given in known:
+            return given
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            if any(given in self._ids(scope, given, now_ms - recent_ms, deadline) for recent_ms in _RECENT_MS):
+                return given
+            with suppress(NotFound, Ambiguous):  # the whole id of one that is older may be meant
+                return resolve(scope.value, given, chain(known, self._ids(scope, given, now_ms - _DAY_MS, deadline)))
+            return resolve(scope.value, given, chain(known, self._ids(scope, given, None, deadline)), hint=hint)
+        except Unreachable:
+            if time.monotonic() < deadline:
+                raise
+            raise NotFound(
+                f"{scope} not found: {given}; there is more to read than can be read in {self.within_s:g} s: give the "
+                "whole id and --unknown (over HTTP `unknown`), or a longer --timeout"
+            ) from None
+
+    def _in_control(self, scope: ScopeKind) -> set[str]:
+        """Ids of this scope for which something holds, or has held until lately."""
+        begins = f"{scope}:"
+        with LogReader(self.bootstrap, [self.topics.control], client=self.client) as reader:
+            keys = ((message.key() or b"").decode(errors="replace") for message in reader.to_end())
+            return {key.removeprefix(begins) for key in keys if key.startswith(begins)}
+
+    def _ids(self, scope: ScopeKind, given: str, since_ms: int | None, deadline: float) -> Iterator[str]:
+        """The ids that may begin as given, as they come: who has the one that is meant stops reading."""
+        said = _OF_EVENT.get(scope)
+        wanted = given.encode()
+        with LogReader(self.bootstrap, [self.topics.actions], client=self.client, since_ms=since_ms) as reader:
+            for message in reader.to_end(within_s=max(0.0, deadline - time.monotonic())):
+                if said is None:
+                    if (key := message.key() or b"").startswith(wanted):
+                        yield key.decode(errors="replace")
+                elif (event := _event(message, wanted)) is not None and (named := said(event)) is not None:
+                    yield named
+
+
+def _event(message: Message, wanted: bytes) -> ActionEvent | None:
+    """The event, where it may name what is looked for; reading each would take many times as long."""
+    value = message.value() or b""
+    if wanted not in value and b"\\u" not in value:
+        return None
+    try:
+        headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # as a consumer's messages have
+        return wire.decode_event(value, headers)
+    except wire.InvalidRecord:
+        return None  # a dead letter by now

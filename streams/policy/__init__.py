@@ -1,0 +1,1 @@
+"""Policies: from a file or their topic, checked against their schema."""

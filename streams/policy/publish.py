@@ -1,0 +1,70 @@
+"""Policy documents to the topic that workers follow."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import orjson
+from confluent_kafka import TopicPartition
+
+from haltline.schemas.policy import Policy, Published
+from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.policy.loader import BadPolicy
+from haltline.streams.policy.source import PolicyRecord, current
+
+BUILT_IN_VERSION = Policy().version
+"""The version of every name without a document: the defaults."""
+
+_NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON may have in a text as it is, and YAML refuses or takes for a line break."""
+
+
+def publish(
+    policy: Policy,
+    *,
+    bootstrap: str,
+    topic: str,
+    by: str,
+    reason: str,
+    time_ms: int,
+    client: Mapping[str, ClientSetting] | None = None,
+) -> tuple[Policy, TopicPartition]:
+    """Writes a checked policy, for every worker that follows its name; returns it as written, and where.
+
+    A version that it does not say is the next one.
+
+    Raises:
+        BadPolicy: its version is not above that of the document that is there.
+        Unreachable, NoSuchTopic: it cannot be written.
+
+    """
+    there = current(bootstrap, topic, client=client).get(policy.name)
+    above = BUILT_IN_VERSION if there is None else version_of(there)
+    if "version" not in policy.model_fields_set:
+        policy = policy.model_copy(update={"version": above + 1})
+    elif policy.version <= above:
+        # Decisions name the version: two documents of one version could not be told apart.
+        raise BadPolicy(
+            f"version: expected more than {above}, which is there under {policy.name!r}, got {policy.version}"
+        )
+    published = Published(by=by, reason=reason, time=time_ms)
+    policy = policy.model_copy(update={"v": policy.v, "name": policy.name, "published": published})
+    place = produce_confirmed(bootstrap, topic, key=policy.name.encode(), value=encoded(policy), client=client)
+    return policy, place
+
+
+def encoded(policy: Policy) -> bytes:
+    """As it is written: JSON that a reader of YAML takes as well, whatever somebody gave as the reason."""
+    # Only what is said: what is left out stays each release's default, and an override changes only what it says.
+    return _NOT_IN_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", policy.model_dump_json(exclude_unset=True)).encode()
+
+
+def version_of(record: PolicyRecord) -> int:
+    """The version that a document on the topic says; 0 when it cannot be read."""
+    try:
+        said = orjson.loads(record.value or b"")
+    except orjson.JSONDecodeError:
+        return 0
+    version = said.get("version", BUILT_IN_VERSION) if isinstance(said, dict) else 0
+    return version if isinstance(version, int) else 0

@@ -1,0 +1,305 @@
+"""The policy of a running worker: read at its start, followed while it runs, from a file or from the topic.
+
+A document that cannot be used is refused, told and counted, and the one before stays in force. Documents are
+checked in a thread of their own; the main path takes what is new between two micro-batches.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from confluent_kafka import KafkaException, Message
+
+from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
+from haltline.interventions.outage import Outage
+from haltline.schemas.policy import Policy
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic, Unreachable
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.policy.loader import BadPolicy, in_vain, may_be_cut, parse_policy, read_file
+
+DEFAULT_NAME: Final = Policy().name
+LOOK_EVERY_S: Final = 1.0
+"""How often a file is looked at. One that was changed is read when it stayed the same for so long."""
+
+_POLL_S = 0.5
+_AGAIN_AFTER_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PolicyRecord:
+    """A record of the policies topic as it came; a `RawRecord`."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = field(default=())
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A document that cannot be used: where, what was expected, what was given."""
+
+    detail: str
+    record: PolicyRecord | None = None
+    """What is to be kept; None for a file, which is kept where it is."""
+
+
+News = Core | Refusal
+"""What is in force from now on, or what was refused."""
+
+
+class PolicySource(Protocol):
+    """Where a worker has its policy from."""
+
+    core: Core
+    """What holds at the start."""
+
+    def take(self) -> list[News]:
+        """What is new since the last call, the oldest first. From any thread, and quick.
+
+        Raises RuntimeError when the source cannot be followed any longer.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends the following."""
+        ...
+
+
+class _Followed:
+    """What the sources share: a thread that looks, and a queue of what it found."""
+
+    def __init__(self, plugins: Plugins, runs: Runs) -> None:
+        self._plugins = plugins
+        self._runs = runs
+        self._news: deque[News] = deque()
+        self._failure: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="policies", daemon=True)
+
+    def take(self) -> list[News]:
+        """What is new since the last call, the oldest first."""
+        if self._failure is not None:
+            raise RuntimeError(f"policies: expected to follow them, got {self._failure!r}") from self._failure
+        return [self._news.popleft() for _ in range(len(self._news))]
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                self._look()
+        except BaseException as failure:
+            self._failure = failure
+
+    def _look(self) -> None:
+        raise NotImplementedError
+
+    def _accept(self, policy: Policy, source: str) -> None:
+        self._news.append(self._core(policy))
+        log.info("policy: %s version %d is in force from now on (%s)", policy.name, policy.version, source)
+
+    def _core(self, policy: Policy) -> Core:
+        for line in in_vain(policy, self._plugins):
+            log.warning("policy: %s version %d: %s", policy.name, policy.version, line)
+        return Core(policy, self._plugins, runs=self._runs)
+
+    def _refuse(self, detail: str, record: PolicyRecord | None = None) -> None:
+        self._news.append(Refusal(detail, record))
+        log.error("policy: refused, the one before stays in force: %s", detail)
+
+
+class PolicyFile(_Followed):
+    """A policy document on disk, read again when it has changed, or when `look` is called."""
+
+    def __init__(self, path: Path, plugins: Plugins = NO_PLUGINS, runs: Runs = Runs.ALL) -> None:
+        """Reads it; its rules may be about detectors of `plugins`.
+
+        Raises:
+            BadPolicy: it cannot be used.
+            OSError: it cannot be read.
+
+        """
+        super().__init__(plugins, runs)
+        self._path = path
+        self._wake = threading.Event()
+        self._read = self._seen = self._stat()
+        text = read_file(path)
+        self._ends = not may_be_cut(text)
+        """What is in force ends as a whole document does: so one that does not was cut."""
+        self.core = self._core(parse_policy(text, str(path), plugins))
+        self._thread.start()
+
+    def look(self) -> None:
+        """Reads it again at once, changed or not. Safe in a signal handler."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """Ends the following."""
+        self._stop.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        asked = self._wake.wait(LOOK_EVERY_S)
+        self._wake.clear()
+        before, self._seen = self._seen, self._stat()
+        if self._stop.is_set() or not (asked or before == self._seen != self._read):
+            return  # the same, or still being written
+        self._read = self._seen
+        try:
+            text = read_file(self._path)
+            policy = parse_policy(text, str(self._path), self._plugins)
+            if self._ends and may_be_cut(text):
+                raise BadPolicy(  # noqa: TRY301  # one way out
+                    f"{self._path}:{text.count(chr(10)) + 1}: expected a line break at the end, as before, got none: "
+                    "it may have been cut while it was saved"
+                )
+            self._accept(policy, str(self._path))
+        except (BadPolicy, OSError) as bad:
+            self._refuse(str(bad))
+
+    def _stat(self) -> tuple[int, int, int] | None:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+class PolicyTopic(_Followed):
+    """The documents of one name on the compacted topic; none there: every default."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        name: str = DEFAULT_NAME,
+        plugins: Plugins = NO_PLUGINS,
+        runs: Runs = Runs.ALL,
+        *,
+        client: Mapping[str, ClientSetting] | None = None,
+        fetch_wait_ms: int = 500,
+    ) -> None:
+        """Reads the topic to its end; the rules may be about detectors of `plugins`.
+
+        Raises:
+            BadPolicy: there are documents of this name, and none that can be used.
+            Unreachable, NoSuchTopic: the topic cannot be read.
+
+        """
+        super().__init__(plugins, runs)
+        self._name = name
+        self._open: Callable[[], LogReader] = partial(
+            LogReader, bootstrap, [topic], client=client, fetch_wait_ms=fetch_wait_ms
+        )
+        self._seen = -1
+        """Offset of the last record of this name; all of them are on one partition."""
+        self._outage = Outage(log, "policy: the topic")
+        self._reader: LogReader | None = self._open()
+        try:
+            self.core = self._first(self._reader)
+        except BaseException:
+            self._reader.close()
+            raise
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the following."""
+        self._stop.set()
+        self._thread.join()
+        if self._reader is not None:
+            self._reader.close()
+
+    def _first(self, reader: LogReader) -> Core:
+        policy: Policy | None = None
+        refused: BadPolicy | None = None
+        for message in reader.to_end():
+            record = _record(message)
+            if record.key == self._name.encode():
+                self._seen = record.offset
+                try:
+                    policy, refused = self._parse(record), None
+                except BadPolicy as bad:
+                    refused = bad
+                    log.warning("policy: passed over at the start: %s", bad)
+        if refused is not None and policy is None:
+            raise refused
+        return self._core(policy or Policy(name=self._name))
+
+    def _look(self) -> None:
+        try:
+            if self._reader is None:
+                self._reader = self._open()  # from the beginning: the topic is short
+            message = self._reader.poll(_POLL_S)
+            self._outage.back()
+        except (KafkaException, Unreachable, NoSuchTopic) as failed:
+            self._outage.away(f"{failed}; tries again, the policy stays in force")
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+            self._stop.wait(_AGAIN_AFTER_S)
+            return
+        if message is None or message.key() != self._name.encode():
+            return
+        record = _record(message)
+        if record.offset <= self._seen:
+            return
+        self._seen = record.offset
+        try:
+            self._accept(self._parse(record), f"{record.topic} {record.partition}:{record.offset}")
+        except BadPolicy as bad:
+            self._refuse(str(bad), record)
+
+    def _parse(self, record: PolicyRecord) -> Policy:
+        source = f"{record.topic} {record.partition}:{record.offset}"
+        if record.value is None:  # taken away
+            return Policy(name=self._name)
+        try:
+            policy = parse_policy(record.value.decode(), source, self._plugins)
+        except UnicodeDecodeError as error:
+            raise BadPolicy(f"{source}: expected UTF-8 text, got {error}") from None
+        if policy.name != self._name:
+            raise BadPolicy(f"{source}:1: name: expected {self._name!r} as the record's key says, got {policy.name!r}")
+        return policy
+
+
+def current(
+    bootstrap: str, topic: str, *, client: Mapping[str, ClientSetting] | None = None
+) -> dict[str, PolicyRecord]:
+    """The last record of each name on the topic that was not taken away. Raises Unreachable, NoSuchTopic."""
+    found: dict[str, PolicyRecord] = {}
+    with LogReader(bootstrap, [topic], client=client) as reader:
+        for message in reader.to_end():
+            record = _record(message)
+            name = (record.key or b"").decode(errors="replace")
+            found.pop(name, None)
+            if record.value is not None:
+                found[name] = record
+    return found
+
+
+def _record(message: Message) -> PolicyRecord:
+    error = message.error()
+    if error is not None:
+        raise KafkaException(error)
+    key, value = message.key(), message.value()
+    return PolicyRecord(
+        topic=str(message.topic()),
+        partition=int(message.partition() or 0),
+        offset=int(message.offset() or 0),
+        timestamp=int(message.timestamp()[1]) or time.time_ns() // 1_000_000,
+        key=key.encode() if isinstance(key, str) else key,
+        value=value.encode() if isinstance(value, str) else value,
+    )

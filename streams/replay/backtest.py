@@ -1,0 +1,167 @@
+"""What a policy would have done with recorded sessions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from heapq import merge
+from operator import itemgetter
+
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Finding
+from haltline.streams.engine.core import Core, Effects, Position
+from haltline.streams.engine.local_fleet import Fleet, decisions_of
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One recorded session: its events in order, each with its number in the source (two events can share one)."""
+
+    session_id: str
+    events: Sequence[tuple[int, ActionEvent]]
+    label: str | None = None
+    clock: str = "real"
+    """`real`, or `steps` where the source has no times and each event was given a fixed step."""
+
+    @property
+    def length(self) -> int:
+        """How many events the source has of it."""
+        return len({seq for seq, _ in self.events})
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAt:
+    """A finding, at the event's number in the source."""
+
+    seq: int
+    detector: str
+    severity: str
+    confidence: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedAt:
+    """A decision, at the event's number in the source."""
+
+    seq: int
+    level: str
+    detector: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStop:
+    """The first decision at PAUSE or above."""
+
+    seq: int
+    event_id: str
+    detector: str
+    level: str
+
+
+@dataclass(slots=True)
+class Result:
+    """What would have happened in one session."""
+
+    session_id: str
+    events: int
+    label: str | None = None
+    clock: str = "real"
+    level: str = Level.ALLOW.value
+    first: FirstStop | None = None
+    findings: list[FoundAt] = field(default_factory=list)
+    decisions: list[DecidedAt] = field(default_factory=list)
+    cost_prevented_usd: float = 0.0
+    """What refused calls would have cost, where the policy has prices."""
+    cost_after_stop_usd: float = 0.0
+    """What the session spent after `first`, as it was recorded."""
+
+    def found(self, seq: int, finding: Finding) -> None:
+        """Adds a finding."""
+        self.findings.append(FoundAt(seq, finding.detector, finding.severity.value, finding.confidence, finding.reason))
+
+    def decided(self, seq: int, decision: Decision) -> None:
+        """Adds a decision, unless it is the plain verdict on an event."""
+        if not decision.detector and decision.level is not Level.KILL:
+            return
+        self.decisions.append(DecidedAt(seq, decision.level.value, decision.detector, decision.reason))
+        self.cost_prevented_usd += decision.cost_prevented_usd or 0.0
+        self.level = max(Level(self.level), decision.level).value
+        if decision.level >= Level.PAUSE and self.first is None:
+            self.first = FirstStop(seq, decision.event_id, decision.detector, decision.level.value)
+
+    def to_dict(self) -> dict[str, object]:
+        """As plain values, for JSON."""
+        return asdict(self)
+
+
+def backtest(core: Core, session: Recorded) -> Result:
+    """Runs one session by itself through the core, to its end or to the kill."""
+    return together(core, [session])[0]
+
+
+def together(core: Core, sessions: Sequence[Recorded]) -> list[Result]:
+    """Runs sessions beside each other, in the order of their times, with what looks across them.
+
+    Each to its end or to its kill. Returns one result for each, in their order.
+    """
+    fleet = Fleet(core)
+    runs = {s.session_id: Result(s.session_id, s.length, s.label, s.clock) for s in sessions}
+    numbers: dict[str, int] = {}
+    killed: set[str] = set()
+    ordered = merge(*(_numbered(session) for session in sessions), key=itemgetter(0))
+    for offset, (_, seq, event) in enumerate(ordered):
+        if event.session_id in killed:
+            continue
+        numbers[event.session_id] = seq
+        for followed in fleet.event(event, Position("recorded", 0, offset)):
+            for detection in followed.detections:
+                if detection.session_id in runs:
+                    runs[detection.session_id].found(numbers.get(detection.session_id, 0), detection.finding)
+            for decision in decisions_of(followed):
+                if decision.session_id in runs:
+                    runs[decision.session_id].decided(numbers.get(decision.session_id, 0), decision)
+            if isinstance(followed, Effects) and followed.state.standing.killed is not None:
+                killed.add(followed.state.session_id)
+    for session in sessions:
+        run = runs[session.session_id]
+        if run.first is not None:
+            run.cost_after_stop_usd = round(_spent_after(session, run.first.event_id), 6)
+    return list(runs.values())
+
+
+def related(sessions: Sequence[Recorded]) -> list[list[Recorded]]:
+    """The sessions in groups, each of one tree: those that name a parent or a root, with it. In order of the first."""
+    group_of: dict[str, str] = {}
+
+    def first_of(name: str) -> str:
+        while group_of.get(name, name) != name:
+            name = group_of[name]
+        return name
+
+    for session in sessions:
+        group_of.setdefault(session.session_id, session.session_id)
+        for _, event in session.events:
+            for above in (event.parent_session_id, event.root_session_id):
+                if above is not None:
+                    group_of.setdefault(above, above)
+                    group_of[first_of(session.session_id)] = first_of(above)
+    groups: dict[str, list[Recorded]] = {}
+    for session in sessions:
+        groups.setdefault(first_of(session.session_id), []).append(session)
+    return list(groups.values())
+
+
+def _spent_after(session: Recorded, event_id: str) -> float:
+    """What was spent by events behind the one that stopped it; by none where another session's did."""
+    stopped = False
+    spent = 0.0
+    for _, event in session.events:
+        if stopped and event.usage is not None:
+            spent += event.usage.cost_usd
+        stopped = stopped or event.event_id == event_id
+    return spent
+
+
+def _numbered(session: Recorded) -> Iterator[tuple[int, int, ActionEvent]]:
+    return ((event.time, seq, event) for seq, event in session.events)

@@ -1,0 +1,197 @@
+"""Recorded sessions from files: recorded traces and plain ActionEvents, one JSON object a line, gzipped or not.
+
+A recorded trace has one line for each action: `session_id, seq, timestamp, action, args, args_sha1, targets,
+outcome, error, obs_len, obs_sha1, obs_head, tokens_in, tokens_out, cost_usd, duration_s`. It becomes what an
+agent would have published: the call proposed, then completed. Labels and tasks are read from the file of sessions
+beside it (`NAME.sessions.jsonl.gz` for `NAME.jsonl.gz`), if there is one. A session whose task is told begins with
+what says so (`session.started`), which has the number of the first action: numbers stay those of the source.
+"""
+
+import gzip
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from haltline.schemas.events import ActionEvent, Kind, Task, Usage
+from haltline.schemas.problems import problem_of
+from haltline.streams.replay.backtest import Recorded
+
+STEP_MS = 5_000
+"""How long after the end of one action the next begins where the source has no times."""
+
+_START_MS = 1_735_689_600_000  # 2025-01-01: any moment does, where the source has none
+_OUTCOMES = frozenset({"ok", "error", "timeout", "refused"})
+_MAX_GOAL_CHARS = 16_384
+_CUT = re.compile(r"…\[\+\d+\]$")
+"""How many characters of a text were left out, which is none of its words."""
+
+_Row = dict[str, Any]
+
+
+class _Known(NamedTuple):
+    """What the file of sessions says of one."""
+
+    label: str | None = None
+    """`resolved`, `unresolved`, `solved` or `unsolved`."""
+    task: Task | None = None
+
+
+_NOTHING = _Known()
+
+
+class UnreadableTrace(ValueError):
+    """A line that is neither a recorded action nor an ActionEvent: says where, what was expected and what was given."""
+
+
+def read_traces(path: Path, *, step_ms: int = STEP_MS) -> Iterator[Recorded]:
+    """The sessions of a file, in the order of their first line; the lines of a session in the file's order.
+
+    Reads the whole file first, since sessions may be mixed.
+
+    Raises:
+        UnreadableTrace: a line cannot be used.
+        OSError: the file cannot be read.
+
+    """
+    sessions: dict[str, list[tuple[int, _Row]]] = {}
+    for number, row in _rows(path):
+        session_id = row.get("session_id")
+        if not isinstance(session_id, str) or not session_id:
+            raise UnreadableTrace(f"{path}:{number}: session_id: expected a text, got {session_id!r:.80}")
+        sessions.setdefault(session_id, []).append((number, row))
+    known = _known(path)
+    for session_id, rows in sessions.items():
+        yield _recorded(path, session_id, rows, known.get(session_id, _NOTHING), step_ms)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
+    """Line number, from 1, and the object on it; empty lines are passed over."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise UnreadableTrace(f"{path}:{number}: expected a JSON object, got {line[:80]!r}: {error}") from None
+            if not isinstance(row, dict):
+                raise UnreadableTrace(f"{path}:{number}: expected a JSON object, got {type(row).__name__}")
+            yield number, row
+
+
+def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: _Known, step_ms: int) -> Recorded:
+    clock = "real"
+    events: list[tuple[int, ActionEvent]] = []
+    for position, (number, row) in enumerate(rows):
+        native = "kind" in row
+        time = row.get("time" if native else "timestamp")
+        if time is None:  # nobody decides on the next action before it is known what came of the last one
+            clock, time = "steps", events[-1][1].time + step_ms if events else _START_MS
+        seq = row.get("seq")
+        seq = seq if isinstance(seq, int) else position
+        try:
+            if native:
+                events.append((seq, ActionEvent.model_validate(row | {"time": time})))
+            else:
+                if not events and known.task is not None:
+                    events.append((seq, _started(row, time, known.task)))
+                events += [(seq, event) for event in _pair(row, seq, time)]
+        except (ValidationError, ValueError, TypeError) as error:
+            raise UnreadableTrace(f"{path}:{number}: {_located(error)}") from None
+    return Recorded(session_id, tuple(events), label=known.label, clock=clock)
+
+
+def _located(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    return str(problem_of(error))
+
+
+def _ms(time: int | str) -> int:
+    return time if isinstance(time, int) else round(datetime.fromisoformat(time).timestamp() * 1000)
+
+
+def _started(row: _Row, time: int | str, task: Task) -> ActionEvent:
+    """What the agent would have published before its first action."""
+    return ActionEvent(
+        event_id=f"{row['session_id']}/started",
+        kind=Kind.SESSION_STARTED,
+        session_id=row["session_id"],
+        agent_id=row.get("agent_id") or "unknown",
+        time=_ms(time),
+        task=task,
+    )
+
+
+def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEvent]:
+    """What the agent would have published for one recorded action."""
+    session_id = row["session_id"]
+    time_ms = _ms(time)
+    common = {"session_id": session_id, "agent_id": row.get("agent_id") or "unknown", "call_id": f"call-{seq}"}
+    said = {
+        "action": str(row.get("action", ""))[:512],
+        "args": row.get("args"),
+        "args_digest": row.get("args_sha1"),
+        "targets": [str(target)[:512] for target in row.get("targets") or ()],
+    }
+    outcome = row.get("outcome")
+    duration_ms = (row.get("duration_s") or 0) * 1000
+    came = {
+        "outcome": outcome if outcome in _OUTCOMES else "unknown",
+        "error": row.get("error"),
+        "duration_ms": duration_ms or None,
+        "output_digest": row.get("obs_sha1"),
+        "output_bytes": row.get("obs_len"),
+        "output_head": row.get("obs_head"),
+        "usage": _usage(row),
+    }
+    proposed = {"event_id": f"{session_id}/{seq}/proposed", "kind": Kind.PROPOSED, "time": time_ms}
+    completed = {"event_id": f"{session_id}/{seq}", "kind": Kind.COMPLETED, "time": time_ms + round(duration_ms)}
+    return (
+        ActionEvent.model_validate(common | said | proposed),
+        ActionEvent.model_validate(common | {"action": said["action"]} | came | completed),
+    )
+
+
+def _usage(row: _Row) -> Usage | None:
+    known = {
+        ours: row[theirs]
+        for theirs, ours in (("tokens_in", "input_tokens"), ("tokens_out", "output_tokens"), ("cost_usd", "cost_usd"))
+        if row.get(theirs) is not None
+    }
+    return Usage(**known) if known else None
+
+
+def _known(path: Path) -> Mapping[str, _Known]:
+    """By session: its label and its task; sessions of which nothing is known are left out."""
+    name = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    beside = path.with_name(path.name.replace(name, f"{name}.sessions", 1))
+    if not beside.exists():
+        return {}
+    found: dict[str, _Known] = {}
+    for number, row in _rows(beside):
+        try:
+            found[str(row.get("session_id"))] = _Known(_label(row.get("labels")), _task(row.get("task")))
+        except ValidationError as error:
+            raise UnreadableTrace(f"{beside}:{number}: task: {_located(error)}") from None
+    return found
+
+
+def _label(labels: Any) -> str | None:
+    found = None
+    for label in ("resolved", "solved") if isinstance(labels, dict) else ():
+        if isinstance(labels.get(label), bool):
+            found = label if labels[label] else f"un{label}"
+    return found
+
+
+def _task(task: Any) -> Task | None:
+    """A text is the goal; an object may also say which paths were expected, and which limits were declared."""
+    if isinstance(task, str):
+        task = {"goal": _CUT.sub("", task[:_MAX_GOAL_CHARS])} if task else None
+    return None if task is None else Task.model_validate(task)

@@ -1,0 +1,159 @@
+"""Two policies on the same sessions, and one policy with several values of a setting: what would be different. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
+from haltline.schemas.decisions import Level
+from haltline.schemas.policy import Policy
+from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.replay.backtest import Result
+from haltline.streams.replay.label_precision import CONFIRMED, FALSE_ALARM, MISSED
+
+APPEARS: Final = "appears"
+VANISHES: Final = "vanishes"
+MOVES: Final = "moves"
+SAME: Final = "same"
+
+_RUNAWAY: Final = frozenset({CONFIRMED, MISSED})
+_SWEEP: Final = re.compile(r"(rules\.[\w.-]+?\.settings\.\w+)=([^,]+(?:,[^,]+)*)")
+
+
+def change_of(new: Result, old: Result) -> str:
+    """What becomes of a session's trip: the first decision at PAUSE or above."""
+    if (new.level, new.first) == (old.level, old.first):
+        return SAME
+    if (new.first is None) is (old.first is None):
+        return MOVES
+    return VANISHES if new.first is None else APPEARS
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How far a policy stops what operators said should be stopped, by sessions that are labelled."""
+
+    right: int
+    """Runaways that it stops: `confirmed` or `missed`."""
+    wrong: int
+    """Sessions that it stops though it was a `false_alarm`."""
+    overlooked: int
+    """Runaways that it does not stop."""
+
+    @property
+    def precision(self) -> float | None:
+        """Of the labelled sessions that it stops, the part that are runaways; None: it stops none."""
+        return self.right / (self.right + self.wrong) if self.right + self.wrong else None
+
+    @property
+    def recall(self) -> float | None:
+        """Of the runaways, the part that it stops; None: none is known."""
+        return self.right / (self.right + self.overlooked) if self.right + self.overlooked else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        shares = {name: getattr(self, name) for name in ("precision", "recall")}
+        return {
+            "right": self.right,
+            "wrong": self.wrong,
+            "overlooked": self.overlooked,
+            **{name: None if share is None else round(share, 4) for name, share in shares.items()},
+        }
+
+
+def quality_of(results: Sequence[Result]) -> Quality | None:
+    """By the labels of operators; None: no session has one."""
+    labelled = [r for r in results if r.label in _RUNAWAY or r.label == FALSE_ALARM]
+    if not labelled:
+        return None
+    counted = Counter((r.label in _RUNAWAY, r.first is not None) for r in labelled)
+    return Quality(counted[True, True], counted[False, True], counted[True, False])
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a policy comes to over all sessions."""
+
+    sessions: int
+    stopped: int
+    nudged: int
+    """Told something, and not stopped."""
+    stopped_by_label: Mapping[str, int] = field(default_factory=dict)
+    cost_prevented_usd: float = 0.0
+    """What refused calls would have cost, where the policy has prices."""
+    cost_after_stop_usd: float = 0.0
+    """What stopped sessions went on to spend then, as recorded."""
+    quality: Quality | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "sessions": self.sessions,
+            "stopped": self.stopped,
+            "nudged": self.nudged,
+            "stopped_by_label": dict(self.stopped_by_label),
+            "cost_prevented_usd": self.cost_prevented_usd,
+            "cost_after_stop_usd": self.cost_after_stop_usd,
+            "quality": None if self.quality is None else self.quality.to_dict(),
+        }
+
+
+def totals_of(results: Sequence[Result]) -> Totals:
+    """Counts and sums over sessions."""
+    stopped = [result for result in results if result.first is not None]
+    return Totals(
+        sessions=len(results),
+        stopped=len(stopped),
+        nudged=sum(result.first is None and Level(result.level) >= Level.NUDGE for result in results),
+        stopped_by_label=dict(sorted(Counter(result.label or "-" for result in stopped).items())),
+        cost_prevented_usd=round(sum(result.cost_prevented_usd for result in results), 6),
+        cost_after_stop_usd=round(sum(result.cost_after_stop_usd for result in results), 6),
+        quality=quality_of(results),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One setting of one rule, and the values to try."""
+
+    place: str
+    values: tuple[Any, ...]
+
+    def policy(self, policy: Policy, value: Any, plugins: Plugins = NO_PLUGINS) -> Policy:
+        """The policy with this value, checked. Raises BadPolicy."""
+        document = policy.model_dump(mode="json", exclude_unset=True)
+        rule, _, setting = self.place.removeprefix("rules.").rpartition(".settings.")
+        settings = document.setdefault("rules", {}).setdefault(rule, {}).setdefault("settings", {})
+        settings[setting] = value
+        return parse_policy(orjson.dumps(document).decode(), f"--sweep {self.place}={value}", plugins)
+
+    def run(
+        self, policy: Policy, results: Callable[[Policy], Sequence[Result]], plugins: Plugins = NO_PLUGINS
+    ) -> list[tuple[Any, Totals]]:
+        """What each value comes to. Raises BadPolicy before anything is run."""
+        policies = [(value, self.policy(policy, value, plugins)) for value in self.values]
+        return [(value, totals_of(results(one))) for value, one in policies]
+
+
+def parse_sweep(text: str) -> Sweep:
+    """The setting and the values of `rules.NAME.settings.X=2,3,5`; values are JSON, or else text.
+
+    Raises:
+        BadPolicy: it says none.
+
+    """
+    found = _SWEEP.fullmatch(text)
+    if found is None:
+        raise BadPolicy(f"--sweep: expected rules.NAME.settings.X=2,3,5, got {text!r}")
+    return Sweep(found[1], tuple(_value(part.strip()) for part in found[2].split(",")))
+
+
+def _value(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text

@@ -1,0 +1,1 @@
+"""The worker process: Faust, fetching, changelog, checkpoints, health and lag."""

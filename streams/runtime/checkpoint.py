@@ -1,0 +1,262 @@
+"""What happens in which order, so that no event is lost and no state runs ahead.
+
+For each micro-batch (`Checkpointer.process`, nothing else runs meanwhile):
+
+1. the pipeline decodes, skips what the state includes, decides, and sends what follows at once;
+2. the batch joins the list of processed batches.
+
+What is due by the clock (`Checkpointer.tick`) is as a micro-batch without records: sent at once, and part of the
+states of the next checkpoint. When the process dies before that it is due again, and sent with the same id.
+
+For each checkpoint (`Checkpointer.checkpoint`: about once a second, with many sessions less often, before
+partitions are given up, and at the end; micro-batches go on while it waits):
+
+3. take the list of processed batches, before anything is awaited;
+4. have the pipeline encode what changed, and drop what is idle;
+5. wait until everything sent so far is confirmed;
+6. write the encoded states to the changelog;
+7. wait until they are confirmed;
+8. set the table;
+9. acknowledge exactly the batches of 3;
+10. have Faust commit.
+
+Why it holds when the process dies between any two steps: the committed offset (10) stands only for
+batches whose states are in the changelog (7), so what was not committed is read again. A state in
+the changelog may include events that are read again; each state knows its own offsets, and the
+pipeline skips those (1). What followed from them is not lost by skipping, for it was confirmed (5)
+before the state was written (6). What was sent for events that are decided again is sent again,
+with the same id.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final, NamedTuple, Protocol
+
+from haltline.streams.runtime.changelog import EPOCH_HEADER, LOGS_HEADER, PartitionState, RawRecord
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.processor_api import Change, ProcessorFactory
+
+_HOLD_LOOP_S: Final = 0.001
+"""How long the encoding and sending of states may keep micro-batches waiting, at a time."""
+_LOOK_EVERY: Final = 16
+_IDLE_AT_A_TIME: Final = 1000
+"""How many idle states of a partition one checkpoint drops: some 50 ms of looking at them."""
+
+
+class PartitionStates(Protocol):
+    """The partitions of the table."""
+
+    def slice(self, partition: int) -> PartitionState:
+        """The states of a partition."""
+        ...
+
+    def owned(self) -> Collection[PartitionState]:
+        """Those that this process may write now."""
+        ...
+
+    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
+        """Of a state in this partition that was written when the logs were those: see `Pipeline.forget`."""
+        ...
+
+
+class CheckpointResult(NamedTuple):
+    """What one checkpoint did."""
+
+    batches: int
+    states: int
+    state_bytes: int
+    seconds: float
+    """From its start to its end; events are processed meanwhile."""
+    busy_s: float
+    """Of those, how long it kept events waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Processed:
+    partition: int
+    acknowledge: Callable[[], object]
+
+
+class Checkpointer:
+    """Runs a pipeline's micro-batches and checkpoints, in the order of the module's list.
+
+    `alive` is called before anything is sent; it does not return in a process that had been
+    stopped. `commit` commits what was acknowledged.
+    """
+
+    def __init__(
+        self,
+        factory: ProcessorFactory,
+        outbox: ConfirmedProducer,
+        slices: PartitionStates,
+        *,
+        changelog: str,
+        alive: Callable[[], None],
+        commit: Callable[[], Awaitable[object]],
+    ) -> None:
+        self._outbox = outbox
+        self._partition_states = slices
+        self._changelog = changelog
+        self._alive = alive
+        self._commit = commit
+        self._processed: list[_Processed] = []
+        self._handed_out: dict[bytes, bytes | None] = {}
+        self._here: PartitionState | None = None
+        self._turn = asyncio.Lock()
+        self._pause_s = 0.0
+        self._processor = factory(self._load, outbox)
+
+    def process(self, records: Sequence[RawRecord], acknowledge: Callable[[], object]) -> None:
+        """Apply one micro-batch. Raises what the pipeline raises, and DeliveryFailed."""
+        self._alive()
+        partition = records[0].partition
+        self._here = self._partition_states.slice(partition)
+        try:
+            self._processor.process(records)  # 1
+        finally:
+            self._here = None
+        self._processed.append(_Processed(partition, acknowledge))  # 2
+        self._outbox.poll()
+
+    def recovered(self, part: PartitionState) -> None:
+        """A partition is ours from now on."""
+        self._processor.recovered(part.partition, part.values)
+
+    def tick(self) -> None:
+        """What is due by the clock: as a micro-batch without records. Raises what the pipeline raises."""
+        self._alive()
+        self._processor.tick()
+
+    async def checkpoint(self, *, pause_s: float = 0.0) -> CheckpointResult:
+        """Make what was processed durable, and commit it. Raises DeliveryFailed and ForeignWrite.
+
+        `pause_s` is left to events after each stretch of work; a call without it hurries the one before.
+        """
+        self._pause_s = pause_s
+        async with self._turn:
+            started = time.perf_counter()
+            work = _Work()
+            batches, self._processed = self._processed, []  # 3
+            owned = {part.partition: part for part in self._partition_states.owned()}
+            changes = self._overdue(owned.values())
+            await self._encode(changes, owned.values(), work)  # 4
+            await self._outbox.confirmed(self._outbox.cut())  # 5
+            self._alive()
+            state_bytes = await self._write(changes, owned, work)  # 6
+            await self._outbox.confirmed(self._outbox.cut())  # 7
+            now_ms = time.time_ns() // 1_000_000
+            for partition, key, value in changes:  # 8
+                owned[partition].put(key, value, now_ms)
+            self._handed_out.clear()
+            self._alive()
+            for batch in batches:  # 9
+                batch.acknowledge()
+            if batches:
+                await self._commit()  # 10
+            seconds = time.perf_counter() - started
+            return CheckpointResult(len(batches), len(changes), state_bytes, seconds, work.busy_s)
+
+    async def forget(self, partitions: Collection[int]) -> None:
+        """Drop what is held of partitions that go away; what was not committed is read again by their owner."""
+        async with self._turn:
+            self._processed = [batch for batch in self._processed if batch.partition not in partitions]
+            self._processor.revoke(partitions)
+
+    def _load(self, key: bytes) -> bytes | None:
+        if key in self._handed_out:
+            return self._handed_out[key]
+        places = self._partition_states.owned() if self._here is None else (self._here,)
+        return next((self._state(place, key) for place in places if key in place.values), None)
+
+    def _state(self, part: PartitionState, key: bytes) -> bytes | None:
+        """The state of a key, with offsets that count in the logs as they are now."""
+        value, logs = part.values.get(key), part.other_logs.get(key)
+        if value is None or logs is None:
+            return value
+        return self._processor.forget(key, value, self._partition_states.other_logs(part.partition, logs))
+
+    def _overdue(self, owned: Iterable[PartitionState]) -> list[Change]:
+        """Write anew the keys whose last record in the log is one of a replaced owner."""
+        changes: list[Change] = []
+        for part in owned:
+            changes += [(part.partition, key, self._state(part, key)) for key in part.late]
+            part.late.clear()
+        return changes
+
+    async def _encode(self, changes: list[Change], owned: Iterable[PartitionState], work: "_Work") -> None:
+        work.begin()
+        for change in chain(self._processor.changed(), *map(self._idle, owned)):
+            changes.append(change)
+            self._handed_out[change[1]] = change[2]
+            if work.is_long():
+                await self._rest(work)
+        work.end()
+
+    def _idle(self, part: PartitionState) -> Iterator[Change]:
+        """Drops states that nobody has written for long; what the pipeline keeps is not asked about again."""
+        before_ms = self._processor.idle_before_ms(part.partition)
+        for key in part.take_idle(before_ms, _IDLE_AT_A_TIME):
+            if key not in self._handed_out and not self._processor.outlives(key, part.values[key]):
+                yield part.partition, key, None
+
+    async def _write(self, changes: Sequence[Change], owned: dict[int, PartitionState], work: "_Work") -> int:
+        work.begin()
+        state_bytes = 0
+        headers = {partition: _headers(part) for partition, part in owned.items()}
+        for partition, key, value in changes:
+            part = owned.get(partition)
+            if part is None:
+                raise RuntimeError(
+                    f"checkpoint: expected changes in the partitions of this worker ({sorted(owned)}), "
+                    f"got one of key {key!r} in partition {partition}"
+                )
+            part.writes()
+            self._outbox.send(
+                self._changelog,
+                key=key,
+                value=value,
+                headers=headers[partition],
+                partition=partition,
+                on_offset=part.wrote,
+            )
+            state_bytes += len(key) + len(value or b"")
+            if work.is_long():
+                self._outbox.poll()
+                await self._rest(work)
+        work.end()
+        return state_bytes
+
+    async def _rest(self, work: "_Work") -> None:
+        work.end()
+        await asyncio.sleep(self._pause_s)
+        work.begin()
+
+
+def _headers(part: PartitionState) -> tuple[tuple[str, bytes], ...]:
+    epoch = (EPOCH_HEADER, part.epoch.encode())
+    return (epoch, (LOGS_HEADER, part.logs)) if part.logs else (epoch,)
+
+
+class _Work:
+    """How long a checkpoint holds the loop; asks the clock now and then only."""
+
+    def __init__(self) -> None:
+        self.busy_s = 0.0
+        self._steps = 0
+        self._since = 0.0
+
+    def begin(self) -> None:
+        """From here on the loop is held."""
+        self._since = time.perf_counter()
+
+    def end(self) -> None:
+        """The loop is free again."""
+        self.busy_s += time.perf_counter() - self._since
+
+    def is_long(self) -> bool:
+        """Whether others should have the loop."""
+        self._steps += 1
+        return self._steps % _LOOK_EVERY == 0 and time.perf_counter() - self._since >= _HOLD_LOOP_S

@@ -1,0 +1,172 @@
+"""Follows the ends (and beginnings) of partitions apart from fetching, so that a fetcher that is stuck shows.
+
+The consumer's own high watermark comes with each fetch: when fetching stops, it stands still,
+and the lag with it. So a thread asks the brokers itself.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
+
+from haltline.interventions.outage import Outage
+from haltline.streams.kafka.log_reader import Unreachable
+from haltline.streams.runtime.health import Partition, Progress, Sample, Verdict, follow, judge, waits_since
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.oldest_unprocessed import oldest_unprocessed
+from haltline.streams.runtime.topic_watch import TopicWatch
+
+log = logging.getLogger(__name__)
+
+_REQUEST_WITHIN_S = 10.0
+
+
+class Place(Protocol):
+    """What a reader of topics knows of itself; asked from another thread."""
+
+    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
+        """By assigned source partition: the first offset not processed, the time of the last processed record."""
+        ...
+
+    def committed(self, partition: Partition) -> int | None:
+        """The offset that was last committed."""
+        ...
+
+    def recovered(self) -> bool:
+        """Whether the states of the assigned partitions are there."""
+        ...
+
+    def changelog_partitions(self) -> Iterable[int]:
+        """Those that only this process may write."""
+        ...
+
+    def changelog_ends(self, ends: Mapping[int, int]) -> None:
+        """Where those ended when asked."""
+        ...
+
+
+class LagWatch:
+    """A thread that keeps the lag metrics and the verdict, until `close`.
+
+    With `topics` it looks at these too, and what is wrong with them stands in the verdict.
+    `on_failure` is told of an exception that nobody expects, from the thread, which has ended then: the
+    last verdict would stand for ever, so the process must end.
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, str | int | float | bool],
+        place: Place,
+        metrics: Metrics,
+        *,
+        changelog: str,
+        topics: TopicWatch | None = None,
+        interval_s: float,
+        stuck_after_s: float,
+        on_failure: Callable[[BaseException], object],
+    ) -> None:
+        self._client = dict(client)
+        self._topics = topics
+        self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,")
+        self._admin = AdminClient(self._client, logger=log)
+        self._place = place
+        self._changelog = changelog
+        self._interval_s = interval_s
+        self._stuck_after_s = stuck_after_s
+        self._on_failure = on_failure
+        self._lag = metrics.gauge("consumer_lag_records")
+        self._lag_seconds = metrics.gauge("consumer_lag_seconds")
+        self._committed = metrics.gauge("consumer_committed_offset")
+        self._end = metrics.gauge("consumer_high_watermark")
+        self._begin = metrics.gauge("consumer_low_watermark")
+        self._progress: Mapping[Partition, Progress] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lag", daemon=True)
+        self._thread.start()
+
+    def verdict(self) -> Verdict:
+        """What the process says of itself now."""
+        troubles = () if self._topics is None else self._topics.troubles
+        recovered = self._place.recovered()
+        return judge(
+            self._progress, time.time(), stuck_after_s=self._stuck_after_s, recovered=recovered, troubles=troubles
+        )
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._closing.wait(self._interval_s):
+                try:
+                    if self._topics is not None:
+                        self._topics.look()
+                    self._look()
+                    self._outage.back()
+                except KafkaException as failed:  # the last known ends go on counting
+                    self._outage.away(failed)
+                    # This one would name the leaders' epochs of before the crash of a broker, and be refused, for ever.
+                    self._admin = AdminClient(self._client, logger=log)
+        except Exception as failure:
+            self._on_failure(failure)
+
+    def _look(self) -> None:
+        positions = self._place.positions()
+        owned = [(self._changelog, partition) for partition in self._place.changelog_partitions()]
+        ends = self._offsets([*positions, *owned], OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+        begins = self._offsets([*positions], OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+        self._place.changelog_ends({partition: ends[topic, partition] for topic, partition in owned})
+        now_s = time.time()
+        before, self._progress = (
+            self._progress,
+            {
+                partition: follow(
+                    self._progress.get(partition),
+                    Sample(next_offset=next_offset, end_offset=ends[partition], last_record_ms=last_record_ms),
+                    now_s,
+                )
+                for partition, (next_offset, last_record_ms) in positions.items()
+            },
+        )
+        self._publish(before, begins, now_s)
+        if behind := {at: seen.next_offset for at, seen in self._progress.items() if at not in before and seen.lag}:
+            self._date(behind)
+
+    def _date(self, behind: Mapping[Partition, int]) -> None:
+        """Of partitions that are new here: since when their records wait. Without an answer, since now."""
+        try:
+            dated = oldest_unprocessed(self._client, behind)
+        except (KafkaException, Unreachable) as failed:
+            log.warning("lag: expected the times of the first waiting records, got %s", failed)
+            return
+        known = {at: waits_since(self._progress[at], record_ms) for at, record_ms in dated.items()}
+        self._progress = {**self._progress, **known}
+
+    def _offsets(self, partitions: list[Partition], which: OffsetSpec) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        asked = self._admin.list_offsets(
+            {TopicPartition(*partition): which for partition in partitions},
+            request_timeout=_REQUEST_WITHIN_S,
+        )
+        return {(tp.topic, tp.partition): answer.result().offset for tp, answer in asked.items()}
+
+    def _publish(self, before: Mapping[Partition, Progress], begins: Mapping[Partition, int], now_s: float) -> None:
+        for partition, seen in self._progress.items():
+            labels = (partition[0], str(partition[1]))
+            self._lag.labels(*labels).set(seen.lag)
+            self._lag_seconds.labels(*labels).set(seen.lag_seconds(now_s))
+            self._end.labels(*labels).set(seen.end_offset)
+            self._begin.labels(*labels).set(begins[partition])
+            committed = self._place.committed(partition)
+            if committed is not None:
+                self._committed.labels(*labels).set(committed)
+        for topic, number in before.keys() - self._progress.keys():  # another worker tells of them now
+            for gauge in (self._lag, self._lag_seconds, self._end, self._committed):
+                gauge.remove(topic, str(number))

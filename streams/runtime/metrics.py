@@ -1,0 +1,252 @@
+"""Every metric of the processor's processes, in one table; the table of docs/operate.md is made from it.
+
+No metric has a session's or an agent's name as a label: their number has no bound.
+"""
+
+import platform
+import threading
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import version
+from typing import Final, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+PREFIX: Final = "haltline_"
+
+
+class Kind(StrEnum):
+    """What Prometheus is to make of a metric."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDef:
+    """One metric: its name without the prefix, and what it says."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+def _counter(name: str, help_: str, *labels: str) -> MetricDef:
+    return MetricDef(name=name, kind=Kind.COUNTER, help=help_, labels=labels)
+
+
+def _gauge(name: str, help_: str, *labels: str) -> MetricDef:
+    return MetricDef(name=name, kind=Kind.GAUGE, help=help_, labels=labels)
+
+
+def _histogram(name: str, help_: str, buckets: tuple[float, ...], *labels: str) -> MetricDef:
+    return MetricDef(name=name, kind=Kind.HISTOGRAM, help=help_, labels=labels, buckets=buckets)
+
+
+_FROM_MILLISECONDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_UP_TO_MINUTES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+METRICS: Final = (
+    _counter("events_processed_total", "Records applied to a state, or passed over as known.", "topic"),
+    _counter("decisions_total", "Decisions sent to the agents' side.", "detector", "level", "mode"),
+    _counter(
+        "escalations_total",
+        "Decisions for which an earlier one of the same rule counted that did not help.",
+        "detector",
+        "level",
+    ),
+    _counter(
+        "interventions_judged_total",
+        "Interventions by whether they helped: yes, half, no.",
+        "detector",
+        "level",
+        "helped",
+    ),
+    _counter("findings_total", "Findings of detectors, also those that led to nothing.", "detector", "severity"),
+    _counter("detector_errors_total", "Events on which a detector raised; they are dead letters too.", "detector"),
+    _counter("detector_overruns_total", "Calls of other packages' detectors that took too long.", "detector"),
+    _counter("dead_letters_total", "Records that could not be read, by reason.", "reason"),
+    _counter(
+        "followups_total",
+        "What operators, answers and the clock brought about: kill_reissued, approval_expired, turn_after_stop ...",
+        "what",
+    ),
+    _histogram(
+        "decision_latency_seconds",
+        "From the time of the record on the broker to its decision being sent.",
+        _FROM_MILLISECONDS,
+    ),
+    _histogram(
+        "time_to_stop_seconds",
+        "From the decision to the agent's side saying that it stopped.",
+        _UP_TO_MINUTES,
+    ),
+    _gauge("policy_version", "Version of the policy that is in force; 1 without a document.", "policy"),
+    _counter("policies_refused_total", "Policy documents that could not be used; the one before stayed in force."),
+    _gauge("sessions", "Sessions, and agents, targets and trees of several, whose states this process keeps."),
+    _gauge("consumer_lag_records", "Records that wait to be processed.", "topic", "partition"),
+    _gauge(
+        "consumer_lag_seconds",
+        "How long the records that wait have been waiting, at the most; 0 when none wait.",
+        "topic",
+        "partition",
+    ),
+    _gauge("consumer_committed_offset", "The offset that was last committed.", "topic", "partition"),
+    _gauge(
+        "consumer_high_watermark",
+        "The end of the partition, asked for apart from fetching.",
+        "topic",
+        "partition",
+    ),
+    _gauge("consumer_low_watermark", "The oldest offset that the broker still has.", "topic", "partition"),
+    _gauge("assigned_partitions", "Source partitions that this process processes."),
+    _gauge("ready", "1 when partitions are assigned and their states are recovered."),
+    _gauge("recovery_remaining_records", "Changelog records still to be read before processing goes on."),
+    _counter(
+        "topics_made_anew_total",
+        "Topics that this process found made anew since they were last read, and began anew with.",
+        "topic",
+    ),
+    _counter("rebalances_total", "Assignments of partitions to this process."),
+    _histogram(
+        "checkpoint_duration_seconds",
+        "From taking the list of processed batches to their commit.",
+        _FROM_MILLISECONDS,
+    ),
+    _counter("state_bytes_total", "Keys and states written to the changelog, in bytes."),
+    _counter("states_written_total", "Records written to the changelog."),
+    _counter("sink_rows_total", "Rows committed to the audit table.", "topic"),
+    _counter("sink_unreadable_rows_total", "Of these, rows whose record could not be decoded.", "topic"),
+    _counter("sink_skipped_rows_total", "Records read and dropped, as the table held them already.", "topic"),
+    _counter("sink_lost_records_total", "Offsets that the broker deleted before the audit read them.", "topic"),
+    _counter("sink_commits_total", "Commits to the audit table."),
+    _histogram("sink_commit_seconds", "Reading a buffer into rows and committing them.", _UP_TO_MINUTES),
+    _counter(
+        "sink_compactions_total", "Runs that put the table's small files together, by what came of them.", "result"
+    ),
+    _histogram("sink_compaction_seconds", "How long such a run took, beside the sink.", _UP_TO_MINUTES),
+    _gauge("sink_table_files", "Files of the audit table after the last of them."),
+    _counter("canary_flights_total", "Canary sessions that were sent, by what became of them.", "result"),
+    _gauge("canary_up", "1 when the last canary session was killed and acknowledged in time."),
+    _gauge("canary_seconds", "From a canary's first call to its kill that stands and is acknowledged."),
+    _gauge("canary_last_flight_timestamp_seconds", "When the last canary has ended, epoch seconds."),
+    _gauge("audit_chain_intact", "1 when the last verification of the audit table found nothing wrong, 0 when it did."),
+    _gauge("audit_verified_rows", "Rows that the last verification went through."),
+    _gauge("audit_unsigned_rows", "Of these, rows behind the last signature of their partition."),
+    _gauge("audit_last_verification_timestamp_seconds", "When the last verification has ended, epoch seconds."),
+    _counter("http_requests_total", "Requests that were answered; the console's and the intake's.", "route", "status"),
+    _histogram("http_request_seconds", "From a request to the begin of its answer.", _FROM_MILLISECONDS, "route"),
+    _counter("intake_events_total", "Events of other languages' agents that the broker has confirmed."),
+    _counter(
+        "intake_verdicts_total", "Calls that were asked about, by what came: allowed, or the refusal's code.", "code"
+    ),
+    _gauge("intake_sessions", "Sessions that the intake asks for."),
+    _counter(
+        "notifications_total",
+        "Changes of incidents by what became of them: sent, failed, too_old; and attempts to repeat: retried.",
+        "channel",
+        "outcome",
+    ),
+    _histogram("notification_seconds", "From when a message was due to its acceptance.", _UP_TO_MINUTES, "channel"),
+    _gauge(
+        "notification_oldest_unsent_seconds", "How long the oldest message that is due is not sent; 0: none.", "channel"
+    ),
+    _gauge("notifications_waiting", "Changes that wait to be sent, also for a digest or quiet hours.", "channel"),
+    _counter("incident_changes_unrouted_total", "Changes of incidents that no route leads anywhere."),
+    _gauge("build_info", "1; the labels say what runs.", "component", "version", "python"),
+)
+
+_DEFINITIONS: Final = {definition.name: definition for definition in METRICS}
+
+
+class Metrics:
+    """The table as live objects on a registry of their own.
+
+    A metric is exposed from when it is first asked for: one that a process does not keep would otherwise stand
+    at 0 in it, and a canary that never flew would be one that failed.
+    """
+
+    def __init__(self, component: str = "") -> None:
+        """`component` is what runs: worker, shadow, audit, console, canary, verifier, intake, notify."""
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        self._lock = threading.Lock()
+        self._metrics: dict[str, _Metric] = {}
+        labels = {"component": component, "version": version("haltline"), "python": platform.python_version()}
+        self.gauge("build_info").labels(**labels).set(1)
+
+    def counter(self, name: str) -> Counter:
+        """A counter of the table by its name without the prefix. Raises KeyError, TypeError."""
+        return _of_kind(name, self._get(name), Counter)
+
+    def gauge(self, name: str) -> Gauge:
+        """A gauge of the table by its name without the prefix. Raises KeyError, TypeError."""
+        return _of_kind(name, self._get(name), Gauge)
+
+    def histogram(self, name: str) -> Histogram:
+        """A histogram of the table by its name without the prefix. Raises KeyError, TypeError."""
+        return _of_kind(name, self._get(name), Histogram)
+
+    def children(self, name: str) -> "Children":
+        """The children of a counter, kept: for hot paths. Raises KeyError, TypeError."""
+        return Children(self.counter(name))
+
+    def _get(self, name: str) -> "_Metric":
+        with self._lock:
+            if name not in self._metrics:
+                self._metrics[name] = _make(_DEFINITIONS[name], self.registry)
+            return self._metrics[name]
+
+    def exposition(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class Children(dict[tuple[str, ...], Counter]):
+    """A counter's children by label values: a look-up costs what a dict costs."""
+
+    def __init__(self, parent: Counter) -> None:
+        super().__init__()
+        self._parent = parent
+
+    def __missing__(self, labels: tuple[str, ...]) -> Counter:
+        child = self._parent.labels(*labels) if labels else self._parent
+        self[labels] = child
+        return child
+
+
+def markdown_table() -> str:
+    """The table as Markdown, for docs/operate.md."""
+    rows = [
+        ("metric", "kind", "labels", "what it says"),
+        ("---", "---", "---", "---"),
+        *(
+            (f"`{PREFIX}{d.name}`", d.kind.value, ", ".join(f"`{label}`" for label in d.labels), d.help)
+            for d in METRICS
+        ),
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+_Metric = Counter | Gauge | Histogram
+
+
+def _make(definition: MetricDef, registry: CollectorRegistry) -> _Metric:
+    name = PREFIX + definition.name
+    if definition.kind is Kind.COUNTER:
+        return Counter(name, definition.help, definition.labels, registry=registry)
+    if definition.kind is Kind.GAUGE:
+        return Gauge(name, definition.help, definition.labels, registry=registry)
+    return Histogram(name, definition.help, definition.labels, registry=registry, buckets=definition.buckets)
+
+
+_M = TypeVar("_M", Counter, Gauge, Histogram)
+
+
+def _of_kind(name: str, metric: _Metric, kind: type[_M]) -> _M:
+    if not isinstance(metric, kind):
+        raise TypeError(f"metric {name}: expected a {kind.__name__}, got a {type(metric).__name__}")
+    return metric

@@ -1,0 +1,48 @@
+"""When the records that wait were written, for a process that starts behind: it has seen none of them yet."""
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from haltline.streams.kafka.log_reader import open_consumer
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.runtime.health import Partition
+
+_WITHIN_S: Final = 5.0
+_POLL_S: Final = 0.1
+
+
+def oldest_unprocessed(client: Mapping[str, ClientSetting], places: Mapping[Partition, int]) -> dict[Partition, int]:
+    """By partition: the time of the record at an offset, or of the first behind it, in epoch milliseconds.
+
+    Partitions of which nothing came within five seconds are left out. Raises Unreachable when no broker answers, and
+    KafkaException when it refuses.
+    """
+    if not places:
+        return {}
+    consumer = open_consumer(str(client["bootstrap.servers"]), client={**client, "queued.min.messages": 1})
+    try:
+        consumer.assign([TopicPartition(*place, offset) for place, offset in places.items()])
+        return _read(consumer, set(places))
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, wanted: set[Partition]) -> dict[Partition, int]:
+    found: dict[Partition, int] = {}
+    deadline = time.monotonic() + _WITHIN_S
+    while wanted and time.monotonic() < deadline:
+        message = consumer.poll(_POLL_S)
+        if message is None:
+            continue
+        place = (str(message.topic()), int(message.partition() or 0))
+        error = message.error()
+        if error is not None and error.fatal():
+            raise KafkaException(error)
+        kind, at_ms = message.timestamp()
+        if error is None and kind and place in wanted:
+            found[place] = at_ms
+        wanted.discard(place)
+    return found

@@ -1,0 +1,329 @@
+"""Fetches source records with librdkafka and hands them to the event loop, one micro-batch of a partition at a time.
+
+Which partitions are read, and from which offset, is the group's to say; Faust is its member. What is here joins no
+group and commits nothing. Each topic has a consumer and a thread of its own, so that a backlog of one topic does not
+stand in the queue before the records of another; where batches of several topics wait, an earlier topic's goes first.
+
+A rebalance ends an assignment with `stop`. Its records may still be in librdkafka's queue, in a thread's hands, or on
+their way to the loop: each batch carries the number of its assignment, and one of an earlier assignment is dropped in
+the loop, where assignments change. Memory is bounded by librdkafka's queue of each topic and by the number of batches
+that may wait: a thread without room stops to poll, and librdkafka stops to fetch when its queue is full.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from haltline.streams.kafka.broker_outage import IS_AWAY
+from haltline.streams.kafka.settings import WorkerSettings
+from haltline.streams.runtime.changelog import RawRecord
+from haltline.streams.runtime.health import Partition
+
+_LOOK_EVERY_S: Final = 0.1
+"""How soon a thread that waits for records sees that the assignment has changed, or that it is to end."""
+_CLOSE_WITHIN_S: Final = 5.0
+_QUEUE_KIB: Final = 16 * 1024
+"""What librdkafka may hold of one topic."""
+_QUEUE_FULL_WAIT_MS: Final = 10
+"""How long librdkafka leaves a queue alone that was full. Its default of a second would be seen at every backlog."""
+
+_REFUSED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+log = logging.getLogger(__name__)
+
+
+class Record(NamedTuple):
+    """A record as the pipeline reads it: `RawRecord`."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+class Fetched(NamedTuple):
+    """What one poll brought of a partition."""
+
+    assignment: int
+    place: Partition
+    records: Sequence[RawRecord]
+    """In offset order; none when the end of the partition was reached behind what is no record."""
+    end: int | None = None
+    """Where there are none: that end."""
+
+    @property
+    def first(self) -> int:
+        """The offset that it begins at."""
+        return self.records[0].offset if self.end is None else self.end
+
+    @property
+    def following(self) -> int:
+        """The offset that is fetched next."""
+        return self.records[-1].offset + 1 if self.end is None else self.end
+
+
+class RecordConsumer(Protocol):
+    """What is used of confluent-kafka's consumer; its stubs say of every field of a message that it may be missing."""
+
+    def assign(self, partitions: list[TopicPartition], /) -> None:
+        """Read these, and no others, each from its offset."""
+        ...
+
+    def poll(self, timeout: float, /) -> Any:
+        """Wait for one message; None when there is none in time."""
+        ...
+
+    def consume(self, num_messages: int, /, timeout: float) -> list[Any]:
+        """Take what is there."""
+        ...
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+def consumer_settings(settings: WorkerSettings) -> dict[str, Any]:
+    """Settings of librdkafka for reading a worker's sources."""
+    return {
+        **settings.client,
+        "bootstrap.servers": settings.bootstrap,
+        "group.id": settings.group,  # librdkafka wants one; it is never joined
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "earliest",  # where the broker has deleted the records that come next
+        "enable.partition.eof": True,  # the position behind the marks of a transaction, which are no records
+        "isolation.level": "read_uncommitted",  # as Faust reads
+        "check.crcs": True,
+        "fetch.wait.max.ms": settings.fetch_wait_ms,
+        "fetch.message.max.bytes": settings.fetch_max_bytes,
+        "queued.max.messages.kbytes": _QUEUE_KIB,
+        "fetch.queue.backoff.ms": _QUEUE_FULL_WAIT_MS,
+    }
+
+
+def open_consumer(settings: WorkerSettings, on_error: Callable[[KafkaError], None]) -> RecordConsumer:
+    """A consumer of no partitions yet. `on_error` is told what the client complains of, by the thread that polls."""
+    return Consumer({**consumer_settings(settings), "error_cb": on_error}, logger=log)
+
+
+class SourceReader:
+    """The sources of one worker. Everything is called in the event loop's thread, and so is `take`.
+
+    `open_with` makes the consumer of one topic, in its thread; `on_failure` is told of what reading cannot survive,
+    by that thread.
+    """
+
+    def __init__(
+        self,
+        topics: Sequence[str],
+        take: Callable[[Fetched], None],
+        *,
+        open_with: Callable[[Callable[[KafkaError], None]], RecordConsumer],
+        on_failure: Callable[[BaseException], object],
+        max_poll_records: int,
+        buffered_batches: int,
+    ) -> None:
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._assignment = 0
+        self._waiting: dict[str, deque[Fetched]] = {topic: deque() for topic in topics}
+        self._takes_more = False
+        """Whether a turn of the loop is asked for."""
+        self._threads = {
+            topic: _TopicThread(
+                topic,
+                self._handed_over,
+                open_with=open_with,
+                on_failure=on_failure,
+                max_poll_records=max_poll_records,
+                buffered_batches=buffered_batches,
+            )
+            for topic in topics
+        }
+        for thread in self._threads.values():
+            thread.start()
+
+    def begin(self, offsets: Mapping[Partition, int]) -> None:
+        """Read these partitions from these offsets on, and no others."""
+        self._assignment += 1
+        for topic, thread in self._threads.items():
+            own = {number: offset for (of_topic, number), offset in offsets.items() if of_topic == topic}
+            thread.assign(_Assignment(self._assignment, own))
+
+    def stop(self) -> None:
+        """Read nothing; what was fetched and not taken yet is dropped."""
+        self.begin({})
+
+    def close(self) -> None:
+        """End the threads. What they held is dropped."""
+        self.stop()
+        for thread in self._threads.values():
+            thread.closing = True
+        deadline = time.monotonic() + _CLOSE_WITHIN_S
+        for thread in self._threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _handed_over(self, fetched: Fetched) -> None:  # in the thread of a topic
+        self._waiting[fetched.place[0]].append(fetched)
+        try:
+            self._loop.call_soon_threadsafe(self._came)
+        except RuntimeError:  # the loop is closed: the process ends
+            log.debug("%s partition %d: fetched for nobody", *fetched.place)
+
+    def _came(self) -> None:
+        if not self._takes_more and any(self._waiting.values()):  # its batch may have been taken with another
+            self._take_next()
+
+    def _take_next(self) -> None:
+        """Take one batch. The next one waits for a turn of the loop, so that a checkpoint gets on under load."""
+        topic, waiting = next((topic, waiting) for topic, waiting in self._waiting.items() if waiting)
+        fetched = waiting.popleft()
+        try:
+            if fetched.assignment == self._assignment:
+                self._take(fetched)
+        finally:
+            self._threads[topic].room.release()
+            self._takes_more = any(self._waiting.values())
+            if self._takes_more:
+                self._loop.call_soon(self._take_next)
+
+
+class _Assignment(NamedTuple):
+    number: int
+    offsets: Mapping[int, int]
+
+
+class _TopicThread(threading.Thread):
+    """Reads one topic."""
+
+    def __init__(
+        self,
+        topic: str,
+        hand_over: Callable[[Fetched], None],
+        *,
+        open_with: Callable[[Callable[[KafkaError], None]], RecordConsumer],
+        on_failure: Callable[[BaseException], object],
+        max_poll_records: int,
+        buffered_batches: int,
+    ) -> None:
+        super().__init__(name=f"reads {topic}", daemon=True)
+        self.closing = False
+        self.room = threading.Semaphore(buffered_batches)
+        self._topic = topic
+        self._hand_over = hand_over
+        self._open_with = open_with
+        self._on_failure = on_failure
+        self._max_poll_records = max_poll_records
+        self._assignment = self._taken_up = _Assignment(0, {})
+        self._changed = threading.Event()
+        self._following: dict[int, int] = {}
+        """By partition of the assignment: the offset that is fetched next, as far as it was handed over."""
+        self._complaint = ""
+
+    def assign(self, assignment: _Assignment) -> None:
+        """In any thread; taken up at the next turn."""
+        self._assignment = assignment
+        self._changed.set()
+
+    def run(self) -> None:
+        """Until it is closed."""
+        try:
+            consumer = self._open_with(self._complains)
+            try:
+                while not self.closing:
+                    self._turn(consumer)
+            finally:
+                consumer.close()
+        except Exception as failure:
+            self._on_failure(failure)
+
+    def _turn(self, consumer: RecordConsumer) -> None:
+        self._changed.clear()  # before the assignment is looked at, so that none is slept over
+        assignment = self._assignment
+        if assignment is not self._taken_up:
+            # librdkafka hands out nothing afterwards that was fetched for the assignment before.
+            consumer.assign([TopicPartition(self._topic, *at) for at in assignment.offsets.items()])
+            self._taken_up = assignment
+            self._following = dict(assignment.offsets)
+        if not assignment.offsets:
+            consumer.poll(0)  # for what the client complains of
+            self._changed.wait(_LOOK_EVERY_S)
+            return
+        message = consumer.poll(_LOOK_EVERY_S)
+        if message is None:
+            return
+        for fetched in self._by_partition(
+            assignment, [message, *consumer.consume(self._max_poll_records - 1, timeout=0)]
+        ):
+            while not self.room.acquire(timeout=_LOOK_EVERY_S):
+                if self.closing or self._assignment is not assignment:
+                    return
+            self._hand_over(fetched)
+
+    def _by_partition(self, assignment: _Assignment, messages: Iterable[Any]) -> Iterable[Fetched]:
+        topic, following = self._topic, self._following
+        found: list[Fetched] = []
+        open_batches: dict[int, list[RawRecord]] = {}
+        for message in messages:
+            error = message.error()
+            partition, offset = message.partition(), message.offset()
+            if error is None:
+                record = Record(
+                    topic, partition, offset, message.timestamp()[1],
+                    message.key(), message.value(), _headers(message),
+                )  # fmt: skip
+                batch = open_batches.get(partition)
+                if batch is None or offset < following[partition]:  # a log that begins again is not in one with it
+                    batch = open_batches[partition] = []
+                    found.append(Fetched(assignment.number, (topic, partition), batch))
+                batch.append(record)
+                following[partition] = offset + 1
+            elif error.code() != KafkaError._PARTITION_EOF:
+                self._judge(error)
+            elif offset != following[partition]:
+                open_batches.pop(partition, None)
+                found.append(Fetched(assignment.number, (topic, partition), [], offset))
+                following[partition] = offset
+        return found
+
+    def _judge(self, error: KafkaError) -> None:
+        """Raises KafkaException for what does not pass; librdkafka goes on by itself after the rest."""
+        if error.fatal() or error.code() in _REFUSED:
+            raise KafkaException(error)
+        self._complains(error)
+
+    def _complains(self, error: KafkaError) -> None:
+        said = f"{error.name()}: {error.str()}"
+        if error.code() in IS_AWAY:  # the watch of the lag, which asks the brokers by itself, tells of those
+            log.debug("%s: %s", self._topic, said)
+        elif said != self._complaint:
+            self._complaint = said
+            log.warning("topic %s: expected records, got %s", self._topic, said)
+
+
+def _headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
+    """Headers of a record; none where the name of one is not UTF-8.
+
+    Whoever may write a record must not be able to end its readers with it.
+    """
+    try:
+        return message.headers() or ()
+    except SystemError:  # confluent-kafka's way to say it
+        log.warning("%s partition %d: headers at offset %d are not UTF-8, and left out",
+                    message.topic(), message.partition(), message.offset())  # fmt: skip
+        return ()

@@ -1,0 +1,123 @@
+"""What tells one life of a topic from another: its id.
+
+Offsets are only good for the log that they were counted in. A topic that was deleted and made anew begins at 0 again,
+under its old name: who compares names and offsets alone takes its records for known ones.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from haltline.streams.kafka.settings import ClientSetting
+
+_log = logging.getLogger(__name__)
+
+NEVER_TOLD: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError._UNSUPPORTED_FEATURE,
+    }
+)
+"""What a cluster answers that does not tell the ids of its topics, however often it is asked."""
+
+_SOURCE: Final = "topic-id"
+_CHANGELOG: Final = "changelog-id"
+_MARK_BYTES: Final = 6
+
+
+class Topic(NamedTuple):
+    """A topic as the cluster has it now."""
+
+    id: str | None
+    """None: the cluster does not tell."""
+    partitions: int
+
+
+class TopicIds:
+    """Asks a cluster for its topics. Safe to use from any thread."""
+
+    def __init__(self, client: Mapping[str, ClientSetting], *, within_s: float = 10.0) -> None:
+        self._client = dict(client)
+        self._within_s = within_s
+        self._admin = AdminClient(self._client, logger=_log)
+        self._without_ids: set[str] = set()
+
+    def of(self, names: Collection[str]) -> dict[str, Topic]:
+        """Those of them that are there. Raises KafkaException when the cluster does not answer in time."""
+        metadata = self._admin.list_topics(timeout=self._within_s)
+        there = {name: metadata.topics[name] for name in names if name in metadata.topics}
+        found = {name: Topic(None, len(topic.partitions)) for name, topic in there.items() if topic.error is None}
+        # The embedded broker has no controller, and would let every question to it time out.
+        asked = found.keys() - self._without_ids if metadata.controller_id in metadata.brokers else set()
+        if not asked:
+            return found
+        answers = self._admin.describe_topics(TopicCollection([*asked]), request_timeout=self._within_s)
+        for name, answer in answers.items():
+            try:
+                found[name] = Topic(str(answer.result().topic_id), found[name].partitions)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code in NEVER_TOLD:
+                    self._without_ids.add(name)
+                    _log.warning("topic %s: its id is not known, so made anew is not noticed by it: %s", name, error)
+                elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted between the two questions
+                    del found[name]
+                else:
+                    raise
+        return found
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs that the offsets of states and commits count in: topics by their ids."""
+
+    ids: Mapping[str, str]
+    """Of the sources. Empty where the cluster does not tell."""
+    changelog: str = ""
+    """The id of the topic that holds the states."""
+
+    @classmethod
+    def of(cls, topics: Mapping[str, Topic], changelog: str) -> "Logs":
+        """Those of these topics, of which one holds the states; of none when the id of one is not known."""
+        ids = {name: topic.id for name, topic in topics.items() if topic.id is not None}
+        return cls(ids, ids.pop(changelog, "")) if len(ids) == len(topics) else cls({})
+
+    @property
+    def mark(self) -> bytes:
+        """What a record of the changelog carries, so that its reader knows which logs its offsets count in."""
+        return b"".join(_mark(topic, topic_id) for topic, topic_id in sorted(self.ids.items()))
+
+    def others(self, mark: bytes) -> frozenset[str]:
+        """The topics whose log is another one than that of the mark; none when either is not known."""
+        if not mark:
+            return frozenset()
+        known = {mark[at : at + _MARK_BYTES] for at in range(0, len(mark), _MARK_BYTES)}
+        return frozenset(topic for topic, topic_id in self.ids.items() if _mark(topic, topic_id) not in known)
+
+    def in_commit(self, topic: str) -> str:
+        """What is committed beside an offset."""
+        return f"{_SOURCE}={self.ids[topic]} {_CHANGELOG}={self.changelog}" if topic in self.ids else ""
+
+    def is_other(self, topic: str, committed: str) -> bool | None:
+        """Whether an offset with this beside it counts in another log; None: it cannot be told."""
+        return _differs(self.ids.get(topic), committed, _SOURCE)
+
+    def has_other_states(self, committed: str) -> bool | None:
+        """Whether what an offset with this beside it stands for was kept in another changelog; None: as above."""
+        return _differs(self.changelog, committed, _CHANGELOG)
+
+
+def _differs(topic_id: str | None, committed: str, name: str) -> bool | None:
+    said = dict(field.partition("=")[::2] for field in committed.split()).get(name)
+    return topic_id != said if topic_id and said else None
+
+
+def _mark(topic: str, topic_id: str) -> bytes:
+    return blake2b(f"{topic}\0{topic_id}".encode(), digest_size=_MARK_BYTES).digest()

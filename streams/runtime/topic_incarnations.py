@@ -1,0 +1,85 @@
+"""Which of what a worker kept counts in the topics as they are now, and which in topics that are no more.
+
+What a session had done is remembered over that: only its offsets are forgotten. To forget the rest as well would give
+whoever can delete a topic a way to be counted from nothing, and what was seen is of event time, which goes on. An event
+that is published again on the new topic is known by its id, as one that its producer sent twice.
+
+Where the cluster does not tell the ids of topics (the embedded broker, or without the permission), an offset that is
+beyond the end of its partition tells that the topic was made anew.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.topic_ids import Logs
+
+log = logging.getLogger(__name__)
+
+_OFFSETS_FORGOTTEN: Final = (
+    "it is read from its first record on. What sessions are known for stays, their offsets in it are forgotten; what "
+    "was on the topic before and was not read is lost"
+)
+_STATES_LOST: Final = (
+    "what sessions were known for is lost, and begins anew with the records from here on; what stands against them in "
+    "control stays"
+)
+
+
+class TopicIncarnations:
+    """What one process finds out about it, and tells: once for each topic."""
+
+    def __init__(self, logs: Logs, changelog: str, metrics: Metrics) -> None:
+        self._logs = logs
+        self._changelog = changelog
+        self._counted = metrics.children("topics_made_anew_total")
+        self.ends: Mapping[tuple[str, int], int] = {}
+        """Where the assigned partitions of sources ended when they were assigned."""
+        self.notes: list[str] = []
+        """What was found, for people."""
+        self._told: set[str] = set()
+        for topic in (*logs.ids, changelog):
+            self._counted[topic,].inc(0)  # so that the first one is an increase
+
+    def ends_for(self, partition: int, mark: bytes) -> dict[str, int]:
+        """By topic: the first offset that a state of this partition, written with this mark, cannot include."""
+        others = self._logs.others(mark)
+        ends = {topic: end for (topic, number), end in self.ends.items() if number == partition}
+        return ends | dict.fromkeys(others, 0)
+
+    def begins_at(
+        self, place: tuple[str, int], committed: int | None, beside: str, marks: Collection[bytes]
+    ) -> int | None:
+        """Where reading of a source's partition begins, by what was committed; None: at its first record.
+
+        `marks` are those of the states in the partition that were written with other logs than those of now.
+        """
+        topic, partition = place
+        end = self.ends.get(place)
+        if committed is None:  # a cluster forgets what was committed of a topic that is deleted
+            if any(topic in self._logs.others(mark) for mark in marks):
+                self._tell(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
+            return None
+        if self._logs.has_other_states(beside):
+            self._tell(self._changelog, f"topic {self._changelog} was made anew: {_STATES_LOST}")
+        is_beyond = end is not None and committed > end
+        is_other = self._logs.is_other(topic, beside)
+        if is_other or (is_other is None and is_beyond):
+            self._tell(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
+            return None
+        if is_beyond:
+            log.error(
+                "%s partition %d: LOST %d records: offset %d was committed, and it ends at %d; goes on from there",
+                topic, partition, committed - (end or 0), committed, end,
+            )  # fmt: skip
+            return end
+        return committed
+
+    def _tell(self, topic: str, note: str) -> None:
+        if topic in self._told:
+            return
+        self._told.add(topic)
+        log.error("%s", note)
+        self._counted[topic,].inc()
+        self.notes.append(note)

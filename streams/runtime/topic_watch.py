@@ -1,0 +1,121 @@
+"""Follows the topics that a worker reads: whether they are there, still the same ones, and with as many partitions."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # its stubs miss them
+
+from haltline.streams.kafka import broker_retry
+from haltline.streams.kafka.failure import KnownFailure
+from haltline.streams.kafka.settings import ClientSetting
+from haltline.streams.runtime.topic_ids import Logs, Topic, TopicIds
+
+OTHER_PARTITIONS: Final = (
+    "the number of partitions cannot be changed under running sessions, whose states are in the partitions of their "
+    "keys: make topics with the new number under another --prefix (haltline topics create --partitions) and start "
+    "workers and agents with it, or delete the topics that differ and make them anew with the number of the others"
+)
+"""What to do about topics whose partitions differ in number."""
+
+_ANSWER_WITHIN_S: Final = 60.0
+_REQUEST_WITHIN_S: Final = 10.0
+
+log = logging.getLogger(__name__)
+
+Partition = tuple[str, int]
+
+
+class TopicRecreated(KnownFailure):
+    """A topic was deleted and made anew while a worker had offsets of the one before."""
+
+    @classmethod
+    def of_offsets(cls, topic: str, partition: int, follows: int, came: int) -> "TopicRecreated":
+        """Its offsets begin again."""
+        return cls(
+            f"topic {topic}, partition {partition}: expected offset {follows} or a later one, got {came}: the topic "
+            "was made anew, or has lost records; the next start begins anew with it"
+        )
+
+
+class TopicWatch:
+    """The topics of one worker: what they were when it began, and what differs now. Safe to use from any thread.
+
+    Raises KnownFailure when the cluster does not tell at the beginning, or has one of them not.
+    """
+
+    def __init__(self, client: Mapping[str, ClientSetting], sources: Sequence[str], changelog: str) -> None:
+        self._admin = AdminClient(dict(client), logger=log)
+        self._ids = TopicIds(client)
+        self._names = (*sources, changelog)
+        self._began_with = self._topics_at_start()
+        self.logs = Logs.of(self._began_with, changelog)
+        """What offsets of this process count in, from its beginning to its end."""
+        self.partitions = self._began_with[changelog].partitions
+        """How many each of them has."""
+        self.troubles: tuple[str, ...] = ()
+        """Why not all is read that agents publish, and what to do, for people; as of the last look."""
+
+    def look(self) -> None:
+        """Compares what is there. Raises TopicRecreated; KafkaException when the cluster does not answer."""
+        now = self._ids.of(self._names)
+        troubles: list[str] = []
+        for name, before in self._began_with.items():
+            topic = now.get(name)
+            if topic is None:
+                troubles.append(
+                    f"topic {name} is gone: nothing of it is read. Make it again, with {before.partitions} "
+                    "partitions (haltline topics create --partitions): the worker then begins anew with it"
+                )
+            elif topic.id is not None and before.id is not None and topic.id != before.id:
+                raise TopicRecreated(
+                    f"topic {name} was made anew: expected the one with id {before.id}, got one with id {topic.id}; "
+                    "the next start begins anew with it"
+                )
+            elif topic.partitions != before.partitions:
+                troubles.append(
+                    f"topic {name}: expected {before.partitions} partitions, as when this worker began, got "
+                    f"{topic.partitions}: sessions in others than the first {before.partitions} are not watched; "
+                    f"{OTHER_PARTITIONS}"
+                )
+        for trouble in troubles:
+            if trouble not in self.troubles:
+                log.error("%s", trouble)
+        self.troubles = tuple(troubles)
+
+    def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset that each partition's next record will get. Raises KafkaException; asks again for a while."""
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
+
+    def begins(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        """The offset of the first record that each partition keeps; as `ends`."""
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
+
+    def _offsets(self, partitions: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        asked = {TopicPartition(*partition): which for partition in partitions}
+
+        def ask() -> dict[Partition, int]:
+            answers = self._admin.list_offsets(asked, request_timeout=_REQUEST_WITHIN_S)
+            return {(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+
+        return broker_retry.answered(ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY)
+
+    def _topics_at_start(self) -> dict[str, Topic]:
+        ask = partial(self._ids.of, self._names)
+        try:
+            found = broker_retry.answered(ask, within_s=_REQUEST_WITHIN_S)
+        except KafkaException as failed:
+            wanted = f"topics {', '.join(self._names)}: expected their metadata within {_REQUEST_WITHIN_S:.0f} s"
+            raise KnownFailure(f"{wanted}, got {failed}") from failed
+        if missing := [name for name in self._names if name not in found]:
+            raise KnownFailure(f"topics: expected {missing} to be there (haltline topics create), got none of them")
+        if len({topic.partitions for topic in found.values()}) != 1:  # they are joined by partition number
+            counts = {name: topic.partitions for name, topic in found.items()}
+            raise KnownFailure(
+                f"topics: expected the same number of partitions in each, got {counts}; {OTHER_PARTITIONS}"
+            )
+        return found

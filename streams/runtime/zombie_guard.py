@@ -1,0 +1,53 @@
+"""Notices that this process was stopped for so long that another has taken its place.
+
+A process that is stopped (SIGSTOP, a suspended or migrated machine, swapped out) does not know
+it. When it goes on, its partitions may belong to another worker, and whatever it still sends is
+a ghost's. So before anything is sent the time since the last beat is looked at; a thread of its
+own beats, so that long work in the main thread does not look like a stop.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+_BEAT_EVERY_S: Final = 0.2
+
+# Goes on while the machine sleeps, where the system has such a clock; the monotonic one does not.
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class ZombieGuard:
+    """Beats in a thread of its own until `stop`.
+
+    `on_gap` is called, from whatever thread sees it first, with the seconds that the process
+    stood still when they were more than `limit_s`; it must not return.
+    """
+
+    def __init__(self, limit_s: float, on_gap: Callable[[float], None]) -> None:
+        self._limit_s = limit_s
+        self._on_gap = on_gap
+        self._last = _now()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Call before sending anything: ends the process when it had been stopped."""
+        gap = _now() - self._last
+        if gap > self._limit_s:
+            self._on_gap(gap)
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_BEAT_EVERY_S):
+            self.check()
+            self._last = _now()
+
+
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)

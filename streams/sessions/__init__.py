@@ -1,0 +1,1 @@
+"""From records to decisions and back: decodes, keeps states, publishes effects."""

@@ -1,0 +1,433 @@
+"""The main path of the worker: records in, decisions out, states to keep. One screen: `_event`."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
+
+from haltline.detectors.features.observation import CallTracker
+from haltline.interventions.control.incidents import ACTS
+from haltline.interventions.control.kill_acknowledgement import ARM
+from haltline.interventions.state.control_record import control_record
+from haltline.schemas import wire
+from haltline.schemas.control import Command, ControlRecord, Feedback, control_key
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.signals import Signal, SignalScope
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.core import Core, Effects, SessionState
+from haltline.streams.engine.cross_session import ScopeState
+from haltline.streams.engine.groups import Runs
+from haltline.streams.kafka.topics import DEFAULT_CHANGELOG
+from haltline.streams.policy.source import News
+from haltline.streams.runtime.ports import Meter, Sender
+from haltline.streams.runtime.processor_api import Change, Load, RawRecord
+from haltline.streams.sessions import state_codec
+from haltline.streams.sessions.shadow_output import ShadowMeter, ShadowSender
+from haltline.streams.sessions.state_cache import SCOPE_KEY, State, StateCache, forget
+from haltline.streams.sessions.timers import TimerQueue
+from haltline.streams.sessions.unreadable_state import letter_of
+
+MAX_STATE_BYTES = 4 * 1024 * 1024
+"""Of one session, encoded; typical ones take a thousandth of it. The changelog takes twice as much."""
+MAX_LIVE_SESSIONS = 200_000
+"""Sessions that are kept as objects. Beyond it the longest untouched ones stay as bytes only."""
+
+
+_MOST_DUE = 100
+"""Things that one session has due at once; more than it can have."""
+
+log = logging.getLogger(__name__)
+
+# One record that nobody thought of must not end every session's watch, at each start anew.
+_ODD: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+_TIMESTAMP = attrgetter("timestamp")
+_SCOPE_KEYS = [SCOPE_KEY + f"{scope}:".encode() for scope in {*map(str, ScopeKind), *map(str, SignalScope)}]
+CLOCKS_DIFFER_MS = 3_600_000
+"""How far ahead of ours a producer's clock may be. A record from later than that tells nothing of the time."""
+
+
+class SessionProcessor:
+    """Takes in the records of the sources, in order; keeps the state of the sessions of the partitions it was given."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        topics: Topics,
+        partitions: int,
+        load: Load,
+        outbox: Sender,
+        metrics: Meter,
+        policies: Callable[[], Sequence[News]] = list,
+        max_live_sessions: int = MAX_LIVE_SESSIONS,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        changelog: str = DEFAULT_CHANGELOG,
+    ) -> None:
+        self._policies = policies
+        self._changelog = changelog
+        self._topics = topics
+        self._load = load
+        shadow = core.runs is Runs.SHADOW
+        self._outbox = ShadowSender(outbox, topics) if shadow else outbox
+        self._metrics = ShadowMeter(metrics) if shadow else metrics
+        self._states = StateCache(load, partitions=partitions, most=max_live_sessions, unreadable=self._unreadable)
+        self._now_ms = now_ms
+        self._handle = {
+            topics.actions: self._event,
+            topics.commands: self._command,
+            topics.feedback: self._feedback,
+            topics.signals: self._signal,
+        }
+        self._agenda = TimerQueue()
+        self._use(core)
+        self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest event
+
+    def process(self, records: Sequence[RawRecord]) -> None:
+        """One micro-batch of one topic partition, in the order of its offsets."""
+        self._renew()
+        self._states.touched = None
+        handle = self._handle[records[0].topic]
+        idle = self._core.idle
+        for record in records:
+            if idle and not self._is_known(record.key):
+                continue
+            try:
+                handle(record)
+            except wire.InvalidRecord as bad:
+                self._bury(record, bad.reason, bad.detail)
+        if records[0].topic == self._topics.actions:
+            self._follow_time(records)
+
+    def _is_known(self, key: bytes | None) -> bool:
+        """Whether there is a state of what a record is about: with no rule in shadow, no other one is begun.
+
+        What was begun before is gone on with, so that it has no gap when a rule is in shadow again.
+        """
+        if key is None:
+            return True
+        if key in self._states or self._load(key) is not None:
+            return True
+        scopes = [prefix + key for prefix in _SCOPE_KEYS]
+        return any(scope in self._states or self._load(scope) is not None for scope in scopes)
+
+    def _event(self, record: RawRecord) -> None:
+        event = wire.decode_event(record.value, record.headers)
+        state = self._states.session(event.session_id, record)
+        was_killed = state.standing.killed
+        try:
+            outcome = self._core.on_event(state, event, record)
+            if outcome.follows:
+                self._emit(outcome, record)
+        except _ODD as failure:
+            self._begin_anew(state, f"{failure!r}")
+            killed = state.standing.killed
+            if killed is not None and was_killed is None:  # decided, and not said before it failed
+                self._stand(control_record(state.session_id, state.agent_id, killed))
+                state.due_ms = ARM
+                self._agenda.put(state.session_id.encode(), record.partition, ARM)
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")
+
+    def _command(self, record: RawRecord) -> None:
+        command = wire.decode(Command, record.value)
+        if command.scope is not ScopeKind.SESSION:
+            self._scope_command(command, record)
+            return
+        if command.kind in ACTS and self._is_of_tree(command, record):
+            self._scope_command(command, record, SignalScope.ROOT)
+            return
+        state = self._states.session(command.id, record)
+        self._do_what_is_due(state, record.partition, self._now_ms())  # first: an approval may come too late
+        self._emit(self._core.on_command(state, command, record), record)
+
+    def _feedback(self, record: RawRecord) -> None:
+        feedback = wire.decode(Feedback, record.value)
+        outcome = self._core.on_feedback(self._states.session(feedback.session_id, record), feedback, record)
+        killed = outcome.state.standing.killed
+        if outcome.control is not None and killed is not None and feedback.decided_at is not None:
+            first_ms = min(feedback.decided_at, killed.sent_ms or feedback.decided_at)
+            self._metrics.stopped((self._now_ms() - first_ms) / 1000)
+        self._emit(outcome, record)
+
+    def _signal(self, record: RawRecord) -> None:
+        signal = wire.decode(Signal, record.value)
+        state = self._states.scope(signal.scope, signal.id, record)
+        try:
+            outcome = self._core.on_signal(state, signal, record)
+        except _ODD as odd:
+            self._begin_anew(state, f"{odd!r}")
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {odd!r}")
+            return
+        session = signal.session_id.encode()
+        for detection in outcome.detections:
+            self._found(session, detection)
+        for decision in outcome.decisions:
+            self._decided(decision.session_id.encode(), decision, record)
+        self._tell_incidents(outcome.incidents)
+        for control in outcome.controls:
+            self._stand(control.model_copy(update={"decided_at": self._now_ms()}))
+        for command in outcome.commands:
+            self._outbox.send(self._topics.commands, key=command.id.encode(), value=command.to_json())
+        self._tell(outcome.signals)
+        for failure in outcome.failures:
+            self._metrics.detector_error(failure.detector)
+            self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
+
+    def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
+        """A partition is this worker's from now on: a look at each state's first bytes finds what is due in it."""
+        self._agenda.recovered(partition, states)
+
+    def tick(self) -> None:
+        """What is due by the clock."""
+        now_ms = self._now_ms()
+        for key in list(self._agenda.take(now_ms)):
+            state = self._states.known(key)
+            if state is not None:
+                self._do_what_is_due(state, self._states[key].partition, now_ms)
+
+    def _do_what_is_due(self, state: SessionState, partition: int, now_ms: int) -> None:
+        key = state.session_id.encode()
+        for _ in range(_MOST_DUE):
+            if not 0 < state.due_ms <= now_ms:
+                break
+            self._states.changed[key] = partition
+            self._emit(self._core.on_tick(state, now_ms), None)
+        self._agenda.put(key, partition, state.due_ms)
+
+    def changed(self) -> Iterable[Change]:
+        """The states that changed since the last call, encoded.
+
+        Batches may be processed between two items: a state is encoded when it is asked for, with
+        what has come since, and is then given out again by the next call.
+        """
+        self._renew()
+        for key, partition in self._states.take_changed().items():
+            yield partition, key, self._encoded(self._states[key].state)
+
+    @property
+    def live(self) -> int:
+        """Sessions that are held as objects."""
+        return len(self._states)
+
+    @property
+    def touched(self) -> bytes | None:
+        """The key of the state that the last record of the last `process` was taken into; None: into none."""
+        return self._states.touched
+
+    def put_away(self, beyond: int) -> Iterable[tuple[int, bytes, bytes]]:
+        """The longest untouched states beyond so many, as `changed` gives them out, and not held any more.
+
+        For who has no checkpoints: only what goes is encoded.
+        """
+        for key in self._states.longest_untouched(beyond):
+            partition = self._states[key].partition
+            yield partition, key, self.let_go(key) or b""
+
+    def let_go(self, key: bytes) -> bytes | None:
+        """One state, encoded, that is not held any more; None: it was not held. As `put_away`."""
+        if key not in self._states:
+            return None
+        encoded = self._encoded(self._states.let_go(key, b""))
+        self._states.changed.pop(key, None)
+        return encoded
+
+    def pass_time(self, record: RawRecord) -> None:
+        """Takes from a record its time, and nothing else of it."""
+        if record.topic == self._topics.actions:
+            self._follow_time((record,))
+
+    def _encoded(self, state: State) -> bytes:
+        """The state as it is kept; one that cannot be, or is too large, begins anew."""
+        try:
+            data = state_codec.encode(state)
+        except TypeError as failure:
+            self._begin_anew(state, f"its state cannot be written: {failure}")
+            return state_codec.encode(state)
+        if len(data) <= MAX_STATE_BYTES:
+            return data
+        self._begin_anew(state, f"its state has {len(data)} bytes, expected at most {MAX_STATE_BYTES}")
+        return state_codec.encode(state)
+
+    def _begin_anew(self, state: State, why: str) -> None:
+        """Forgets what was seen of a session or a scope; what stands against it, and which events it had, stays."""
+        if isinstance(state, SessionState):
+            log.error("session %s: begins anew: %s", state.session_id, why)
+            state.calls = CallTracker()
+        else:
+            log.error("%s %s: begins anew: %s", state.scope, state.id, why)
+        state.detectors = {}
+        self._metrics.detector_error("state")
+
+    def _unreadable(self, key: bytes, partition: int, data: bytes, why: str) -> None:
+        """Keeps the bytes of a state that cannot be read; a new one takes its place."""
+        topics = self._topics
+        letter = letter_of(
+            key, partition, why, changelog=self._changelog, control=topics.control, now_ms=self._now_ms()
+        )
+        log.error("%s; its bytes are on %s", letter.detail, topics.dead_letter)
+        self._outbox.send(topics.dead_letter, key=key, value=data, headers=letter.headers())
+        self._metrics.detector_error("state")
+        self._metrics.dead_letter(letter.reason)
+
+    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+        """The same state without offsets that are not below these: those count in logs that are no more."""
+        return forget(key, encoded, ends)
+
+    def idle_before_ms(self, partition: int) -> int:
+        """Sessions that were last written before then are idle, in the time of their partition's events.
+
+        A partition that is quiet, or is behind, stands still: what its sessions did is still to come.
+        """
+        return self._stream_ms.get(partition, 0) - self._ttl_ms
+
+    def outlives(self, key: bytes, encoded: bytes) -> bool:
+        """Whether an idle session is kept: a kill and a declared batch stay, as bytes."""
+        if key in self._states.changed:
+            return True  # it is written again soon
+        state = self._states.let_go(key, encoded)
+        if isinstance(state, ScopeState):
+            if self._core.outlives(state):
+                return True
+            self._tell_incidents(self._core.on_idle_scope(state))
+            return False
+        now_ms = self._now_ms()
+        standing = state.standing
+        if standing.killed is not None or state.due_ms or any(b.expires_ms > now_ms for b in standing.batches):
+            return True
+        if standing.probation is not None:  # goes with the session
+            self._release(ScopeKind.SESSION, state.session_id)
+        self._tell_incidents(self._core.on_idle(state))
+        return False
+
+    def revoke(self, partitions: Collection[int]) -> None:
+        """Forgets the sessions of partitions that are another worker's now."""
+        self._states.revoke(partitions)
+        self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
+        self._agenda.revoke(partitions)
+
+    def _renew(self) -> None:
+        """Takes in what became of the policy: never within a micro-batch."""
+        for news in self._policies():
+            if isinstance(news, Core):
+                self._use(news)
+                continue
+            self._metrics.policy_refused()
+            if news.record is not None:
+                self._bury(news.record, BadRecord.INVALID, news.detail)
+
+    def _use(self, core: Core) -> None:
+        """Decides under this core's policy from now on; what is remembered of sessions stays."""
+        self._core = core
+        self._ttl_ms = int(core.policy.session_ttl_h * 3_600_000)
+        self._metrics.policy(core.policy.name, core.policy.version)
+
+    def _follow_time(self, records: Sequence[RawRecord]) -> None:
+        """The log's own time: an agent's clock may be days off. It never runs ahead of our clock."""
+        now_ms = self._now_ms()
+        latest_ms = max(map(_TIMESTAMP, records))
+        if latest_ms > now_ms:
+            known = (record.timestamp for record in records if record.timestamp <= now_ms + CLOCKS_DIFFER_MS)
+            latest_ms = min(max(known, default=0), now_ms)
+        partition = records[0].partition
+        self._stream_ms[partition] = max(latest_ms, self._stream_ms.get(partition, 0))
+
+    def _emit(self, outcome: Effects, record: RawRecord | None) -> None:
+        """Says what follows; `record` is what it follows from, None for the clock."""
+        state = outcome.state
+        key = state.session_id.encode()
+        if record is not None and outcome.applied:
+            self._agenda.put(key, record.partition, state.due_ms)
+        for detection in outcome.detections:
+            self._found(key, detection)
+        if outcome.decision is not None:
+            now_ms = self._decided(key, outcome.decision, record)
+            if outcome.control is not None:
+                first_ms = outcome.control.decided_at or now_ms
+                self._stand(outcome.control.model_copy(update={"decided_at": first_ms}))
+        elif outcome.control is not None:
+            self._stand(outcome.control)
+        for more in outcome.also:
+            self._decided(key, more, record)
+        if outcome.released:
+            self._release(ScopeKind.SESSION, outcome.state.session_id)
+        self._tell_incidents(outcome.incidents)
+        self._tell(outcome.signals)
+        if outcome.told:
+            self._metrics.followed(outcome.told)
+        for judged in outcome.judged:
+            self._metrics.judged(*judged)
+        for failure in outcome.failures:
+            self._metrics.detector_error(failure.detector)
+            if record is not None:  # always: the clock asks no detector
+                self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
+
+    def _found(self, key: bytes, detection: Detection) -> None:
+        if not self._core.runs.says(detection):
+            return
+        self._outbox.send(self._topics.detections, key=key, value=detection.to_json())
+        self._metrics.finding(detection.finding)
+
+    def _decided(self, key: bytes, decision: Decision, record: RawRecord | None) -> int:
+        """Says a decision; when, in epoch milliseconds."""
+        now_ms = self._now_ms()
+        if not self._core.runs.says(decision):
+            return now_ms
+        decision = decision.model_copy(update={"decided_at": now_ms})
+        self._outbox.send(self._topics.interventions, key=key, value=decision.to_json())
+        self._metrics.decision(decision, None if record is None else (now_ms - record.timestamp) / 1000)
+        return now_ms
+
+    def _tell_incidents(self, incidents: Iterable[IncidentRecord]) -> None:
+        """Says how incidents stand."""
+        for incident in incidents:
+            self._outbox.send(self._topics.incidents, key=incident.key.encode(), value=incident.to_json())
+
+    def _tell(self, signals: Iterable[Signal]) -> None:
+        for signal in signals:
+            self._outbox.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
+
+    def _is_of_tree(self, command: Command, record: RawRecord) -> bool:
+        """Whether an act is on an incident of the tree that a session began: those have its scope and id too."""
+        known = self._states.session(command.id, record).standing.incidents.values()
+        return all(incident.incident_id != command.incident_id for incident in known)
+
+    def _scope_command(self, command: Command, record: RawRecord, scope: str | None = None) -> None:
+        state = self._states.scope(scope or command.scope.value, command.id, record)
+        _, said = self._core.on_scope_command(state, command, record)
+        if said.control is not None:
+            self._stand(said.control.model_copy(update={"decided_at": self._now_ms()}))
+        if said.released:
+            self._release(command.scope, command.id)
+        self._tell_incidents(said.incidents)
+        if said.told:
+            self._metrics.followed(said.told)
+
+    def _stand(self, control: ControlRecord) -> None:
+        self._outbox.send(self._topics.control, key=control.key.encode(), value=control.to_json())
+
+    def _release(self, scope: ScopeKind, scope_id: str) -> None:
+        self._outbox.send(self._topics.control, key=control_key(scope, scope_id).encode(), value=None)
+
+    def _bury(self, record: RawRecord, reason: BadRecord, detail: str) -> None:
+        """Keeps what could not be used, whole, with the reason; the next record is processed."""
+        letter = DeadLetter(
+            reason=reason,
+            detail=detail[:2000],
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp,
+            record_headers=tuple(record.headers),
+        )
+        self._outbox.send(self._topics.dead_letter, key=record.key, value=record.value, headers=letter.headers())
+        self._metrics.dead_letter(reason)

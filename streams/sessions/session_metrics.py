@@ -1,0 +1,80 @@
+"""What the main path counts, on the worker's metrics."""
+
+from typing import Final
+
+from haltline.detectors import ALL as DETECTORS
+from haltline.interventions.control.kill_acknowledgement import REISSUED, UNACKNOWLEDGED
+from haltline.interventions.decide.activity_after_kill import CODE
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.decisions import Decision
+from haltline.schemas.findings import Finding
+from haltline.streams.runtime.metrics import Metrics
+
+ALERTED: Final = (REISSUED, UNACKNOWLEDGED, CODE, "approval_expired")
+"""What alerts wait for: it stands at 0 from the start, as Prometheus sees no increase in what begins at 1."""
+
+
+class SessionMetrics:
+    """A `ports.Meter` over Prometheus metrics; holds the children that the hot path needs."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._findings = metrics.children("findings_total")
+        self._decisions = metrics.children("decisions_total")
+        self._escalations = metrics.children("escalations_total")
+        self._judged = metrics.children("interventions_judged_total")
+        self._told = metrics.children("followups_total")
+        self._errors = metrics.children("detector_errors_total")
+        self._letters = metrics.children("dead_letters_total")
+        self._latency = metrics.histogram("decision_latency_seconds")
+        self._stop = metrics.histogram("time_to_stop_seconds")
+        self._policy = metrics.gauge("policy_version")
+        self._refused = metrics.counter("policies_refused_total")
+        for what in ALERTED:
+            self._told[(what,)].inc(0)
+        for detector in DETECTORS:
+            self._errors[(detector.id,)].inc(0)
+        for reason in BadRecord:
+            self._letters[(reason.value,)].inc(0)
+
+    def finding(self, finding: Finding) -> None:
+        """Counts a finding; what a killed session still does also among what alerts wait for."""
+        self._findings[finding.detector, finding.severity.value].inc()
+        if finding.code == CODE:
+            self._told[(CODE,)].inc()
+
+    def decision(self, decision: Decision, latency_s: float | None) -> None:
+        """Counts a decision; a clock that is behind the producer's counts as no latency."""
+        self._decisions[decision.detector or "none", decision.level.value, decision.mode.value].inc()
+        if decision.choice is not None and (decision.choice.escalation or decision.choice.attempts):
+            self._escalations[decision.detector, decision.level.value].inc()
+        if latency_s is not None:
+            self._latency.observe(max(0.0, latency_s))
+
+    def judged(self, detector: str, level: str, helped: float) -> None:
+        """Counts an intervention by what followed."""
+        self._judged[detector, level, "yes" if helped >= 1 else "half" if helped > 0 else "no"].inc()
+
+    def stopped(self, time_to_stop_s: float) -> None:
+        """Notes how long it took until a killed session had stopped."""
+        self._stop.observe(max(0.0, time_to_stop_s))
+
+    def followed(self, what: str) -> None:
+        """Counts what operators, answers or the clock have brought about."""
+        self._told[(what,)].inc()
+
+    def detector_error(self, detector: str) -> None:
+        """Counts an event on which a detector raised."""
+        self._errors[(detector,)].inc()
+
+    def dead_letter(self, reason: BadRecord) -> None:
+        """Counts a record that could not be used."""
+        self._letters[(reason.value,)].inc()
+
+    def policy(self, name: str, version: int) -> None:
+        """Notes which policy is in force; there is one."""
+        self._policy.clear()
+        self._policy.labels(name).set(version)
+
+    def policy_refused(self) -> None:
+        """Counts a policy document that could not be used."""
+        self._refused.inc()

@@ -1,0 +1,193 @@
+"""The states that a worker holds as objects: by key, with what changed since the last checkpoint."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from haltline.schemas import wire
+from haltline.schemas.control import control_key
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.partitioner import partition_of
+from haltline.streams.engine.core import SessionState
+from haltline.streams.engine.cross_session import ScopeState
+from haltline.streams.runtime.processor_api import Load, RawRecord
+from haltline.streams.sessions import state_codec
+
+State = SessionState | ScopeState
+
+SCOPE_KEY = b"\xff"
+"""What the key of a state begins with that is not a session's: no text in UTF-8 has it."""
+
+
+Unreadable = Callable[[bytes, int, bytes, str], object]
+"""Is told of a state that cannot be read: its key, its partition, its bytes, and why."""
+
+
+@dataclass(slots=True)
+class CachedState:
+    """A state, and the partition that it is of."""
+
+    partition: int
+    state: State
+
+
+class StateCache:
+    """States as objects; what is not held is loaded when it is asked for.
+
+    One that cannot be read is told, and begins anew: it must not end the watch of a whole partition.
+    """
+
+    def __init__(self, load: Load, *, partitions: int, most: int, unreadable: Unreadable) -> None:
+        self._load = load
+        self._unreadable = unreadable
+        self._partitions = partitions
+        self._most = most
+        self._held: OrderedDict[bytes, CachedState] = OrderedDict()  # the longest untouched first
+        self.changed: dict[bytes, int] = {}
+        """By key: the partition of a state that is to be written."""
+        self.touched: bytes | None = None
+        """The key that a record touched last."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._held
+
+    def __getitem__(self, key: bytes) -> CachedState:
+        return self._held[key]
+
+    def session(self, session_id: str, record: RawRecord) -> SessionState:
+        """The session's state, which the record is about to change.
+
+        Raises:
+            InvalidRecord: the record is on another partition than its session.
+
+        """
+        key = session_id.encode()
+        state = self._touched(key, session_id, record)
+        if state is None:
+            data = self._load(key)
+            state = SessionState(session_id) if data is None else self._decoded(key, record.partition, data)
+            self._held[key] = CachedState(record.partition, state)
+        assert isinstance(state, SessionState)  # by its key
+        return state
+
+    def scope(self, scope: str, scope_id: str, record: RawRecord) -> ScopeState:
+        """The state of an agent, target, tree, mission, tool or the fleet, which the record is about to change.
+
+        Raises:
+            InvalidRecord: as `session`.
+
+        """
+        key = SCOPE_KEY + control_key(scope, scope_id).encode()
+        state = self._touched(key, scope_id, record)
+        if state is None:
+            data = self._load(key)
+            state = ScopeState(scope, scope_id) if data is None else self._decoded(key, record.partition, data)
+            self._held[key] = CachedState(record.partition, state)
+        assert isinstance(state, ScopeState)  # by its key
+        return state
+
+    def known(self, key: bytes) -> SessionState | None:
+        """A session's state without a record of it; None: it is not known here."""
+        held = self._held.get(key)
+        if held is None and _is_session(key) and (data := self._load(key)) is not None:
+            partition = partition_of(_id_of(key), self._partitions)
+            held = self._held[key] = CachedState(partition, self._decoded(key, partition, data))
+        return held.state if held is not None and isinstance(held.state, SessionState) else None
+
+    def let_go(self, key: bytes, encoded: bytes) -> State:
+        """The state of a key that is not held any more from now on, as an object."""
+        held = self._held.pop(key, None)
+        if held is not None:
+            return held.state
+        state = self._decoded(key, partition_of(_id_of(key), self._partitions), encoded)
+        self.changed.pop(key, None)
+        return state
+
+    def longest_untouched(self, beyond: int) -> list[bytes]:
+        """The keys of what is held beyond so many, the longest untouched first."""
+        return list(islice(self._held, max(0, len(self._held) - beyond)))
+
+    def take_changed(self) -> dict[bytes, int]:
+        """What changed since the last call, by key. Of the others the longest untouched go, where there are too many.
+
+        Their bytes are in the table since the last checkpoint.
+        """
+        for key in self.longest_untouched(self._most):
+            if key not in self.changed:
+                del self._held[key]
+        changed, self.changed = self.changed, {}
+        return changed
+
+    def revoke(self, partitions: Collection[int]) -> None:
+        """Forgets the states of these partitions."""
+        self._held = OrderedDict(item for item in self._held.items() if item[1].partition not in partitions)
+        self.changed = {key: partition for key, partition in self.changed.items() if partition not in partitions}
+
+    def _decoded(self, key: bytes, partition: int, data: bytes) -> State:
+        """The state of a key as an object; a new one, which is to be written, where the bytes are none of it."""
+        try:
+            return decoded(key, data)
+        except state_codec.UnreadableState as why:
+            self._unreadable(key, partition, data, str(why))
+        self.changed[key] = partition
+        if key.startswith(SCOPE_KEY):
+            return ScopeState(key.removeprefix(SCOPE_KEY).decode(errors="replace").partition(":")[0], _id_of(key))
+        return SessionState(_id_of(key))
+
+    def _touched(self, key: bytes, record_key: str, record: RawRecord) -> State | None:
+        """The object of a state, which will be written at the next checkpoint; None: there is no object yet."""
+        held = self._held.get(key)
+        wanted = held.partition if held is not None else partition_of(record_key, self._partitions)
+        if wanted != record.partition:
+            # On another partition than its commands and its control entry: a kill would not reach it.
+            detail = f"{record_key!r}: expected partition {wanted} (murmur2 of its id), got {record.partition}"
+            raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
+        self.changed[key] = wanted
+        self.touched = key
+        if held is None:
+            return None
+        self._held.move_to_end(key)  # touched last
+        return held.state
+
+
+def decoded(key: bytes, data: bytes) -> State:
+    """The state of a key as an object. Raises UnreadableState, also for one of another key; CorruptState."""
+    if not key.startswith(SCOPE_KEY):
+        session = state_codec.decode(data)
+        if session.session_id.encode() != key:
+            raise state_codec.UnreadableState(f"expected the state of {key!r}, got one of {session.session_id!r}")
+        return session
+    scope = state_codec.decode_scope(data)
+    if SCOPE_KEY + control_key(scope.scope, scope.id).encode() != key:
+        raise state_codec.UnreadableState(f"expected the state of {key!r}, got one of {scope.scope} {scope.id!r}")
+    return scope
+
+
+def forget(key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+    """The same state without the offsets of these topics that are not below these."""
+    try:
+        state = decoded(key, encoded)
+    except state_codec.UnreadableState:
+        return encoded  # told when it is needed
+    kept = {topic: offset for topic, offset in state.offsets.items() if offset < ends.get(topic, offset + 1)}
+    if kept == state.offsets:
+        return encoded
+    state.offsets = kept
+    return state_codec.encode(state)
+
+
+def _id_of(key: bytes) -> str:
+    name = key.removeprefix(SCOPE_KEY).decode(errors="replace")
+    return name.partition(":")[2] if key.startswith(SCOPE_KEY) else name
+
+
+def _is_session(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,43 @@
+"""How long a run is, and what is kept of how it was asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import options
+from benchmarks.run import PARTS, settings_of
+
+
+@pytest.mark.parametrize(
+    ("words", "events", "rounds"),
+    [
+        pytest.param([], 500_000, 2, id="a quarter of an hour"),
+        pytest.param(["--long"], 1_000_000, 3, id="long"),
+        pytest.param(["--short"], 30_000, 1, id="short"),
+        pytest.param(["--long", "--rounds", "5"], 1_000_000, 5, id="what is named counts"),
+    ],
+)
+def test_the_length_of_a_run(words: list[str], events: int, rounds: int) -> None:
+    asked = options(words)
+    assert (asked.events, asked.rounds, asked.only) == (events, rounds, list(PARTS))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["--long", "--short"], id="two lengths"),
+        pytest.param(["--only", "sink,recovery"], id="an unknown part"),
+        pytest.param(["--sessions", "many"], id="no number"),
+    ],
+)
+def test_what_cannot_be_asked_for_ends_the_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(words)
+    assert "error" in capsys.readouterr().err
+
+
+def test_results_keep_the_settings_without_paths() -> None:
+    settings = settings_of(options(["--only", "sink", "--logs", "here"]))
+    assert settings["sink_events"] == 200_000
+    assert settings["only"] == ["sink"]
+    assert not any(isinstance(value, str | Path) for value in settings.values())

@@ -1,0 +1,68 @@
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from haltline.cli.app import app
+from haltline.schemas.topics import Topics
+from haltline.streams.local.embedded_broker import FETCH_WAIT_MS
+from haltline.streams.local.subprocesses import Children
+from tests.mock_cluster import QuickBroker
+from tests.waiting import wait_until
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audit")
+    uri = folder / "table"
+    event = {
+        "event_id": "e1",
+        "kind": "action.proposed",
+        "session_id": "s1",
+        "time": time.time_ns() // 1_000_000,
+        "action": "read_file",
+    }
+    with QuickBroker() as broker, Children(folder) as children:
+        broker.ensure_topics(Topics())
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+        producer.produce(Topics().actions, key=b"s1", value=orjson.dumps(event))
+        assert producer.flush(10) == 0
+        sink = ["audit", "--bootstrap", broker.bootstrap, "--table", str(uri), "--flush", "0.2", "--metrics-port", "0"]
+        children.start_module("audit", "haltline.cli", [*sink, "--fetch-wait-ms", str(FETCH_WAIT_MS)])
+        wait_until(lambda: run("story", "s1", "--table", str(uri))[0] == 0, "the sink to write", deadline_s=60)
+    return uri
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["audit", *arguments])
+    return result.exit_code, result.output
+
+
+def test_sql_is_answered_as_json(table: Path) -> None:
+    code, output = run("query", "SELECT session_id, action FROM audit", "--table", str(table), "--json")
+    assert (code, orjson.loads(output)) == (0, [{"session_id": "s1", "action": "read_file"}])
+
+
+def test_a_story_is_one_line_for_each_record(table: Path) -> None:
+    code, output = run("story", "s1", "--table", str(table))
+    assert (code, "action.proposed" in output, "1 row\n" in output) == (0, True, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param(("story", "nobody"), 1, "'nobody'", id="an unknown session is no answer"),
+        pytest.param(("query", "SELECT nothing FROM audit"), 2, "nothing", id="wrong SQL says what is wrong"),
+    ],
+)
+def test_questions_without_an_answer(arguments: tuple[str, ...], code: int, said: str, table: Path) -> None:
+    got, output = run(*arguments, "--table", str(table))
+    assert (got, said in output) == (code, True)
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
+    code, output = run("query", "SELECT 1", "--table", str(tmp_path / "none"))
+    assert (code, "none" in output) == (2, True)

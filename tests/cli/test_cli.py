@@ -1,0 +1,463 @@
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+import typer
+from confluent_kafka import Producer
+from typer.testing import CliRunner, Result
+
+from haltline.cli.app import app
+from haltline.cli.common import Exit, ago, duration
+from haltline.schemas import wire
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.topics import Topics
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.policy.json_schema import policy_schema
+from tests.mock_cluster import QuickBroker
+from tests.streams.running import running_system
+
+TOPICS = Topics()
+NOBODY = "127.0.0.1:1"
+SCHEMA = policy_schema()
+BY_ADA = ("--by", "ada", "--reason", "task corrected")
+PATIENT = ("--timeout", "60")  # a busy machine decides nothing
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_system(tmp_path_factory.mktemp("cli")) as address:
+        yield address
+
+
+def haltline(*arguments: str, env: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(app, arguments, env={"HALTLINE_OPERATOR": None, "COLUMNS": "200", **(env or {})})
+
+
+def commands_of(group: typer.core.TyperGroup, *path: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name, command in group.commands.items():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from commands_of(command, *path, name)
+        else:
+            yield (*path, name), command.help or ""
+
+
+EVERY_COMMAND = list(commands_of(typer.main.get_group(app)))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [pytest.param(path, text, id=" ".join(path)) for path, text in EVERY_COMMAND]
+)
+def test_the_help_of_every_command_holds_an_example_that_parses(path: tuple[str, ...], text: str) -> None:
+    assert f"Example: haltline {' '.join(path)}" in text
+    assert haltline(*path, "--help").exit_code == Exit.OK
+
+
+def test_a_bare_install_is_told_what_to_install() -> None:
+    without_typer = "import sys; sys.modules['typer'] = None; from haltline.cli.__main__ import main; main()"
+    done = subprocess.run([sys.executable, "-c", without_typer], capture_output=True, text=True, check=False)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == (
+        "haltline: the command line needs typer, which is not installed. "
+        "It comes with the processor: pip install 'haltline[processor]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("status",), id="status"),
+        pytest.param(("kill", "s1", *BY_ADA), id="kill"),
+        pytest.param(("worker", "--metrics-port", "0"), id="worker"),
+    ],
+)
+def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -> None:
+    done = haltline(*arguments, "--bootstrap", NOBODY)
+    assert done.exit_code == Exit.UNREACHABLE
+    assert done.stderr.startswith(f"haltline: broker {NOBODY}: expected an answer within 5 s, got")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        pytest.param(("reset", "s1", "--by", "ada"), "Missing option '--reason'", id="a reset without a reason"),
+        pytest.param(
+            ("reset", "s1", "--by", "ada", "--reason", " "),
+            "--reason': must not be empty",
+            id="a reset with an empty reason",
+        ),
+        pytest.param(("kill", "s1", "--reason", "r"), "Missing option '--by'", id="a kill by nobody"),
+        pytest.param(("kill", *BY_ADA), "id: expected a text", id="a kill of nothing"),
+        pytest.param(
+            ("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256", id="an id that is too long"
+        ),
+        pytest.param(
+            ("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
+            "expected it to last up to 8:00:00, got 9:00:00",
+            id="a batch for too long",
+        ),
+        pytest.param(
+            ("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),
+            "expected a length of time such as 90s, 30m or 1h30m, got 'soon'",
+            id="a batch for no length of time",
+        ),
+        pytest.param(("batch", "s1", *BY_ADA), "Missing option '--max-deletes'", id="a batch without its size"),
+        pytest.param(
+            ("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm", id="an unknown label"
+        ),
+        pytest.param(("tail", "--topic", "nothing"), "expected one of actions, detections", id="an unknown topic"),
+        pytest.param(
+            ("status", "--client-config", "no-such-file"), "no-such-file: expected a text file", id="no client config"
+        ),
+        pytest.param(("worker", "--policy", "no-such-file"), "--policy:", id="no policy file"),
+        pytest.param(("nothing",), "No such command", id="an unknown command"),
+    ],
+)
+def test_a_wrong_command_is_exit_2_and_says_what_was_wanted(
+    embedded: EmbeddedBroker, arguments: tuple[str, ...], says: str
+) -> None:
+    done = haltline(*arguments, env={"HALTLINE_BOOTSTRAP": embedded.bootstrap})
+    assert done.exit_code == Exit.USAGE
+    assert says in " ".join(done.stderr.split())
+    assert "Traceback" not in done.output
+
+
+def test_a_policy_that_cannot_be_used_is_exit_2_and_names_the_line(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("name: strict\ncooldown: 3\n", encoding="utf-8")
+    done = haltline("worker", "--policy", str(policy), "--bootstrap", embedded.bootstrap)
+    assert done.exit_code == Exit.USAGE
+    assert f"{policy}:2: cooldown" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["worker", "audit"])
+def test_a_metrics_port_in_use_is_exit_2_and_is_named(embedded: EmbeddedBroker, command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = haltline(command, "--metrics-port", port, "--bootstrap", embedded.bootstrap)
+    assert done.exit_code == Exit.USAGE
+    assert f"--metrics-port: expected port {port} of 127.0.0.1 free, got one in use" in done.stderr
+
+
+def test_a_client_config_names_the_line_that_is_wrong(tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("# credentials\nsecurity.protocol=SSL\nnonsense\n", encoding="utf-8")
+    done = haltline("status", "--client-config", str(config))
+    assert done.exit_code == Exit.USAGE
+    assert "client.properties:3: expected name=value" in " ".join(done.stderr.split())
+
+
+def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
+    here = ("--bootstrap", bootstrap)
+    assert haltline("status", "person", *here).exit_code == Exit.OK
+
+    killed = haltline("kill", "person", "--unknown", "--by", "ada", "--reason", "loops", *here)
+    assert (killed.exit_code, killed.stderr) == (Exit.OK, "")
+    assert killed.stdout.startswith("session person is killed: loops (session_killed_by_operator, by ada at ")
+    again = haltline("kill", "person", "--by", "bob", "--reason", "too", *here)
+    assert again.stdout.startswith("session person was killed already: loops (session_killed_by_operator, by ada")
+
+    shown = haltline("status", "person", *here)
+    assert shown.exit_code == Exit.NO
+    assert "nothing was heard of it: it is stopped if it starts" in shown.stdout
+    assert "person" in haltline("status", *here).stdout
+
+    released = haltline("reset", "person", *BY_ADA, *PATIENT, *here)
+    assert released.exit_code == Exit.OK
+    assert released.stdout.startswith("session person is released, on probation for 20 actions. It was killed: loops")
+    on_probation = haltline("status", "person", *here)
+    assert (on_probation.exit_code, "for 20 actions on probation" in on_probation.stdout) == (Exit.OK, True)
+    assert haltline("status", "nobody", *here).stdout == "nothing holds for session nobody\n"
+
+
+def test_kill_status_reset_as_a_script_sees_them(bootstrap: str) -> None:
+    here = ("--bootstrap", bootstrap, "--json")
+    killed = orjson.loads(haltline("kill", "script", "--unknown", *BY_ADA, *PATIENT, *here).stdout)
+    assert killed["answered"] is True
+    assert killed["command"]["kind"] == "kill"
+    assert killed["after"]["id"] == "script"
+
+    status = haltline("status", "script", *here)
+    assert (status.exit_code, orjson.loads(status.stdout)) == (Exit.NO, {"control": [killed["after"]]})
+    whole = orjson.loads(haltline("status", *here).stdout)
+    assert killed["after"] in whole["control"]
+    assert {lag["topic"] for lag in whole["lag"]} == set(TOPICS.session_sources)
+
+    released = orjson.loads(haltline("reset", "script", *BY_ADA, *PATIENT, *here).stdout)
+    assert (released["before"]["id"], released["after"]["state"]) == ("script", "probation")
+
+
+def test_the_operators_name_can_come_from_the_environment(bootstrap: str) -> None:
+    done = haltline(
+        "kill",
+        "env",
+        "--unknown",
+        "--reason",
+        "r",
+        "--json",
+        "--bootstrap",
+        bootstrap,
+        env={"HALTLINE_OPERATOR": "grace"},
+    )
+    assert orjson.loads(done.stdout)["command"]["by"] == "grace"
+
+
+def test_a_batch_says_what_it_allows(bootstrap: str) -> None:
+    done = haltline(
+        *("batch", "bulk", "--max-deletes", "100", "--actions", "delete_*", "--targets", "asset_id=stg_*"),
+        *(*BY_ADA, *PATIENT, "--bootstrap", bootstrap),
+    )
+    assert done.exit_code == Exit.OK
+    assert done.stdout.startswith("session bulk may do 100 destructive acts until 20")
+    assert done.stdout.endswith(": delete_* on asset_id=stg_*; nothing was heard of this session yet\n")
+
+
+def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded: EmbeddedBroker) -> None:
+    done = haltline("kill", "s1", "--unknown", *BY_ADA, "--bootstrap", embedded.bootstrap, "--timeout", "0.3")
+    assert done.exit_code == Exit.NO
+    assert "expected an answer from a worker within 0.3 s, got none" in done.stderr
+    assert "is kept and will be carried out" in done.stderr
+    here = ("--bootstrap", embedded.bootstrap, "--timeout", "0.3", "--json")
+    as_json = haltline("kill", "s1", "--unknown", *BY_ADA, *here)
+    assert orjson.loads(as_json.stdout)["answered"] is False
+
+
+def test_a_label_of_an_unknown_decision_is_exit_1(bootstrap: str) -> None:
+    done = haltline("label", "d-none", "confirmed", *BY_ADA, "--bootstrap", bootstrap)
+    assert done.exit_code == Exit.NO
+    assert "decision not found: d-none" in done.stderr
+
+
+def heard(session_id: str, agent_id: str = "cleaner", mission_id: str | None = None) -> bytes:
+    return ActionEvent(
+        event_id=f"{session_id}@0", kind=Kind.SESSION_STARTED, session_id=session_id, time=time.time_ns() // 1_000_000,
+        agent_id=agent_id, mission_id=mission_id,
+    ).to_json()  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mistaken(bootstrap: str) -> str:
+    for name in ("typo-north", "typo-south", "once-1"):
+        write(bootstrap, TOPICS.actions, name, heard(name, agent_id=f"agent-{name}", mission_id=f"mission-{name}"))
+    return bootstrap
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        pytest.param(("kill", "nosuch"), Exit.NO, "session not found: nosuch; nothing was heard of it; use --unknown",
+                     id="a session that nothing was heard of"),
+        pytest.param(("kill", "--scope", "agent", "nosuch"), Exit.NO, "agent not found: nosuch", id="such an agent"),
+        pytest.param(("kill", "--scope", "mission", "no"), Exit.NO, "mission not found: no", id="such a mission"),
+        pytest.param(("freeze", "nosuch"), Exit.NO, "session not found: nosuch", id="to freeze it"),
+        pytest.param(("contain", "nosuch"), Exit.NO, "session not found: nosuch", id="to contain it"),
+        pytest.param(("reset", "nosuch"), Exit.NO, "nothing stands against it, and nothing was heard of it",
+                     id="to release it"),
+        pytest.param(("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch",
+                     id="to say that a rule missed it"),
+        pytest.param(("kill", "typo"), Exit.NO, "one id: typo-north, typo-south", id="the beginning of two sessions"),
+        pytest.param(("kill", "--scope", "agent", "agent-typo"), Exit.NO, "agent-typo-north, agent-typo-south",
+                     id="the beginning of two agents"),
+        pytest.param(("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE, "cannot be used with --unknown",
+                     id="to wait for nobody"),
+        pytest.param(("freeze", "--scope", "target", "asset_id=x"), Exit.OK, "target asset_id=x is frozen",
+                     id="a target is a name and may be held beforehand"),
+    ],
+)  # fmt: skip
+def test_what_operators_mistype(mistaken: str, arguments: tuple[str, ...], code: Exit, says: str) -> None:
+    done = haltline(*arguments, *BY_ADA, *PATIENT, "--bootstrap", mistaken)
+    assert (done.exit_code, says in " ".join((done.stdout + done.stderr).split())) == (code, True), done.output
+
+
+def test_ids_are_given_by_their_beginning(mistaken: str) -> None:
+    said = [
+        haltline(*arguments.split(), *BY_ADA, *PATIENT, "--bootstrap", mistaken).stdout
+        for arguments in (
+            "kill typo-n", "reset typo-n", "freeze --scope mission mission-o", "lift --scope mission mission-o",
+            "batch once --max-deletes 5", "missed once --rule cycle",
+        )
+    ]  # fmt: skip
+    about = ["session typo-north"] * 2 + ["mission mission-once-1"] * 2 + ["session once-1"] * 2
+    assert [line[: len(start)] for line, start in zip(said, about, strict=True)] == about
+
+
+def write(bootstrap: str, topic: str, key: str, *values: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    for value in values:
+        producer.produce(topic, key=key, value=value)
+    assert producer.flush(10) == 0
+
+
+def an_event(action: str) -> bytes:
+    return ActionEvent(
+        event_id=action, kind=Kind.PROPOSED, session_id="t1", time=1_790_000_000_000, action=action
+    ).to_json()
+
+
+def test_tail_prints_one_line_for_each_record(embedded: EmbeddedBroker) -> None:
+    write(embedded.bootstrap, TOPICS.actions, "t1", an_event("list_assets"), an_event("delete_asset"), b"{nonsense")
+    done = haltline("tail", "--topic", "actions", "--from-beginning", "--count", "3", "--bootstrap", embedded.bootstrap)
+    assert done.exit_code == Exit.OK
+    lines = done.stdout.splitlines()
+    assert [line.partition("@")[2].partition("  ")[0] for line in lines] == ["0", "1", "2"]
+    assert lines[0].endswith("  t1  action.proposed list_assets")
+    assert "(cannot be read: not_json:" in lines[2]
+
+
+def test_tail_shows_no_control_characters_of_an_agent(embedded: EmbeddedBroker) -> None:
+    write(embedded.bootstrap, TOPICS.actions, "t1", an_event("\x1b[2Jdelete\nasset"))
+    done = haltline("tail", "--topic", "actions", "--from-beginning", "--count", "1", "--bootstrap", embedded.bootstrap)
+    assert "\x1b" not in done.stdout
+    assert done.stdout.count("\n") == 1
+
+
+def test_tail_of_a_session_as_json_leaves_the_others_out(embedded: EmbeddedBroker) -> None:
+    write(embedded.bootstrap, TOPICS.actions, "other", an_event("x"))
+    write(embedded.bootstrap, TOPICS.control, "t1", None)
+    write(embedded.bootstrap, TOPICS.actions, "t1", an_event("delete_asset"))
+    done = haltline(
+        *("tail", "--topic", "actions", "--topic", "control", "--session", "t1", "--from-beginning", "--count", "2"),
+        *("--json", "--bootstrap", embedded.bootstrap),
+    )
+    records = sorted(map(orjson.loads, done.stdout.splitlines()), key=lambda record: record["topic"])
+    assert [(record["topic"], record["key"]) for record in records] == [("actions", "t1"), ("control", "t1")]
+    assert records[0]["value"]["action"] == "delete_asset"
+    assert records[1]["value"] is None
+
+
+def test_schemas_are_printed_by_topic() -> None:
+    assert orjson.loads(haltline("schemas").stdout) == wire.json_schemas() | {"policies": SCHEMA}
+
+
+def test_schemas_are_written_one_file_for_each_topic(tmp_path: Path) -> None:
+    done = haltline("schemas", "--out", str(tmp_path / "schemas"))
+    assert done.exit_code == Exit.OK
+    written = {file.name: orjson.loads(file.read_bytes()) for file in (tmp_path / "schemas").iterdir()}
+    by_topic = wire.json_schemas() | {"policies": SCHEMA}
+    assert written == {f"{topic}.schema.json": schema for topic, schema in by_topic.items()}
+
+
+def test_a_policys_schema_is_printed_and_written(tmp_path: Path) -> None:
+    assert orjson.loads(haltline("policy", "schema").stdout) == SCHEMA
+    file = tmp_path / "policy.schema.json"
+    assert haltline("policy", "schema", "--out", str(file)).exit_code == Exit.OK
+    assert orjson.loads(file.read_bytes()) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        pytest.param("{name: a, version: 3}", Exit.OK, "policy a, version 3, can be used", id="a good one"),
+        pytest.param("cooldown: 3", Exit.USAGE, ":1: cooldown: ", id="one that cannot be used"),
+        pytest.param(
+            "overrides: [{rules: {cycle: {mode: shadow}}}]",
+            Exit.NO,
+            "overrides.0.rules.cycle.mode: shadow is looser than enforce",
+            id="one with an override that nobody exempted",
+        ),
+    ],
+)
+def test_a_policy_is_checked(tmp_path: Path, text: str, code: Exit, says: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(text, encoding="utf-8")
+    done = haltline("policy", "check", str(file))
+    assert done.exit_code == code
+    assert says in done.output
+
+
+def test_a_policy_is_published_and_shown(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("{name: night, preset: starter}", encoding="utf-8")
+    with QuickBroker() as broker:
+        broker.ensure_topics(TOPICS)
+        there = ("--bootstrap", broker.bootstrap)
+        nothing = haltline("policy", "show", *there)
+        assert (nothing.exit_code, nothing.stdout) == (
+            Exit.NO, "no policy was published: every worker without a file has the defaults\n",
+        )  # fmt: skip
+        done = haltline("policy", "publish", str(file), *BY_ADA, *there, "--json")
+        assert done.exit_code == Exit.OK
+        assert orjson.loads(done.stdout)["version"] == 2
+        file.write_text("{name: night, version: 2}", encoding="utf-8")
+        refused = haltline("policy", "publish", str(file), *BY_ADA, *there)
+        assert refused.exit_code == Exit.USAGE
+        assert "version: expected more than 2" in refused.stderr
+        listed = haltline("policy", "show", *there)
+        assert "night, version 2, by ada at " in listed.stdout
+        assert "task corrected" in listed.stdout
+        shown = orjson.loads(haltline("policy", "show", "night", *there).stdout)
+        assert shown["rules"]["cycle"] == {"mode": "warn"}
+        assert haltline("policy", "show", "day", *there).exit_code == Exit.NO
+
+
+def test_topics_of_an_embedded_broker_cannot_be_made(embedded: EmbeddedBroker) -> None:
+    done = haltline("topics", "create", "--bootstrap", embedded.bootstrap)
+    assert done.exit_code == Exit.USAGE
+    assert "An embedded broker has none" in done.stderr
+
+
+def test_topics_are_checked_then_made_then_right_on_a_real_cluster(kafka: LocalKafka) -> None:
+    there = ("--bootstrap", kafka.bootstrap, "--prefix", "cli.", "--group", "cli", "--json")
+    missing = haltline("topics", "check", *there)
+    assert missing.exit_code == Exit.NO
+    assert {report["partitions"] for report in orjson.loads(missing.stdout)} == {0}
+
+    made = haltline("topics", "create", "--partitions", "3", "--replication", "1", *there)
+    assert made.exit_code == Exit.OK
+    assert all(report["created"] and report["partitions"] == 3 for report in orjson.loads(made.stdout))
+    assert "cli-sessions-changelog" in made.stdout
+
+    assert haltline("topics", "check", *there).exit_code == Exit.OK
+    other = haltline("topics", "check", "--partitions", "4", *there)
+    assert other.exit_code == Exit.NO
+    assert "expected 4, as the rest, got 3" in haltline("topics", "check", "--partitions", "4", *there[:-1]).stdout
+
+
+def test_doctor_says_what_is_bad_and_what_to_do() -> None:
+    done = haltline("doctor", "--bootstrap", NOBODY, "--worker", f"http://{NOBODY}", "--json")
+    assert done.exit_code == Exit.NO
+    checks = {check["what"]: check for check in orjson.loads(done.stdout)}
+    assert checks["python"]["verdict"] == "ok"
+    assert checks["packages of the processor"]["verdict"] == "ok"
+    assert checks["broker"]["verdict"] == "bad"
+    assert "--bootstrap" in checks["broker"]["do"]
+    assert checks["worker's health"]["verdict"] == "bad"
+
+
+def test_doctor_finds_a_running_system_well(bootstrap: str) -> None:
+    done = haltline("doctor", "--bootstrap", bootstrap, "--worker", f"http://{NOBODY}", "--json")
+    checks = {check["what"]: check["verdict"] for check in orjson.loads(done.stdout)}
+    assert (checks["broker"], checks["topics"], checks["workers' progress"]) == ("ok", "ok", "ok")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param("90s", timedelta(seconds=90), id="seconds"),
+        pytest.param("1h30m", timedelta(minutes=90), id="two units"),
+        pytest.param("1.5h", timedelta(minutes=90), id="a fraction"),
+        pytest.param("1d", timedelta(days=1), id="a day"),
+    ],
+)
+def test_lengths_of_time(text: str, wanted: timedelta) -> None:
+    assert duration(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "3", "h", "1h 30m", "-1h", "1w", "1hx"])
+def test_what_is_no_length_of_time(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="expected a length of time"):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0 s"), (59, "59 s"), (60, "1 min"), (7_500, "2 h 5 min"), (300_000, "3 d")]
+)
+def test_how_long_ago(seconds: int, text: str) -> None:
+    assert ago(1_790_000_000_000, 1_790_000_000_000 + seconds * 1000) == text

@@ -1,0 +1,145 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from haltline.streams.audit.query import session_story
+from haltline.streams.demo.agent_kit import Outcome, Step, steps
+from haltline.streams.demo.catalogue import COPY, GONE, STAGING, STILL_THERE, STUCK, Catalogue, Request
+from tests.waiting import wait_until
+
+DEADLINE_S = 180.0
+"""Thrice the promised minute: the machine may be busy."""
+
+
+class Demo:
+    """A running `haltline demo`, and what it has printed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self.process = process
+        self._output = output
+
+    @property
+    def printed(self) -> str:
+        return self._output.read_text(encoding="utf-8")
+
+    def wait_for(self, text: str) -> None:
+        wait_until(lambda: text in self.printed or self.process.poll() is not None, f"{text!r}", deadline_s=DEADLINE_S)
+        assert text in self.printed, self.printed
+
+    def exit_code(self) -> int:
+        return self.process.wait(DEADLINE_S)
+
+    def pids(self) -> list[int]:
+        """The worker's and the audit sink's."""
+        found = re.search(r"worker is process (\d+), audit sink (\d+);", self.printed)
+        assert found is not None, self.printed
+        return [int(found[1]), int(found[2])]
+
+
+@contextmanager
+def demo(tmp_path: Path, *options: str) -> Iterator[Demo]:
+    output = tmp_path / "printed.txt"
+    # As a user who has a cluster set for every day: the demo must not touch it.
+    environment = {**os.environ, "HALTLINE_BOOTSTRAP": "127.0.0.1:1", "HALTLINE_PREFIX": "everyday."}
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "haltline.cli", "demo", "--keep", str(tmp_path / "kept"), *options],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+    try:
+        yield Demo(process, output)
+    finally:
+        process.terminate()  # nothing when it has ended
+        process.wait(DEADLINE_S)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_the_demo_shows_that_a_runaway_agent_is_stopped(tmp_path: Path) -> None:
+    with demo(tmp_path, "--pause", "1") as running:
+        assert running.exit_code() == 0, running.printed
+        assert "12 of 12 facts hold" in running.printed
+        assert "FAILED" not in running.printed
+        assert not any(map(is_running, running.pids()))
+    summaries = [row["summary"] for row in session_story(tmp_path / "kept" / "audit", "sales-clean-up-1")]
+    kill = [text for text in summaries if re.fullmatch(r"session_killed: loop_detected, 3 deletes on asset_id=fact_sales in \ds", text or "")]  # fmt: skip # noqa: E501  # the row of the scenario, whole
+    assert len(kill) == 1, summaries
+
+
+def test_a_demo_whose_worker_dies_fails_names_it_and_ends_the_rest(tmp_path: Path) -> None:
+    with demo(tmp_path, "--pause", "60") as running:
+        running.wait_for("-> asset still exists")
+        worker, audit = running.pids()
+        os.kill(worker, signal.SIGKILL)
+        assert running.exit_code() == 1, running.printed
+        assert "FAILED: worker: expected it to run, got its end with exit code -9" in running.printed
+        assert not is_running(audit)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_a_demo_that_is_interrupted_ends_all_that_it_started(tmp_path: Path, number: signal.Signals) -> None:
+    with demo(tmp_path) as running:
+        running.wait_for("worker is process")
+        running.process.send_signal(number)
+        assert running.exit_code() == 130, running.printed
+        assert not any(map(is_running, running.pids()))
+        assert "Traceback" not in running.printed
+
+
+def test_a_folder_with_something_in_it_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "mine.txt").write_text("precious", encoding="utf-8")
+    with demo(tmp_path) as running:
+        assert running.exit_code() == 2
+        assert "--keep: expected a folder that is new or empty" in running.printed
+
+
+def ask(catalogue: Catalogue, method: str, path: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(catalogue.url + path, method=method)) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_the_stuck_asset_survives_each_delete() -> None:
+    with Catalogue() as catalogue:
+        for _ in range(3):
+            status, body = ask(catalogue, "DELETE", f"/assets/{STUCK}")
+            assert status == 200
+            assert STILL_THERE.encode() in body
+        assert ask(catalogue, "GET", f"/assets/{STUCK}")[0] == 200
+        assert [request.method for request in catalogue.requests] == ["DELETE"] * 3 + ["GET"]
+
+
+def test_other_assets_are_gone_after_one_delete() -> None:
+    with Catalogue() as catalogue:
+        ask(catalogue, "DELETE", f"/assets/{STAGING[0]}")
+        assert ask(catalogue, "DELETE", f"/assets/{STAGING[0]}")[0] == 404
+        assert ask(catalogue, "GET", f"/assets/{STAGING[0]}")[0] == 404
+        left = ask(catalogue, "GET", "/assets")[1].decode()
+        assert STAGING[0] not in left
+        assert COPY in left
+        assert catalogue.requests[0] == Request("DELETE", STAGING[0], GONE)
+
+
+def test_steps_are_read_among_other_lines() -> None:
+    output = 'a warning\n{"outcome": "refused", "text": "no", "call": "f(x)", "code": "c"}\n'
+    assert list(steps(output)) == [Step(Outcome.REFUSED, "no", "f(x)", "c")]

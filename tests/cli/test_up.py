@@ -1,0 +1,141 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from haltline.cli.app import app
+from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.local.kafka_jars import fetch
+from haltline.streams.local.subprocesses import ChildDied, Children, TimedOut
+from tests.conftest import require_kafka
+from tests.waiting import wait_until
+
+DEADLINE_S = 180.0
+
+
+@contextmanager
+def up(tmp_path: Path, *options: str) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
+    output = tmp_path / "printed.txt"
+    command = [sys.executable, "-m", "haltline.cli", "up", "--data", str(tmp_path / "data"), *options]
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [*command, "--metrics-port", "0", "--console-port", "0"], stdout=file, stderr=subprocess.STDOUT
+        )
+    try:
+        yield process, output
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_S)
+
+
+def bootstrap_of(process: "subprocess.Popen[bytes]", output: Path) -> str:
+    """The broker's address, once everything runs."""
+    wait_until(
+        lambda: "Ctrl-C ends all" in output.read_text() or process.poll() is not None, "it is up", deadline_s=DEADLINE_S
+    )
+    found = re.search(r"HALTLINE_BOOTSTRAP=(\S+)\)", output.read_text())
+    assert found is not None, output.read_text()
+    return found[1]
+
+
+def kill_and_status(bootstrap: str) -> None:
+    here = ("--bootstrap", bootstrap)
+    done = CliRunner().invoke(
+        app, ["kill", "s1", "--unknown", "--by", "ada", "--reason", "loops", "--timeout", "60", *here]
+    )
+    assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(app, ["status", "s1", *here]).exit_code == 1
+
+
+def ask_console(said: str, folder: Path) -> None:
+    """Its key opens it, and is in no file."""
+    found = re.search(r"Console  (http://\S+)   \(key of admin for this run: (\S+)\)", said)
+    assert found is not None, said
+    request = urllib.request.Request(f"{found[1]}/api/v1/sessions", headers={"Authorization": f"Bearer {found[2]}"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.status == 200
+    assert not [file for file in folder.rglob("*") if file.is_file() and found[2].encode() in file.read_bytes()]
+
+
+def test_up_runs_everything_until_it_is_interrupted(tmp_path: Path) -> None:
+    with up(tmp_path) as (process, output):
+        kill_and_status(bootstrap_of(process, output))
+        ask_console(output.read_text(), tmp_path / "data")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(DEADLINE_S) == 0
+        assert output.read_text().endswith("Ended.\n")
+
+
+@pytest.mark.kafka
+def test_up_with_a_real_kafka_keeps_what_is_killed_over_a_restart(tmp_path: Path) -> None:
+    require_kafka()
+    fetch()
+    port = str(LocalKafka(tmp_path / "unused").port)
+    with up(tmp_path, "--kafka", "--port", port) as (process, output):
+        kill_and_status(bootstrap_of(process, output))
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == 0
+    with up(tmp_path, "--kafka", "--port", port) as (process, output):
+        bootstrap = bootstrap_of(process, output)
+        assert CliRunner().invoke(app, ["status", "s1", "--bootstrap", bootstrap]).exit_code == 1
+
+
+def test_up_ends_with_the_message_of_the_part_that_died(tmp_path: Path) -> None:
+    with up(tmp_path) as (process, output):
+        bootstrap_of(process, output)
+        worker = re.search(r"\(process (\d+)\)", output.read_text())
+        assert worker is not None
+        os.kill(int(worker[1]), signal.SIGKILL)
+        assert process.wait(DEADLINE_S) == 1
+        assert "worker: expected it to run, got its end with exit code -9" in output.read_text()
+
+
+def test_up_with_a_policy_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
+    with up(tmp_path, "--policy", str(tmp_path / "policy.yaml")) as (process, output):
+        assert process.wait(DEADLINE_S) == 2
+        assert "--policy:" in output.read_text()
+
+
+def python(children: Children, code: str, *, must_run: bool = True) -> int:
+    """Starts a process by `python -m`, as children are: the module is the standard library's timeit."""
+    arguments = ["-n", "1", "-r", "1", code]
+    return children.start_module("child", "timeit", arguments, must_run=must_run).pid
+
+
+def test_children_end_with_the_block_and_by_force_when_they_must(tmp_path: Path) -> None:
+    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(600)"
+    with Children(tmp_path, stop_within_s=0.2) as children:
+        pid = python(children, stubborn)
+        children.wait_until(lambda: "deaf" in (tmp_path / "child.log").read_text(), "it is deaf", within_s=DEADLINE_S)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_child_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
+    with Children(tmp_path) as children:
+        python(children, "import os; print('alas', flush=True); os._exit(7)")
+        with pytest.raises(ChildDied, match=r"child: expected it to run, got its end with exit code 7[^$]*alas"):
+            children.wait_until(lambda: False, "never", within_s=DEADLINE_S)
+
+
+def test_what_does_not_happen_in_time_is_named(tmp_path: Path) -> None:
+    with Children(tmp_path) as children:
+        python(children, "pass", must_run=False)
+        with pytest.raises(TimedOut, match=r"expected the moon within 0\.1 s"):
+            children.wait_until(lambda: False, "the moon", within_s=0.1)
+
+
+def test_children_do_not_hear_of_the_cluster_of_every_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HALTLINE_PREFIX", "everyday.")
+    log = tmp_path / "child.log"
+    with Children(tmp_path) as children:
+        python(children, "import os; print('prefix', os.environ.get('HALTLINE_PREFIX'))", must_run=False)
+        children.wait_until(lambda: "prefix None" in log.read_text(), "no prefix", within_s=DEADLINE_S)

@@ -1,0 +1,199 @@
+"""Signing in with a browser: the cookie, the proof that a request is the page's own, and the headers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from haltline.console.access.browser_sessions import CSRF_HEADER, IDLE_S, LASTS_S, BrowserSessions
+from haltline.console.access.keys import Role, Who
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.console.test_api import KEYS, serving
+
+ADA = Who("ada", Role.OPERATOR)
+KILL = {"id": "x", "unknown": True, "reason": "no"}
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def browser(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
+    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+        client.headers.pop("Authorization")
+        client.follow_redirects = False
+        yield client
+
+
+def enter(browser: TestClient, role: Role = Role.OPERATOR, **more: str) -> str:
+    """Signs in; returns the CSRF token."""
+    answer = browser.post("/sign-in", data={"key": KEYS[role], **more})
+    assert answer.status_code == 303, answer.text
+    return str(browser.get("/signed-in").json()["csrf"])
+
+
+def test_a_session_ends_when_it_is_idle_when_it_is_old_and_when_it_is_ended() -> None:
+    clock = Clock()
+    sessions = BrowserSessions(clock)
+    token = sessions.begin(ADA)
+    for _ in range(int(LASTS_S / IDLE_S) * 2):
+        clock.now_s += IDLE_S / 2
+        found = sessions.find(token)
+        assert found is not None
+        assert found.who == ADA
+    clock.now_s += 1
+    assert sessions.find(token) is None
+    idle = sessions.begin(ADA)
+    clock.now_s += IDLE_S + 1
+    assert sessions.find(idle) is None
+    ended = sessions.begin(ADA)
+    sessions.end(ended)
+    assert sessions.find(ended) is None
+    assert sessions.find("") is None
+
+
+def test_more_sessions_than_are_kept_end_those_that_were_idle_for_the_longest() -> None:
+    sessions = BrowserSessions(most=2)
+    first, second = sessions.begin(ADA), sessions.begin(ADA)
+    assert sessions.find(first) is not None
+    third = sessions.begin(ADA)
+    assert [sessions.find(token) is not None for token in (first, second, third)] == [True, False, True]
+
+
+def test_the_cookie_is_kept_from_scripts_and_from_other_sites(browser: TestClient) -> None:
+    said = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}).headers["Set-Cookie"]
+    assert "HttpOnly" in said
+    assert "SameSite=strict" in said
+    assert KEYS[Role.VIEWER] not in said
+    browser.base_url = "https://testserver"
+    said = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}).headers["Set-Cookie"]
+    assert said.startswith("__Host-haltline=")
+    assert browser.get("/sign-in").headers["Strict-Transport-Security"] == "max-age=31536000"
+    assert "Secure" in said
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({}, 403, id="without the token"),
+        pytest.param({CSRF_HEADER: "other"}, 403, id="with another one"),
+        pytest.param({CSRF_HEADER: "TOKEN"}, 200, id="with the session's"),
+        pytest.param({CSRF_HEADER: "TOKEN", "Origin": "http://testserver"}, 200, id="from our own page"),
+        pytest.param({CSRF_HEADER: "TOKEN", "Origin": "https://evil.example"}, 403, id="from another site"),
+        pytest.param({CSRF_HEADER: "TOKEN", "Sec-Fetch-Site": "cross-site"}, 403, id="across sites"),
+        pytest.param({CSRF_HEADER: "TOKEN", "Sec-Fetch-Site": "same-site"}, 403, id="from a neighbour of the domain"),
+    ],
+)
+def test_what_changes_something_takes_the_sessions_token(
+    browser: TestClient, headers: dict[str, str], status: int
+) -> None:
+    token = enter(browser)
+    said = {name: token if value == "TOKEN" else value for name, value in headers.items()}
+    assert browser.post("/api/v1/kill", json=KILL, headers=said).status_code == status
+    assert browser.get("/api/v1/control").status_code == 200
+
+
+def test_a_key_in_the_header_takes_no_token(browser: TestClient) -> None:
+    enter(browser, Role.VIEWER)
+    key = {"Authorization": f"Bearer {KEYS[Role.OPERATOR]}"}
+    assert browser.post("/api/v1/kill", json=KILL, headers=key).status_code == 200
+
+
+def test_a_wrong_key_beside_a_good_cookie_is_still_a_wrong_key(browser: TestClient) -> None:
+    enter(browser)
+    assert browser.get("/api/v1/control", headers={"Authorization": "Bearer nobody's"}).status_code == 401
+
+
+def test_a_viewer_is_refused_by_the_server(browser: TestClient) -> None:
+    token = enter(browser, Role.VIEWER)
+    answer = browser.post("/api/v1/kill", json=KILL, headers={CSRF_HEADER: token})
+    assert (answer.status_code, "viewer" in answer.json()["detail"]) == (403, True)
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [
+        pytest.param("nobody's", "key", id="a key that is not known"),
+        pytest.param("", "key", id="none"),
+        pytest.param(KEYS[Role.AGENT], "role", id="an agent's"),
+    ],
+)
+def test_who_may_not_look_is_sent_back(browser: TestClient, key: str, problem: str) -> None:
+    answer = browser.post("/sign-in", data={"key": key, "next": "/kill"})
+    assert answer.headers["Location"] == f"/sign-in?problem={problem}&next=/kill"
+    assert "Set-Cookie" not in answer.headers
+    assert browser.get("/signed-in").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("wanted", "location"),
+    [
+        ("/sessions/night-7?step=3", "/sessions/night-7?step=3"),
+        ("", "/fleet"),
+        ("https://evil.example", "/fleet"),
+        ("//evil.example", "/fleet"),
+        ("/\\evil.example", "/fleet"),
+        ("/\t/evil.example", "/fleet"),
+        ("/\r\nSet-Cookie: a=b", "/fleet"),
+    ],
+)
+def test_after_signing_in_one_is_where_one_wanted_to_be_and_never_elsewhere(
+    browser: TestClient, wanted: str, location: str
+) -> None:
+    answer = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER], "next": wanted})
+    assert answer.headers["Location"] == location
+
+
+def test_nobody_is_signed_in_by_another_site(browser: TestClient) -> None:
+    answer = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}, headers={"Origin": "https://evil.example"})
+    assert (answer.status_code, answer.headers.get("Set-Cookie")) == (403, None)
+
+
+def test_signing_out_ends_the_session_for_whoever_kept_the_cookie(browser: TestClient) -> None:
+    token = enter(browser)
+    kept = dict(browser.cookies)
+    assert browser.post("/sign-out").status_code == 403
+    assert browser.post("/sign-out", headers={CSRF_HEADER: token}).status_code == 204
+    browser.cookies.update(kept)
+    assert browser.get("/api/v1/control").status_code == 401
+
+
+def test_pages_ask_who_is_not_signed_in_to_do_so(browser: TestClient) -> None:
+    answer = browser.get("/interventions?type=hard_block")
+    assert (answer.status_code, answer.headers["Location"]) == (
+        303,
+        "/sign-in?next=/interventions%3Ftype%3Dhard_block",
+    )
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/static/main.js", "/api/v1/control", "/openapi.json", "/nothing"])
+def test_every_answer_says_what_a_browser_may_do_with_it(browser: TestClient, path: str) -> None:
+    headers = browser.get(path).headers
+    assert "default-src 'self'" in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert (headers["X-Content-Type-Options"], headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+
+
+def test_no_document_has_a_script_or_a_style_within_it_or_from_elsewhere() -> None:
+    from haltline.console import pages  # noqa: PLC0415  # only here
+
+    folder = Path(pages.__file__).parent
+    documents = list(folder.glob("*.html"))
+    assert documents
+    for document in documents:
+        text = document.read_text()
+        assert "<style" not in text
+        assert " style=" not in text
+        assert "//" not in text.replace("<!doctype", "")
+        assert text.count("<script") == text.count("<script src=") + text.count('<script type="module" src=')
+    scripts = list((folder / "static").rglob("*.js"))
+    for script in scripts:
+        text = script.read_text()
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "https://", "http://"):
+            assert word not in text, (script.name, word)

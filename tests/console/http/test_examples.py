@@ -1,0 +1,130 @@
+"""The description shows each JSON body by an example that is what the route's own models read and write."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Annotated, Any
+
+import pytest
+from fastapi import Body, FastAPI
+from fastapi.routing import APIRoute
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, TypeAdapter
+
+from haltline.console import routes as routes_package
+from haltline.console.access.keys import Keys
+from haltline.console.app import create_app
+from haltline.console.compat.traces import Trace
+from haltline.console.http.examples import describe, like
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.control import ControlRecord
+from haltline.schemas.findings import Detection
+from haltline.schemas.payloads import Incident
+
+JSON = "application/json"
+APP = create_app(ConsoleSettings(bootstrap="", keys=Keys({}), database=""))
+DESCRIBED = APP.openapi()
+
+
+def routes(app: FastAPI) -> dict[str, APIRoute]:
+    modules = [import_module(one.name) for one in iter_modules(routes_package.__path__, f"{routes_package.__name__}.")]
+    routers = [app, *(module.router for module in modules)]
+    found = [one for router in routers for one in router.routes if isinstance(one, APIRoute) and one.include_in_schema]
+    return {f"{method} {route.path_format}": route for route in found for method in route.methods or ()}
+
+
+ROUTES = routes(APP)
+
+
+def bodies(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Of every JSON body: its operation, `request` or the status of the answer, and what is said of it."""
+    for path, operations in app.openapi()["paths"].items():
+        for method, operation in operations.items():
+            said = {"request": operation.get("requestBody", {})} | {
+                status: answer for status, answer in operation["responses"].items() if status.startswith("2")
+            }
+            for which, body in said.items():
+                if JSON in body.get("content", {}):
+                    yield f"{method.upper()} {path}", which, body["content"][JSON]
+
+
+def model_of(route: APIRoute, which: str) -> Any:
+    """What the route itself reads or writes; the bodies of traces are read by hand."""
+    if which != "request":
+        return route.response_model
+    return Trace if route.body_field is None else route.body_field.field_info.annotation
+
+
+BODIES = {f"{operation}, {which}": (operation, which, said) for operation, which, said in bodies(APP)}
+
+
+def test_every_route_with_a_body_is_looked_at() -> None:
+    with_answers = {name for name, route in ROUTES.items() if route.response_model is not None}
+    assert with_answers <= {operation for operation, _, _ in BODIES.values()}
+    assert len(BODIES) > 70
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_body_has_an_example_that_its_models_take(name: str) -> None:
+    operation, which, said = BODIES[name]
+    assert "example" in said, f"{name}: expected an example, of the model or of each of its fields; got none"
+    example = said["example"]
+    Draft202012Validator({**said["schema"], "components": DESCRIBED["components"]}).validate(example)
+    model = model_of(ROUTES[operation], which)
+    if (operation, which) == ("POST /v1/ingest/traces/batch", "request"):
+        (example,) = example["events"]
+    taken = TypeAdapter(model).validate_python(example)
+    if which == "request":
+        assert set(example) <= set(model.model_fields), "fields that nobody reads"
+    else:
+        assert TypeAdapter(model).dump_python(taken, mode="json", exclude_unset=True) == example
+
+
+@pytest.mark.parametrize(
+    ("operation", "of", "model"),
+    [
+        pytest.param("GET /api/v1/control", lambda said: said[0], ControlRecord, id="what stands"),
+        pytest.param("POST /api/v1/kill", lambda said: said["state"], ControlRecord, id="what an act leads to"),
+        pytest.param("GET /api/v1/detections", lambda said: said["detections"][0], Detection, id="a finding"),
+        pytest.param("GET /api/v1/incidents/{incident_id}", lambda said: said["report"], Incident, id="a report"),
+    ],
+)
+def test_records_in_examples_are_such_as_the_topics_have(operation: str, of: Any, model: type[BaseModel]) -> None:
+    record = of(BODIES[f"{operation}, 200"][2]["example"])
+    assert set(record) <= set(model.model_fields)
+    model.model_validate(record)
+
+
+class Inner(BaseModel):
+    name: str
+
+
+class Outer(BaseModel):
+    model_config = like(inner={"name": "a"})
+
+    inner: Inner
+
+
+class Without(BaseModel):
+    inners: list[Inner]
+    more: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        pytest.param(Outer, {"inner": {"name": "a"}}, id="a model's own"),
+        pytest.param(list[Outer], [{"inner": {"name": "a"}}], id="a list of such"),
+        pytest.param(Without, None, id="none, where a part has none"),
+    ],
+)
+def test_an_example_is_made_of_those_of_the_parts_or_not_at_all(model: Any, shown: object) -> None:
+    app = FastAPI()
+
+    @app.post("/x")
+    def x(said: Annotated[model, Body()]) -> None:
+        del said
+
+    describe(app)
+    content = app.openapi()["paths"]["/x"]["post"]["requestBody"]["content"][JSON]
+    assert content.get("example") == shown

@@ -1,0 +1,53 @@
+"""What is around every route, each layer by itself."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.testclient import TestClient
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from haltline.console.http.middleware import AnswerHeaders, Counted
+
+
+def answering(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await (await answer(Request(scope)))(scope, receive, send)
+
+    return app
+
+
+async def well(_: Request) -> Response:
+    return JSONResponse({}, 201, {"Cache-Control": "no-cache"})
+
+
+async def failing(_: Request) -> Response:
+    raise LookupError("broken")
+
+
+@pytest.mark.parametrize(
+    ("base", "strict"),
+    [
+        pytest.param("http://x", None, id="in the clear"),
+        pytest.param("https://x", "max-age=1", id="over TLS"),
+    ],
+)
+def test_headers_that_an_answer_has_stay_and_the_others_are_set(base: str, strict: str | None) -> None:
+    app = AnswerHeaders(
+        answering(well), {"Cache-Control": "no-store", "X-A": "a"}, {"Strict-Transport-Security": "max-age=1"}
+    )
+    said = TestClient(app, base_url=base).get("/").headers
+    assert (said["Cache-Control"], said["X-A"], said.get("Strict-Transport-Security")) == ("no-cache", "a", strict)
+
+
+def test_every_request_is_counted_once_also_one_that_a_failure_ends() -> None:
+    counted: list[tuple[str, int, bool]] = []
+
+    def count(route: str, status: int, took_s: float) -> None:
+        counted.append((route, status, took_s >= 0))
+
+    assert TestClient(Counted(answering(well), count)).get("/").status_code == 201
+    with pytest.raises(LookupError, match="broken"):
+        TestClient(Counted(answering(failing), count)).get("/")
+    assert counted == [("none", 201, True), ("none", 500, True)]

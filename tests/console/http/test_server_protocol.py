@@ -1,0 +1,207 @@
+"""The console as its own process, and what its routes for the pages answer."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from haltline.console.access.keys import Keys
+from haltline.console.lag import LagWatch, by_topic
+from haltline.console.read_model import fleet
+from haltline.console.read_model.store import open_store
+from haltline.console.settings import ConsoleSettings
+from haltline.schemas.control import Feedback, Stage
+from haltline.schemas.decisions import ApprovalState, Decision, Level
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.notify.links import OPENS_AT, LinkKey
+from haltline.streams.operator.client import PartitionLag
+from tests.builders import at
+from tests.console.browser.scene import ASKS, waits
+from tests.console.test_api import LOOP, serving
+from tests.console.topics import NOW_MS, Said, produce, said
+from tests.waiting import wait_until
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
+    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+        yield client
+
+
+LINK_KEY = LinkKey("k" * 32)
+IN_AN_HOUR_MS = time.time_ns() // 1_000_000 + HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "said"),
+    [
+        pytest.param(LINK_KEY.token('apr/"1', IN_AN_HOUR_MS), 200, "url=/approvals/apr%2F%221", id="a link of ours"),
+        pytest.param(LINK_KEY.token("apr", 1_000), 403, "one that has expired", id="one whose time is over"),
+        pytest.param(LinkKey("j" * 32).token("apr", IN_AN_HOUR_MS), 403, "got another", id="one of another key"),
+        pytest.param(LINK_KEY.token("apr", IN_AN_HOUR_MS)[:-1], 403, "got another", id="one that was cut"),
+        pytest.param("", 403, "got another", id="none"),
+    ],
+)
+def test_a_link_to_an_approval_is_followed_when_it_was_signed(
+    embedded: EmbeddedBroker, tmp_path: Path, token: str, status: int, said: str
+) -> None:
+    with serving(embedded.bootstrap, tmp_path / "model.db", link_key=LINK_KEY) as client:
+        answer = client.get(OPENS_AT, params={"token": token}, headers={"Authorization": ""})
+    assert (answer.status_code, said in answer.text) == (status, True), answer.text
+
+
+def test_a_console_without_the_key_of_links_follows_none(client: TestClient) -> None:
+    assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", IN_AN_HOUR_MS)}).status_code == 404
+
+
+def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
+    embedded: EmbeddedBroker, tmp_path: Path
+) -> None:
+    arguments = ["--bootstrap", embedded.bootstrap, "--database", f"sqlite:///{tmp_path}/model.db", "--port", "0"]
+    arguments += ["--metrics-port", "0"]
+    console = subprocess.Popen(
+        [sys.executable, "-m", "haltline.cli", "console", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert console.stdout is not None
+        lines = iter(console.stdout.readline, "")
+        key = next(found[0] for line in lines if (found := re.search(r"hl_\S+", line)))
+        port = next(found[1] for line in lines if (found := re.search(r"serves /metrics on port (\d+)", line)))
+        assert "haltline_build_info" in httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert httpx.get(f"http://127.0.0.1:{port}/api/v1/fleet").status_code == 404
+        address = next(line.strip() for line in lines if line.startswith("http"))
+        assert httpx.get(f"{address}/metrics").status_code == 401
+        with httpx.Client(base_url=address, timeout=30, follow_redirects=True) as browser:
+            assert browser.post("/sign-in", data={"key": key}).url.path == "/fleet"
+            with browser.stream("GET", "/api/v1/events") as stream:
+                chunks = stream.iter_text()
+                assert "event: hello" in next(chunks)
+                produce(embedded.bootstrap, said(LOOP))
+                assert any("event: decision" in chunk for chunk in chunks)
+                console.terminate()
+                assert "event: missed" not in "".join(chunks)
+        assert console.wait(30) == 0
+    finally:
+        console.kill()
+        console.wait()
+
+
+def stopped(decision: Decision) -> Said:
+    feedback = Feedback(
+        feedback_id="f1",
+        session_id="a",
+        decision_id=decision.decision_id,
+        stage=Stage.STOPPED,
+        time=at(9),
+        decided_at=at(8),
+    )
+    return "feedback", "a", feedback
+
+
+def test_the_fleet_is_counted_and_who_stopped_is_told(client: TestClient, embedded: EmbeddedBroker) -> None:
+    records = said(LOOP)
+    kill = next(one for _, _, one in records if isinstance(one, Decision) and one.level is Level.KILL)
+    produce(embedded.bootstrap, [*records, stopped(kill)])
+    wait_until(lambda: client.get("/api/v1/kill/stops", params={"decision_id": kill.decision_id}).json(), "it stopped")
+    assert client.get("/api/v1/kill/stops", params={"decision_id": kill.decision_id}).json() == [
+        {"session_id": "a", "agent_id": "unknown", "time_ms": at(9), "took_ms": 1000}
+    ]
+    wait_until(lambda: client.get("/api/v1/fleet").json()["standing"] == {"killed": 1}, "it is killed")
+    found = client.get("/api/v1/fleet").json()
+    assert (found["sessions"], found["events"], found["live"], found["trips_24h"]) == (1, len(LOOP), 0, 0)
+
+
+def test_trips_are_counted_by_hour_and_the_hour_that_is_now_is_last(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+        produce(embedded.bootstrap, said(LOOP))
+        wait_until(lambda: client.get("/api/v1/interventions").json()["total"] == 3, "every decision is there")
+    engine = open_store(f"sqlite:///{tmp_path}/model.db")
+    tripped = fleet.overview(engine, at(4) + 1)["trips_24h"]
+    for hours in (0, 5, 23):
+        by_hour = fleet.overview(engine, at(4) + hours * HOUR_MS + 1)["trips_by_hour"]
+        assert (len(by_hour), by_hour[23 - hours], sum(by_hour)) == (24, tripped, tripped)
+    assert fleet.overview(engine, at(4) + 25 * HOUR_MS)["trips_24h"] == 0
+    engine.dispose()
+    assert tripped >= 1
+
+
+def test_lag_is_summed_by_topic_and_asked_for_once_within_its_time(embedded: EmbeddedBroker) -> None:
+    lags = [PartitionLag(topic="t", partition=n, committed=None, end=n, lag_records=n) for n in range(3)]
+    assert by_topic("g", lags) == [{"group": "g", "topic": "t", "partitions": 3, "lag_records": 3, "worst": 2}]
+    clock = [NOW_MS / 1000]
+    watch = LagWatch(lambda: clock[0])
+    settings = ConsoleSettings(bootstrap=embedded.bootstrap, keys=Keys({}), database="")
+    first = watch.look(settings)
+    assert first[0]["topic"] == "haltline.actions"
+    assert watch.look(settings) is first
+    clock[0] += 2.1
+    assert watch.look(settings) is not first
+
+
+def test_answers_to_requests_that_are_not_there_are_refused_each_for_itself(client: TestClient) -> None:
+    answer = client.post("/api/v1/approvals/batch", json={"ids": ["x", "y", "x"], "word": "approve", "reason": "ok"})
+    assert answer.json() == {
+        "answered": [],
+        "late": [],
+        "refused": dict.fromkeys(("x", "y"), "not found among those of the last day"),
+    }
+
+
+def test_a_session_is_made_again_with_how_close_each_rule_was(client: TestClient, embedded: EmbeddedBroker) -> None:
+    produce(embedded.bootstrap, said(LOOP))
+    wait_until(lambda: client.get("/api/v1/sessions/a").status_code == 200, "the session is there")
+    wait_until(lambda: len(client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]) == 4, "all of it")
+    frames = client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]
+    assert [frame["killed"] for frame in frames] == [False, False, True, True]
+    near = [frame["near"].get("destructive_repeat", 0.0) for frame in frames]
+    assert near[:3] == sorted(near[:3])
+    assert near[2] >= 1.0
+    assert client.get("/api/v1/replay", params={"session_id": "none"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("question", "problem"),
+    [
+        pytest.param({"document": "rules: {x: 1}"}, "rules.x", id="a document that is none"),
+        pytest.param({"move": {"rule": "cycle", "setting": "nothing", "value": 1}}, "nothing", id="no such setting"),
+        pytest.param({"source": "audit"}, "--audit-table", id="a table that is not configured"),
+    ],
+)
+def test_a_what_if_that_cannot_be_asked_says_what_was_wanted(
+    client: TestClient, question: dict[str, object], problem: str
+) -> None:
+    answer = client.post("/api/v1/policy/what-if", json=question)
+    assert (answer.status_code, problem in answer.json()["detail"]) == (400, True)
+
+
+def test_without_an_audit_table_nothing_is_searched(client: TestClient) -> None:
+    assert client.get("/api/v1/audit").json() == {"table": None, "signed": False}
+    for answer in (client.get("/api/v1/audit/records"), client.post("/api/v1/audit/verify")):
+        assert (answer.status_code, "--audit-table" in answer.json()["detail"]) == (404, True)
+
+
+def test_what_was_answered_does_not_crowd_out_what_waits(client: TestClient, embedded: EmbeddedBroker) -> None:
+    records = said([event for number in range(3) for event in waits(number).events], ASKS)
+    asked = [one for _, _, one in records if isinstance(one, Decision) and one.approval is not None]
+    assert len(asked) == 3
+    answers = [
+        one.model_copy(update={"approval": one.approval.model_copy(update={"state": ApprovalState.APPROVED})})
+        for one in asked[:2]
+        if one.approval is not None
+    ]
+    produce(embedded.bootstrap, [*records, *(("interventions", one.session_id, one) for one in answers)])
+    wait_until(lambda: client.get("/api/v1/approvals", params={"status": "approved"}).json()["total"] == 2, "answered")
+    for path, query in (("/api/v1/approvals/pending", {"limit": 1}), ("/api/v1/approvals", {"open_only": True})):
+        found = client.get(path, params=query).json()
+        assert (found["total"], [one["session_id"] for one in found["approvals"]]) == (1, [asked[2].session_id])

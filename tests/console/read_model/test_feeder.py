@@ -1,0 +1,75 @@
+"""What the reader of the console's read model says while it has to wait."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from sqlalchemy import Engine, insert
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.store import open_store
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.produce import produce_confirmed
+from tests.mock_cluster import MockCluster
+from tests.waiting import wait_until
+
+TOPICS = Topics()
+
+
+@pytest.fixture
+def cluster(mock_cluster: Callable[[], MockCluster]) -> MockCluster:
+    cluster = mock_cluster()
+    for name in TOPICS.all:
+        cluster.create_topic(name, 1)
+    return cluster
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = open_store(f"sqlite:///{tmp_path}/tables.db")
+    yield engine
+    engine.dispose()
+
+
+def test_a_broker_that_is_away_is_said_once_and_that_it_is_back(
+    cluster: MockCluster, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Feeder(engine, cluster.bootstrap, topics=TOPICS, group="g") as feeder:
+        feeder.start()
+        assert feeder.caught_up.wait(30)
+        cluster.set_down()
+        wait_until(lambda: "the read model: the broker is away: " in caplog.text, "it is said")
+        cluster.set_up()
+        wait_until(lambda: "the read model: the broker is away no longer" in caplog.text, "it is said", deadline_s=60)
+        place = produce_confirmed(cluster.bootstrap, TOPICS.actions, key=b"s1", value=b"{}")
+        assert feeder.wait_for(place, 30)
+    assert caplog.text.count("is away: ") == 1
+
+
+class Trying(Feeder):
+    """Counts how often it began to read."""
+
+    tries = 0
+
+    def _assign(self, consumer: Consumer) -> None:
+        self.tries += 1
+        super()._assign(consumer)
+
+
+def test_a_topic_that_was_made_anew_is_said_with_what_to_do_and_not_each_second(
+    cluster: MockCluster, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(insert(tables.offsets), [{"topic": "actions", "partition": 0, "next": 500}])
+    produce_confirmed(cluster.bootstrap, TOPICS.actions, key=b"s1", value=b"{}")
+    with Trying(engine, cluster.bootstrap, topics=TOPICS, group="g") as feeder:
+        feeder.start()
+        wait_until(lambda: feeder.tries > 2, "it has tried again")
+    said = [message for message in caplog.messages if "made anew" in message]
+    assert len(said) == 1
+    assert said[0].startswith(
+        f"the read model waits: {TOPICS.actions}[0]: expected a partition that goes on at offset 500"
+    )
+    assert "haltline console --rebuild" in said[0]

@@ -1,0 +1,99 @@
+"""The read model on a real Kafka whose topic is deleted and made anew, with the console running and without it."""
+
+import logging
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs miss it
+from sqlalchemy import Engine, select
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.store import open_store
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.local.kafka import LocalKafka
+from tests.waiting import wait_until
+
+
+class Place:
+    """Topics of a test's own, and a read model of them."""
+
+    def __init__(self, kafka: LocalKafka, folder: Path) -> None:
+        self.bootstrap = kafka.bootstrap
+        self.topics = Topics(f"t{uuid.uuid4().hex[:8]}.")
+        self.admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        self.engine: Engine = open_store(f"sqlite:///{folder}/tables.db")
+        for name in self.topics.all:
+            self.make(name)
+
+    def make(self, name: str) -> None:
+        def made() -> bool:
+            try:
+                for future in self.admin.create_topics([NewTopic(name, 1, 1)]).values():
+                    future.result()
+            except KafkaException:  # its deletion is not over yet
+                return False
+            return True
+
+        wait_until(made, f"{name} is made")
+        wait_until(lambda: name in self.admin.list_topics(timeout=10).topics, f"{name} is there")
+
+    def make_anew(self, name: str) -> None:
+        for future in self.admin.delete_topics([name]).values():
+            future.result()
+        wait_until(lambda: name not in self.admin.list_topics(timeout=10).topics, f"{name} is gone")
+        self.make(name)
+
+    def send(self, *said: bytes) -> None:
+        for value in said:
+            produce_confirmed(self.bootstrap, self.topics.actions, key=b"s1", value=value)
+
+    def feeder(self) -> Feeder:
+        return Feeder(self.engine, self.bootstrap, topics=self.topics, group="g", look_every_s=0.2)
+
+    def bodies(self) -> list[str]:
+        with self.engine.connect() as connection:
+            rows = connection.execute(select(tables.records.c.body).order_by(tables.records.c.offset))
+            return [str(body) for (body,) in rows]
+
+    def close(self) -> None:
+        self.engine.dispose()
+        for future in self.admin.delete_topics([*self.topics.all]).values():
+            future.result()
+
+
+@pytest.fixture
+def place(kafka: LocalKafka, tmp_path: Path) -> Iterator[Place]:
+    place = Place(kafka, tmp_path)
+    yield place
+    place.close()
+
+
+@pytest.mark.parametrize("runs", [pytest.param(True, id="while it runs"), pytest.param(False, id="while it is away")])
+def test_a_topic_that_is_made_anew_makes_the_read_model_begin_anew_and_it_says_so(
+    place: Place, caplog: pytest.LogCaptureFixture, *, runs: bool
+) -> None:
+    caplog.set_level(logging.WARNING)
+    topic = place.topics.actions
+    place.send(b'{"old": 1}', b'{"old": 2}')
+    feeder = place.feeder()
+    feeder.start()
+    wait_until(lambda: len(place.bodies()) == 2, "both are taken in")
+    if not runs:
+        feeder.close()
+    place.make_anew(topic)
+    place.send(b'{"new": 1}', b'{"new": 2}', b'{"new": 3}')  # beyond the offsets of before
+    if not runs:
+        feeder = place.feeder()
+        feeder.start()
+    new = [f'{{"new": {number}}}' for number in (1, 2, 3)]
+    wait_until(lambda: place.bodies() == new, "only what the new one holds is there", deadline_s=60)
+    feeder.close()
+    assert feeder.failure is None
+    said = [message for message in caplog.messages if f"topic {topic} was made anew" in message]
+    assert len(said) == 1
+    assert "the read model begins anew" in said[0]

@@ -1,0 +1,137 @@
+"""What is asked about interventions, against the same asked of a list of them."""
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, func, select
+
+from haltline.console.read_model import queries, tables
+from haltline.console.read_model.projection import intervention_row
+from haltline.console.read_model.queries import InterventionFilter
+from haltline.console.read_model.store import open_store
+from haltline.console.read_model.tallies import MS_PER_DAY, hide, put_interventions
+from haltline.schemas.records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.streams.audit.records import statistics
+from tests.console.databases import database
+
+FIRST_MS = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
+DAYS = 4
+
+
+def record(number: int, time_ms: int, rng: random.Random) -> InterventionRecord:
+    rule = rng.choice(("cycle", "destructive_repeat", "budget"))
+    return InterventionRecord(
+        id=f"int_{number}",
+        type=rng.choice(list(RecordType)),
+        outcome=rng.choice(list(RecordOutcome)),
+        action_name=rng.choice(("delete_asset", "send_mail", "")),
+        description="d",
+        reason="r",
+        agent_id=rng.choice(("a", "b")),
+        run_id=f"r{number % 9}",
+        policy_id=rule,
+        policy_name=rule,
+        risk_level=rng.choice(list(RiskLevel)),
+        estimated_cost_usd=1.0,
+        cost_prevented_usd=rng.randrange(4) / 4,
+        attempt=1,
+        timestamp=time_ms,
+        created_at=time_ms,
+    )
+
+
+def made() -> list[InterventionRecord]:
+    """At any time of some days, and on the first and the last millisecond of each."""
+    rng = random.Random(7)
+    edges = [FIRST_MS + day * MS_PER_DAY + at for day in range(DAYS) for at in (0, MS_PER_DAY - 1)]
+    times = [*edges, *(FIRST_MS + rng.randrange(DAYS * MS_PER_DAY) for _ in range(150))]
+    return [record(number, time_ms, rng) for number, time_ms in enumerate(times)]
+
+
+def keep(engine: Engine, records: Sequence[InterventionRecord]) -> None:
+    with engine.begin() as connection:
+        rows = [intervention_row(one) | {"event_id": None, "request_id": None} for one in records]
+        put_interventions(connection, rows)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    engine = open_store(database(tmp_path_factory.mktemp("queries")))
+    keep(engine, made())
+    return engine
+
+
+MOMENTS = st.one_of(
+    st.none(),
+    st.builds(
+        lambda day, off: FIRST_MS + day * MS_PER_DAY + off,
+        st.integers(-1, DAYS),
+        st.sampled_from((-1, 0, 1, 40_000_000)),
+    ),
+)
+WANTED = st.builds(
+    InterventionFilter,
+    type=st.none() | st.sampled_from(list(RecordType)),
+    outcome=st.none() | st.sampled_from(list(RecordOutcome)),
+    policy_id=st.sampled_from((None, "cycle")),
+    agent_id=st.sampled_from((None, None, "a", "")),
+    start_ms=MOMENTS,
+    end_ms=MOMENTS,
+    trips_only=st.booleans(),
+    high_risk=st.booleans(),
+)
+
+
+def held(wanted: InterventionFilter, one: InterventionRecord) -> bool:
+    equal = {"type": one.type, "outcome": one.outcome, "policy_id": one.policy_id, "agent_id": one.agent_id}
+    high = one.risk_level in (RiskLevel.HIGH, RiskLevel.CRITICAL) and one.outcome is RecordOutcome.BLOCKED
+    return (
+        all(getattr(wanted, name) in (None, value) for name, value in equal.items())
+        and (wanted.start_ms is None or one.timestamp >= wanted.start_ms)
+        and (wanted.end_ms is None or one.timestamp <= wanted.end_ms)
+        and not (wanted.trips_only and one.outcome is RecordOutcome.WARNED)
+        and (high or not wanted.high_risk)
+    )
+
+
+@settings(max_examples=60)
+@given(wanted=WANTED)
+def test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter(
+    filled: Engine, wanted: InterventionFilter
+) -> None:
+    expected = [one for one in made() if held(wanted, one)]
+    said, of_list = queries.statistics(filled, wanted), statistics(expected)
+    # Of as many, a list keeps the order in which they came; the store has one of its own.
+    for top, name in (("top_blocked_actions", "action_name"), ("top_triggering_policies", "policy_id")):
+        of_list[top].sort(key=lambda one, name=name: (-one["count"], one[name]))
+    assert said == of_list
+    bodies, total = queries.page(filled, wanted, 1, 5)
+    newest = sorted(expected, key=lambda one: (-one.timestamp, one.id))
+    assert (total, bodies) == (len(expected), [one.to_json().decode() for one in newest[1:6]])
+
+
+def test_what_is_hidden_or_made_anew_is_counted_as_it_is_now(tmp_path: Path) -> None:
+    other = open_store(database(tmp_path))
+    records = made()[:20]
+    keep(other, records)
+    with other.begin() as connection:
+        for number in range(5):
+            hide(connection, f"int_{number}")
+        hide(connection, "int_0")
+        hide(connection, "nothing of this id")
+    changed = [one.model_copy(update={"outcome": RecordOutcome.BLOCKED}) for one in records[:10]]
+    keep(other, [*changed, *changed])
+    now = [*changed[5:], *records[10:]]
+    assert queries.statistics(other, InterventionFilter())["by_outcome"] == statistics(now)["by_outcome"]
+    assert queries.page(other, InterventionFilter(), 0, 1)[1] == len(now)
+    for number in range(20):
+        with other.begin() as connection:
+            hide(connection, f"int_{number}")
+    with other.connect() as connection:
+        assert connection.execute(select(func.count()).select_from(tables.tallies)).scalar_one() == 0
+    other.dispose()

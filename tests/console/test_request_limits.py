@@ -1,0 +1,239 @@
+"""What a request passes before its body is read, by itself and in front of the console's own routes."""
+
+import asyncio
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import HTTPException, Request
+from fastapi.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
+
+from haltline.console.access.keys import Role, Who
+from haltline.console.request_limits import LARGE_BYTES, MAX_BODY_BYTES, MOST_LARGE, RequestLimits
+from haltline.streams.json_text import MAX_VALUES
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.console.test_api import serving
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def client(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[TestClient]:
+    with serving(embedded.bootstrap, tmp_path / "model.db") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        pytest.param("POST", "/api/v1/ingest", id="ingest"),
+        pytest.param("POST", "/v1/ingest/traces", id="traces"),
+        pytest.param("POST", "/api/v1/policies/check", id="a policy"),
+        pytest.param("POST", "/nowhere", id="a path that there is not"),
+        pytest.param("GET", "/healthz", id="health"),
+    ],
+)
+@pytest.mark.parametrize("key", ["", "Bearer hl_nobody"])
+def test_a_body_without_a_key_is_not_read(client: TestClient, method: str, path: str, key: str) -> None:
+    client.headers.clear()
+    answer = client.request(method, path, content=b"{" * 1000, headers={**JSON, "Authorization": key})
+    assert (answer.status_code, answer.headers["connection"]) == (401, "close")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/ingest", "/v1/ingest/traces", "/api/v1/policies/check", "/healthz"])
+def test_what_is_too_long_is_refused(client: TestClient, path: str) -> None:
+    answer = client.post(path, content=b"x" * (MAX_BODY_BYTES + 1), headers=JSON)
+    assert answer.status_code == 413
+    assert f"expected at most {MAX_BODY_BYTES} bytes" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param("/api/v1/ingest", b'{"entries": [{"cost": NaN}]}', id="NaN"),
+        pytest.param("/api/v1/ingest", b'{"entries": [{"cost": Infinity}]}', id="Infinity"),
+        pytest.param("/api/v1/ingest", b'{"entries": [{"cost": -Infinity}]}', id="less than any"),
+        pytest.param("/api/v1/ingest", b'{"entries": [{"cost": 1e999}]}', id="more than any"),
+        pytest.param("/api/v1/interventions", b'{"estimated_cost_usd": NaN}', id="of a record"),
+        pytest.param("/api/v1/budgets/reserve", b'{"estimated_cost_usd": Infinity}', id="of a budget"),
+        pytest.param("/v1/ingest/traces", b'{"trace_id": "t", "cost": NaN}', id="of a trace"),
+        pytest.param("/v1/ingest/traces/batch", b'{"events": [{"cost": 1e999}]}', id="of traces"),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_422(client: TestClient, path: str, body: bytes) -> None:
+    assert client.post(path, content=body, headers=JSON).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/api/v1/ingest", "/v1/ingest/traces"])
+def test_a_body_of_too_many_values_is_not_parsed(client: TestClient, path: str) -> None:
+    answer = client.post(path, content=b"[" + b"[]," * MAX_VALUES + b"[]]", headers=JSON)
+    assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
+
+
+def test_what_is_wrong_with_a_body_is_told_without_the_body(client: TestClient) -> None:
+    answer = client.post("/api/v1/ingest", content=b"[" + b"[]," * 10_000 + b"[]]", headers=JSON)
+    assert answer.status_code == 422
+    assert len(answer.content) < 1000
+    short = client.get("/api/v1/interventions", params={"limit": "many"}).json()["detail"][0]
+    assert (short["loc"], short["input"]) == (["query", "limit"], "many")
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_nor_has_a_query_one(client: TestClient, number: str) -> None:
+    assert client.get("/api/v1/interventions", params={"min_prevented_usd": number}).status_code == 422
+    assert client.get("/api/v1/approvals/pending", params={"limit": number}).status_code in {200, 422}
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "status"),
+    [
+        pytest.param("/api/v1/ingest", {"Content-Encoding": "gzip"}, b"", 415, id="where none is read"),
+        pytest.param("/v1/ingest/traces", {"Content-Encoding": "br"}, b"", 415, id="in a way that is not read"),
+        pytest.param(
+            "/v1/ingest/traces", {"Content-Encoding": "gzip", "Content-Type": "text/html"}, b"", 415, id="another type"
+        ),
+        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b" " * 2**26, 413, id="a bomb"),
+        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"{", 400, id="what is not JSON"),
+        pytest.param("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"[" * 2**18, 400, id="brackets without end"),
+    ],
+)
+def test_what_is_packed_is_read_after_its_type_and_within_bounds(
+    client: TestClient, path: str, headers: dict[str, str], body: bytes, status: int
+) -> None:
+    assert client.post(path, content=gzip.compress(body), headers=JSON | headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param("a: &a [x]\nb: [*a, *a]", id="aliases"),
+        pytest.param("[" * 10_000, id="brackets without end"),
+        pytest.param("", id="nothing"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/policies/check", "/api/v1/policies", "/api/v1/policy/what-if"])
+def test_a_policy_that_is_no_document_is_refused(client: TestClient, path: str, document: str) -> None:
+    assert client.post(path, json={"document": document, "reason": "to see"}).status_code == 400
+
+
+# By itself
+
+
+class Asked:
+    """A request to a door, whose body comes as it is told and whose route ends when it is told."""
+
+    def __init__(self, door: RequestLimits, path: str = "/api/v1/wait", key: str = "ada", **headers: str) -> None:
+        self.status: int | None = None
+        self.came: asyncio.Queue[Message] = asyncio.Queue()
+        said = {"authorization": key, "transfer-encoding": "chunked", **headers}
+        encoded = [(name.encode(), value.encode()) for name, value in said.items()]
+        scope = {"type": "http", "method": "POST", "path": path, "headers": encoded, "query_string": b""}
+        self.task = asyncio.create_task(door(scope, self.came.get, self._sent))
+
+    def send(self, size: int, *, more: bool = False) -> "Asked":
+        self.came.put_nowait({"type": "http.request", "body": b"x" * size, "more_body": more})
+        return self
+
+    async def _sent(self, message: Message) -> None:
+        self.status = message.get("status", self.status)
+
+
+class Route:
+    """Reads its body whole, as FastAPI does, and then waits until it is told."""
+
+    def __init__(self, **options: Any) -> None:
+        self.go = asyncio.Event()
+        self.within = 0
+        self.door = RequestLimits(self._serve, self._who, **({"requests": 8, "streams": 1, "within_s": 60.0} | options))
+
+    async def _serve(self, _: Scope, receive: Receive, send: Send) -> None:
+        try:
+            while (await receive()).get("more_body"):
+                pass
+            self.within += 1
+            await self.go.wait()
+            status = 200
+        except HTTPException as refused:  # as FastAPI answers it
+            status = refused.status_code
+        await send({"type": "http.response.start", "status": status})
+
+    def _who(self, request: Request) -> Who:
+        name = request.headers["authorization"]
+        if name == "nobody":
+            raise HTTPException(401, "nobody who is known")
+        return Who(name, Role.ADMIN)
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        pytest.param("/api/v1/wait", 8, id="requests"),
+        pytest.param("/api/v1/events", 1, id="streams"),
+        pytest.param("/v1/stream/traces", 1, id="streams of traces"),
+    ],
+)
+def test_a_key_has_so_many_at_a_time_and_another_key_its_own(path: str, most: int) -> None:
+    async def run() -> list[int | None]:
+        route = Route()
+        asked = [Asked(route.door, path).send(1) for _ in range(most + 1)]
+        other = Asked(route.door, path, key="bob").send(1)
+        await settled()
+        assert [one.status for one in asked] == [None] * most + [429]
+        route.go.set()
+        await asyncio.gather(*(one.task for one in [*asked, other]))
+        again = Asked(route.door, path).send(1)
+        await again.task
+        return [asked[0].status, other.status, again.status]
+
+    assert asyncio.run(run()) == [200, 200, 200]
+
+
+def test_large_bodies_are_read_by_few_at_a_time_one_of_a_key_and_small_ones_beside_them() -> None:
+    async def run() -> None:
+        route = Route()
+        keys = ["ada", "ada", *(f"key {n}" for n in range(MOST_LARGE))]
+        large = [Asked(route.door, key=key).send(LARGE_BYTES + 1) for key in keys]
+        small = Asked(route.door).send(10)
+        await settled()
+        assert route.within == MOST_LARGE + 1
+        assert [one.status for one in large] == [None] * len(large)
+        route.go.set()
+        await asyncio.gather(*(one.task for one in [*large, small]))
+        assert [one.status for one in large] == [200] * len(large)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "status"),
+    [
+        pytest.param([MAX_BODY_BYTES, 1], 413, id="too long, in parts"),
+        pytest.param([10], 408, id="too slow"),
+    ],
+)
+def test_a_body_without_a_length_is_read_so_far_and_no_longer(sizes: list[int], status: int) -> None:
+    async def run() -> int | None:
+        asked = Asked(Route(within_s=0.05).door)
+        for size in sizes:
+            asked.send(size, more=True)
+        await asked.task
+        return asked.status
+
+    assert asyncio.run(run()) == status
+
+
+def test_of_a_stranger_s_body_nothing_is_taken() -> None:
+    async def run() -> tuple[int | None, int]:
+        asked = Asked(Route().door, key="nobody").send(1000, more=True)
+        await asked.task
+        return asked.status, asked.came.qsize()
+
+    assert asyncio.run(run()) == (401, 1)

@@ -1,0 +1,156 @@
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import TypeAdapter
+
+from haltline.detectors.combining.combination import COMBINATIONS, Combination, State
+from haltline.interventions.state.defaults import default_mode
+from haltline.schemas.decisions import Mode
+from haltline.schemas.findings import Evidence, Finding, Severity
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core, SessionState
+from tests.builders import Watched, event
+
+DETECTOR = Combination()
+LOW, MEDIUM, HIGH, CRITICAL = Severity
+
+
+def found(rule: str, severity: Severity = MEDIUM, confidence: float = 1.0) -> Finding:
+    return Finding(
+        detector=rule,
+        code=rule,
+        severity=severity,
+        confidence=confidence,
+        reason="seen",
+        evidence=(Evidence(event_id="e"),),
+    )
+
+
+def run(
+    steps: list[tuple[float, list[Finding]]], detector: Combination = DETECTOR, *, restart: bool = False
+) -> list[Finding]:
+    watched = Watched(detector)
+    came = []
+    for second, findings in steps:
+        finding = watched(event(second), findings)
+        if finding is not None:
+            came.append(finding)
+        if restart:
+            watched.state = TypeAdapter(State).validate_json(orjson.dumps(watched.state))
+    return came
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "name", "multiplier"),
+    [pytest.param(one, other, name, factor, id=name) for name, one, other, factor in COMBINATIONS],
+)
+@pytest.mark.parametrize("turned", [False, True], ids=["one first", "the other first"])
+def test_two_findings_close_together_multiply_the_risk(
+    one: str, other: str, name: str, multiplier: float, turned: bool
+) -> None:
+    first, second = (other, one) if turned else (one, other)
+    (finding,) = run([(0, [found(first, confidence=0.5)]), (60, [found(second, confidence=0.4)])])
+    assert finding.code == name
+    assert finding.values == {
+        "risk": pytest.approx(0.25 * multiplier),
+        "worst": 0.25,
+        "multiplier": multiplier,
+        "rules": f"{one}, {other}",
+    }
+    assert [e.event_id for e in finding.evidence] == ["s1@0 look_up", "s1@60 look_up"]
+
+
+def test_the_seeds_have_these_three() -> None:
+    assert {name: factor for name, *_, factor in COMBINATIONS} == {
+        "error_exploration_loop": 1.5,
+        "runaway_execution": 2.0,
+        "confused_state": 1.8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("severity", "confidence", "risk", "told"),
+    [
+        pytest.param(MEDIUM, 1.0, 0.9, CRITICAL, id="0.5 times 1.8 is 0.9, also in floats"),
+        pytest.param(MEDIUM, 0.8, 0.72, HIGH, id="high"),
+        pytest.param(MEDIUM, 0.6, 0.54, MEDIUM, id="medium"),
+        pytest.param(LOW, 1.0, 0.36, LOW, id="low"),
+        pytest.param(CRITICAL, 1.0, 1.0, CRITICAL, id="at most 1"),
+    ],
+)
+def test_the_risk_and_what_it_means(severity: Severity, confidence: float, risk: float, told: Severity) -> None:
+    parts = [found("hallucination", severity, confidence), found("scope_creep", LOW, 0.1)]
+    (finding,) = run([(0, parts)])
+    assert (finding.values["risk"], finding.severity, finding.confidence) == (risk, told, risk)
+
+
+def test_several_combinations_multiply_each_other() -> None:
+    parts = ["hallucination", "scope_creep", "resource_growth", "goal_drift"]
+    (finding,) = run([(0, [found(part, LOW, 0.5) for part in parts])])
+    assert (finding.code, finding.values["multiplier"], finding.values["risk"]) == ("runaway_execution", 3.6, 0.36)
+    assert finding.reason.startswith("runaway_execution and confused_state: resource_growth, goal_drift, ")
+
+
+@pytest.mark.parametrize(
+    ("steps", "times"),
+    [
+        pytest.param([(s, [found("hallucination")]) for s in range(9)], 0, id="one of two, again and again"),
+        pytest.param([(0, [found("hallucination"), found("goal_drift")])], 0, id="two that are no combination"),
+        pytest.param([(0, [found("hallucination")]), (9, [found("polling")])], 0, id="another rule"),
+        pytest.param(
+            [(0, [found("hallucination")]), (600, [found("scope_creep")])], 1, id="ten minutes apart is together"
+        ),
+        pytest.param(
+            [(0, [found("hallucination")]), *((s, []) for s in range(60)), (601, [found("scope_creep")])],
+            0,
+            id="further apart, with many actions between",
+        ),
+        pytest.param(
+            [(0, [found("hallucination")]), (5000, []), (9000, [found("scope_creep")])],
+            1,
+            id="slow, with few actions between",
+        ),
+        pytest.param(
+            [(0, [found("hallucination"), found("scope_creep")]), (1, []), (2, [found("scope_creep")])],
+            2,
+            id="again with each further finding",
+        ),
+        pytest.param([(99, [found("scope_creep")]), (0, [found("hallucination")])], 1, id="out of order"),
+    ],
+)
+@pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
+def test_together(steps: list[tuple[float, list[Finding]]], times: int, restart: bool) -> None:
+    assert len(run(steps, restart=restart)) == times
+
+
+def test_it_says_how_close_it_is_and_keeps_one_finding_of_each_rule() -> None:
+    watched = Watched(DETECTOR)
+    assert DETECTOR.near(watched.state) == 0
+    for second in range(100):
+        watched(event(second), [found("hallucination"), found("polling")])
+    assert DETECTOR.near(watched.state) == 0.5
+    assert list(watched.state.last) == ["hallucination"]
+
+
+def test_the_engine_shows_it_what_the_others_found() -> None:
+    policy = Policy(rules={"combination": Rule(settings={"window_s": 60}), "hallucination": Rule()})
+    core, state = Core(policy), SessionState("s1")
+    task: dict[str, Any] = {"goal": "fix it", "expected_paths": ["src/**"]}
+    missing = {"kind": "action.completed", "outcome": "error"}
+    events = [
+        event(0, "", kind="session.started", outcome=None, task=task),
+        *(
+            event(
+                s, "read_file", error=f"No such file: /lib/x{s % 6}.py", args={"path": f"/lib/x{s % 6}.py"}, **missing
+            )
+            for s in range(1, 12)
+        ),
+        *(event(s, "edit_file", args={"path": f"/other/{s}.py"}) for s in range(20, 32)),
+    ]
+    detections = [d for e in events for d in core.on_event(state, e).detections]
+    rules = {d.finding.detector for d in detections}
+    assert {"hallucination", "scope_creep", "combination"} <= rules
+    combined = [d for d in detections if d.finding.detector == "combination"]
+    assert [d.mode for d in combined] == [Mode.SHADOW.value] * len(combined)
+    assert default_mode("combination") is Mode.SHADOW

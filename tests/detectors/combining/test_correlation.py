@@ -1,0 +1,333 @@
+"""Correlation rules, from the policy document to the decision."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema
+import orjson
+import pytest
+
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.policy import Policy
+from haltline.streams.engine.core import Core, Effects, Position, SessionState
+from haltline.streams.policy.json_schema import policy_schema
+from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.sessions import state_codec
+from tests.builders import T0_MS, bash, call, delete, event
+
+COUNT: dict[str, Any] = {
+    "name": "many",
+    "type": "event_count",
+    "select": {"exports": {"action": "export_*"}},
+    "timespan": "1m",
+    "condition": {"gte": 3},
+}
+
+
+def rule(**said: Any) -> dict[str, Any]:
+    return {name: value for name, value in (COUNT | said).items() if value is not None}
+
+
+def policy(*rules: dict[str, Any], **fields: Any) -> Policy:
+    # Nothing else is to say anything, but for what is selected.
+    return parse_policy(orjson.dumps({"correlations": rules, **fields}).decode())
+
+
+def exports(*seconds: float, **fields: Any) -> list[ActionEvent]:
+    return [event(s, "export_table", f"table=t{s:g}", **fields) for s in seconds]
+
+
+def run(document: Policy, events: Sequence[ActionEvent], *, restart: bool = False) -> list[Effects]:
+    core, state = Core(document), SessionState("s1")
+    outcomes = []
+    for offset, item in enumerate(events):
+        outcomes.append(core.on_event(state, item, Position("haltline.actions", 0, offset)))
+        state = outcomes[-1].state
+        assert not outcomes[-1].failures
+        if restart:
+            state = state_codec.decode(state_codec.encode(state))
+    return outcomes
+
+
+def fires_at(document: Policy, events: Sequence[ActionEvent], *, restart: bool = False) -> list[float]:
+    """Seconds of the events on which the correlation rules found something."""
+    outcomes = run(document, events, restart=restart)
+    return [
+        (item.time - T0_MS) / 1000
+        for item, outcome in zip(events, outcomes, strict=True)
+        for d in outcome.detections
+        if d.finding.detector.startswith("correlation_")
+    ]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
+@pytest.mark.parametrize(
+    ("said", "events", "seconds"),
+    [
+        pytest.param({}, exports(0, 10), [], id="below the count"),
+        pytest.param({}, exports(0, 10, 20, 30), [20, 30], id="at the count, and on each further one"),
+        pytest.param({}, exports(0, 30, 60), [60], id="exactly the timespan apart counts"),
+        pytest.param({}, exports(0, 30, 61), [], id="further apart than the timespan"),
+        pytest.param({"last_actions": 5}, exports(0, 300, 600), [600], id="slow, within the last actions"),
+        pytest.param({}, [event(s, "look") for s in range(9)], [], id="other actions"),
+        pytest.param({}, [e for s in (0, 9, 18) for e in call(s, "export_x")], [18], id="a call counts once"),
+        pytest.param({"condition": {"gt": 3}}, exports(0, 1, 2, 3), [3], id="more than three"),
+        pytest.param({"condition": {"eq": 2}}, exports(0, 1, 2), [1], id="exactly two"),
+        pytest.param({"condition": {"gte": 2, "neq": 3}}, exports(0, 1, 2, 3), [1, 3], id="all that is said"),
+        pytest.param(
+            {"select": {"failed": {"action": "export_*", "outcome": "error"}}},
+            [*exports(0, 1, 2), *exports(3, 4, 5, error="disk full")],
+            [5],
+            id="by outcome",
+        ),
+        pytest.param(
+            {"select": {"failed": {"error": "*quota*"}}},
+            [e for s in range(4) for e in call(s * 5, "put", error="over quota: 7")],
+            [10.5, 15.5],
+            id="by error, when it is known",
+        ),
+        pytest.param(
+            {"select": {"prod": {"target": "table=prod.*"}}},
+            [event(s, "look", f"table={'prod' if s % 2 else 'test'}.x") for s in range(6)],
+            [5],
+            id="by target",
+        ),
+        pytest.param(
+            {"select": {"all": {"args": {"format": "csv"}}}},
+            [event(s, "put", args={"format": "csv" if s < 3 else "xml"}) for s in range(6)],
+            [2],
+            id="by argument",
+        ),
+        pytest.param(
+            {"select": {"harm": {"effect": "mutate"}}},
+            [event(0, "update_row"), event(1, "get_row"), delete(2, "x=1"), event(3, "set_row")],
+            [3],
+            id="by effect, this one or a more harmful one",
+        ),
+        pytest.param(
+            {"select": {"turns": {"kind": "model.turn"}}},
+            [event(s, "", kind=Kind.MODEL_TURN, outcome=None) for s in range(3)],
+            [2],
+            id="by kind",
+        ),
+        pytest.param(
+            {"group_by": ["target"]},
+            [event(s, "export_table", f"table={'ab'[s % 2]}") for s in range(6)],
+            [4, 5],
+            id="grouped by target",
+        ),
+        pytest.param({"group_by": ["args.format"]}, exports(0, 1, 2), [], id="what is grouped by is not there"),
+        pytest.param(
+            {"type": "value_count", "condition": {"gte": 3, "field": "target"}},
+            [event(s, "export_table", f"table=t{s // 2}") for s in range(6)],
+            [4, 5],
+            id="different values",
+        ),
+        pytest.param(
+            {"type": "value_sum", "condition": {"gt": 100, "field": "output_bytes"}, "select": {"r": {"on": "result"}}},
+            [event(s, "read", output_bytes=40 + s) for s in range(4)],
+            [2, 3],
+            id="a sum",
+        ),
+        pytest.param(
+            {
+                "type": "value_sum",
+                "condition": {"gte": 0.3, "field": "usage.cost_usd"},
+                "select": {"all": {"on": "event"}},
+            },
+            [event(s, "read", usage={"cost_usd": 0.1}) for s in range(3)],
+            [2],
+            id="a sum of tenths, rounded",
+        ),
+        pytest.param(
+            {"type": "value_avg", "condition": {"lt": 10, "field": "args.n"}, "select": {"all": {}}},
+            [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many"))],
+            [],
+            id="a mean that is not low enough",
+        ),
+        pytest.param(
+            {"type": "value_avg", "condition": {"lt": 13, "field": "args.n"}, "select": {"all": {}}},
+            [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many"))],
+            [2],
+            id="a mean, of numbers only",
+        ),
+    ],
+)
+def test_counts_sums_and_means(
+    said: dict[str, Any], events: list[ActionEvent], seconds: list[float], restart: bool
+) -> None:
+    assert fires_at(policy(rule(**said)), events, restart=restart) == seconds
+
+
+SECRETS = {"secret": {"action": "read_secret"}, "upload": {"action": "http_*"}, "wipe": {"action": "wipe_*"}}
+
+
+def steps(names: str) -> list[ActionEvent]:
+    """`s` reads a secret, `u` uploads, `w` wipes, `.` does something else; a minute each."""
+    tools = {"s": "read_secret", "u": "http_post", "w": "wipe_log", ".": "look"}
+    return [event(60 * n, tools[name], f"x={n}") for n, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
+@pytest.mark.parametrize(
+    ("kind", "names", "seconds"),
+    [
+        pytest.param("temporal", "uw.s", [180], id="all of them, in any order"),
+        pytest.param("temporal", "uwuw", [], id="one is missing"),
+        pytest.param("temporal", "s......uw", [], id="too far apart"),
+        pytest.param("temporal_ordered", "suw", [120], id="in order"),
+        pytest.param("temporal_ordered", "usw", [], id="not in order"),
+        pytest.param("temporal_ordered", "us.uw", [240], id="in order, with others between"),
+        pytest.param("temporal_ordered", "suwu", [120], id="a further one that completes nothing"),
+    ],
+)
+def test_several_selections(kind: str, names: str, seconds: list[float], restart: bool) -> None:
+    document = policy(rule(name="leak", type=kind, select=SECRETS, timespan="5m", condition=None))
+    assert fires_at(document, steps(names), restart=restart) == seconds
+
+
+def test_an_event_that_comes_late_takes_its_place_in_the_order() -> None:
+    document = policy(rule(name="leak", type="temporal_ordered", select=SECRETS, timespan="5m", condition=None))
+    secret, upload, wipe = steps("suw")
+    assert fires_at(document, [secret, wipe, upload]) == [60]
+
+
+def test_findings_of_other_rules_are_selected_on_the_event_that_brings_them() -> None:
+    select = {
+        "loop": {"finding": "destructive_*", "severity": "low"},
+        "push": {"action": "bash", "args": {"command": "git push*"}},
+    }
+    document = policy(rule(type="temporal_ordered", select=select, timespan="1h", condition=None))
+    events = [delete(0, "x=1"), bash(5, "git push"), delete(300, "x=1"), bash(310, "git push")]
+    assert fires_at(document, events) == [310]
+
+
+def test_a_correlation_can_be_of_another_one() -> None:
+    first = rule(name="many")
+    second = rule(name="many_twice", select={"m": {"finding": "correlation_many"}}, condition={"gte": 2})
+    assert fires_at(policy(first, second), exports(0, 1, 2, 3)) == [2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("said", "rules", "mode", "level"),
+    [
+        pytest.param({}, {}, Mode.SHADOW, Level.ALLOW, id="experimental is only recorded"),
+        pytest.param({"status": "test", "severity": "critical"}, {}, Mode.WARN, Level.NUDGE, id="test warns"),
+        pytest.param({"status": "stable"}, {}, Mode.ENFORCE, Level.NUDGE, id="stable is enforced"),
+        pytest.param({"status": "stable", "severity": "critical"}, {}, Mode.ENFORCE, Level.PAUSE, id="by its severity"),
+        pytest.param({"status": "stable", "level": "KILL"}, {}, Mode.ENFORCE, Level.KILL, id="by its own level"),
+        pytest.param(
+            {}, {"correlation_many": {"mode": "enforce"}}, Mode.ENFORCE, Level.NUDGE, id="a rule of its name says more"
+        ),
+    ],
+)
+def test_the_status_says_how_far_it_is_trusted(
+    said: dict[str, Any], rules: dict[str, Any], mode: Mode, level: Level
+) -> None:
+    decision = run(policy(rule(**said), rules=rules), exports(0, 1, 2))[-1].decision
+    assert decision is not None
+    assert (decision.detector, decision.code.removeprefix("session_killed_correlation_")) == (
+        "correlation_many",
+        "many",
+    )
+    assert (decision.mode, decision.level) == (mode, level)
+
+
+def test_a_rule_switches_one_off_for_some_sessions() -> None:
+    off = {"correlation_many": {"enabled": False}}
+    exempt = {"by": "ada", "reason": "a migration", "expires": T0_MS + 10_000}
+    document = policy(rule(), overrides=[{"session": "s1", "rules": off, "exemption": exempt}])
+    assert fires_at(document, exports(0, 1, 2, 3)) == []
+    assert fires_at(document, exports(20, 21, 22)) == [22]
+    assert fires_at(policy(rule(), rules=off), exports(0, 1, 2, 3)) == []
+
+
+def test_the_finding_names_its_evidence_and_what_was_counted() -> None:
+    document = policy(rule(title="Exports in a row", group_by=["agent_id"], severity="high"))
+    ((detection,),) = [o.detections for o in run(document, exports(0, 10, 20)) if o.detections]
+    finding = detection.finding
+    assert finding.reason == "Exports in a row: event_count 3 of agent within 1m (3 exports)"
+    assert [e.event_id for e in finding.evidence] == [e.event_id for e in exports(0, 10, 20)]
+    assert [e.offset for e in finding.evidence] == [0, 1, 2]
+    assert finding.values == {"value": 3.0, "matches": 3, "group": "agent"}
+    assert finding.thresholds == {"timespan": "1m", "gte": 3.0}
+    assert finding.target == "table=t20"
+
+
+def test_a_rule_that_looks_for_something_else_begins_anew_and_another_status_does_not() -> None:
+    before = policy(rule(type="value_count", condition={"gte": 3, "field": "target"}))
+    state = run(before, exports(0, 1))[-1].state
+    trusted = policy(rule(type="value_count", condition={"gte": 3, "field": "target"}, status="stable"))
+    other = policy(rule(type="value_sum", condition={"gte": 3, "field": "args.n"}))
+    for document, found in ((trusted, 1), (other, 0)):
+        outcome = Core(document).on_event(state_codec.decode(state_codec.encode(state)), exports(2, args={"n": 1})[0])
+        assert outcome.failures == ()
+        assert len(outcome.detections) == found
+
+
+@pytest.mark.parametrize("n", [2**60, 1e300, True, "5", None, [5]])
+def test_what_is_no_number_of_a_sensible_size_is_not_added(n: object) -> None:
+    document = policy(rule(type="value_sum", select={"all": {}}, condition={"gte": 1, "field": "args.n"}))
+    (outcome,) = run(document, [event(0, "put", args={"n": n})], restart=True)
+    assert outcome.detections == ()
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    document = policy(rule(timespan="30d", condition={"gte": 127}, group_by=["target"]))
+    core, state = Core(document), SessionState("s1")
+    sizes = []
+    for second in range(1000):
+        made = event(second, "export_table", f"table={second % 7}{'x' * 400}", event_id=f"{second}{'e' * 240}")
+        state = core.on_event(state, made).state
+        sizes.append(len(orjson.dumps(state.detectors["correlation_many"])))
+    assert max(sizes) <= 64 * 1024
+    assert sizes[-1] <= sizes[200] * 1.01
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "message"),
+    [
+        pytest.param({"condition": None}, 3, "expected a condition with one of gt, gte", id="no condition"),
+        pytest.param({"condition": {"field": "target"}}, 3, "expected a condition with one of gt", id="no limit"),
+        pytest.param({"condition": {"lt": 3}}, 3, "expected a count to reach", id="a count that is low from the start"),
+        pytest.param({"condition": {"gte": 128}}, 3, "at most 127", id="more than is remembered"),
+        pytest.param({"type": "value_sum"}, 3, "expected condition.field for value_count", id="a sum of nothing"),
+        pytest.param({"condition": {"gte": 3, "field": "target"}}, 3, "and for no other type", id="a count of a field"),
+        pytest.param({"type": "temporal"}, 3, "expected two selections or more and no condition", id="one selection"),
+        pytest.param({"timespan": "31d"}, 3, "expected a timespan of at most 30d, got 31d", id="too long"),
+        pytest.param({"timespan": "1 hour"}, 6, "should match pattern", id="a timespan that is none"),
+        pytest.param({"select": {}}, 5, "at least 1 item", id="nothing selected"),
+        pytest.param({"select": {"a": {"tool": "x"}}}, 5, "Extra inputs are not permitted", id="a misspelt criterion"),
+        pytest.param({"group_by": ["session"]}, 7, "should match pattern", id="an unknown field"),
+        pytest.param({"type": "count"}, 4, "should be 'event_count'", id="an unknown type"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_its_line(said: dict[str, Any], line: int, message: str) -> None:
+    whole = {"name": "many", "type": "event_count", "select": {"e": {}}, "timespan": "1m"}
+    fields = {**whole, **({"group_by": []} if "group_by" in said else {}), "condition": {"gte": 3}} | said
+    text = "correlations:\n -\n" + "\n".join(
+        f"  {name}: {orjson.dumps(value).decode()}" for name, value in fields.items() if value is not None
+    )
+    with pytest.raises(BadPolicy, match=message) as raised:
+        parse_policy(text)
+    assert str(raised.value).startswith(f"policy:{line}: correlations.0")
+
+
+def test_the_published_schema_knows_them() -> None:
+    validator = jsonschema.Draft202012Validator(policy_schema())
+    good = {"correlations": [rule()], "rules": {"correlation_many": {"mode": "warn"}}}
+    assert list(validator.iter_errors(good)) == []
+    assert not validator.is_valid({"correlations": [rule(timespan="soon")]})
+    assert not validator.is_valid({"correlations": [rule(type="count")]})
+    assert not validator.is_valid(good | {"rules": {"correlation_many": {"mood": "warn"}}})
+
+
+def test_two_rules_of_one_name_are_refused() -> None:
+    with pytest.raises(BadPolicy, match=r"correlations\.1\.name: expected each name once, got 'many' again"):
+        policy(rule(), rule())
+
+
+def test_a_rule_about_a_correlation_that_there_is_not_is_refused() -> None:
+    with pytest.raises(BadPolicy, match=r"rules\.correlation_few: expected one of .*, correlation_many, got"):
+        policy(rule(), rules={"correlation_few": {}})

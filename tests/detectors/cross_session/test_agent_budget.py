@@ -1,0 +1,51 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.detectors.cross_session.agent_budget import AgentBudget
+from haltline.schemas.signals import Signal, SignalKind
+from tests.detectors.cross_session.signals import found, signal, told
+
+BUDGET = AgentBudget(limits={"cost_usd": 10.0, "calls": 100.0})
+HOUR_S = 3600
+
+
+def spent(seconds: float, session: str = "s1", **amounts: float) -> Signal:
+    return signal(seconds, SignalKind.SPENT, session, amounts=amounts)
+
+
+def test_the_sessions_of_an_agent_share_its_budget() -> None:
+    signals = [spent(0, "s1", cost_usd=4), spent(1, "s2", cost_usd=4), spent(2, "s3", cost_usd=3)]
+    assert told(BUDGET, *signals) == [
+        ("s2@1 spent", "budget_warning", "low"),
+        ("s3@2 spent", "budget_exceeded", "critical"),
+    ]
+
+
+def test_it_says_how_much_of_what() -> None:
+    (finding,) = found(BUDGET, spent(0, calls=120))
+    assert finding.reason == "agent agent: 120 of 100 calls used by its sessions, 120%"
+    assert finding.values == {"resource": "calls", "used": 120.0, "share": 1.2}
+
+
+def test_an_exceeded_budget_is_told_again_with_each_further_tenth() -> None:
+    codes = [finding.values["used"] for finding in found(BUDGET, *[spent(n, cost_usd=0.5) for n in range(25)])]
+    assert codes == [8.0, 10.5, 11.0, 12.0]
+
+
+def test_a_new_day_has_a_new_budget_and_yesterday_is_over() -> None:
+    day = 24 * HOUR_S
+    signals = [spent(0, cost_usd=9), spent(day, cost_usd=9), spent(10, cost_usd=5), spent(day + 1, cost_usd=0.5)]
+    assert [finding.code for finding in found(BUDGET, *signals)] == ["budget_warning", "budget_warning"]
+
+
+def test_without_a_limit_nothing_is_found() -> None:
+    assert told(AgentBudget(), *[spent(n, cost_usd=1e9, tokens=1e12) for n in range(10)]) == []
+
+
+@given(st.permutations(range(40)))
+def test_the_order_of_sessions_does_not_matter_for_the_total(order: list[int]) -> None:
+    state = BUDGET.start()
+    for n in order:
+        BUDGET.observe(state, spent(n, f"s{n % 5}", cost_usd=0.25))
+    assert state.used == {"cost_usd": 10.0}
+    assert state.told == {"cost_usd": 1}

@@ -1,0 +1,53 @@
+import pytest
+
+from haltline.detectors.cross_session.fleet_spike import COUNT, FleetSpike
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+from tests.detectors.cross_session.signals import found, signal, told
+
+STOPPED = SignalKind.STOPPED
+
+
+def minute(number: int, count: int, kind: SignalKind = STOPPED) -> Signal:
+    return signal(60 * number, kind, f"m{number}", scope=SignalScope.FLEET, amounts={COUNT: count})
+
+
+@pytest.mark.parametrize(
+    ("signals", "findings"),
+    [
+        pytest.param([minute(0, 9)], [], id="few"),
+        pytest.param([minute(0, 10)], [("m0@0 stopped", "fleet_spike", "high")], id="the least count, with no past"),
+        pytest.param(
+            [minute(n, 4) for n in range(10)] + [minute(10, 19)], [], id="less than five times what was usual"
+        ),
+        pytest.param(
+            [minute(n, 4) for n in range(10)] + [minute(10, 20)],
+            [("m10@600 stopped", "fleet_spike", "high")],
+            id="five times what was usual",
+        ),
+        pytest.param(
+            [minute(0, 10), minute(0, 5), minute(0, 5)],
+            [("m0@0 stopped", "fleet_spike", "high"), ("m0@0 stopped", "fleet_spike", "critical")],
+            id="once at each severity in a minute",
+        ),
+        pytest.param([minute(0, 299, SignalKind.STARTED)], [], id="sessions begin"),
+        pytest.param(
+            [minute(0, 300, SignalKind.STARTED)],
+            [("m0@0 started", "fleet_spike", "high")],
+            id="too many sessions begin",
+        ),
+        pytest.param([minute(0, 50, SignalKind.DESTRUCTIVE), minute(0, 9)], [], id="each kind is counted by itself"),
+    ],
+)
+def test_a_minute_beside_those_before(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
+    assert told(FleetSpike(), *signals) == findings
+
+
+def test_minutes_in_which_nothing_was_are_minutes_too() -> None:
+    steady = [minute(n, 8) for n in range(30)]
+    assert told(FleetSpike(), *steady, minute(31, 30)) == []
+    after_a_day = found(FleetSpike(), *steady, minute(30 + 1440, 30))
+    assert [finding.values["usual"] for finding in after_a_day] == [0.0]
+
+
+def test_a_late_signal_counts_now() -> None:
+    assert told(FleetSpike(), minute(5, 5), minute(4, 5)) == [("m4@240 stopped", "fleet_spike", "high")]

@@ -1,0 +1,50 @@
+import pytest
+
+from haltline.detectors.cross_session.spawn_storm import SpawnStorm
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+from tests.detectors.cross_session.signals import found, signal, told
+
+
+def born(seconds: float, session: str, parent: str) -> Signal:
+    return signal(seconds, SignalKind.STARTED, session, scope=SignalScope.ROOT, parent_session_id=parent)
+
+
+def chain(depth: int) -> list[Signal]:
+    return [born(100 * n, f"c{n}", f"c{n - 1}" if n else "root") for n in range(depth)]
+
+
+def broad(count: int, every_s: float) -> list[Signal]:
+    return [born(every_s * n, f"w{n}", "root") for n in range(count)]
+
+
+def tree(spawners: int, every_s: float = 60) -> list[Signal]:
+    """The root and the first of its descendants each start three."""
+    names = ["root", *(f"t{n}" for n in range(3 * spawners))]
+    return [born(every_s * n, f"t{n}", names[n // 3]) for n in range(3 * spawners)]
+
+
+@pytest.mark.parametrize(
+    ("signals", "findings"),
+    [
+        pytest.param(chain(5), [], id="five generations"),
+        pytest.param(chain(6), [("c5@500 started", "spawn_depth", "high")], id="six generations"),
+        pytest.param(broad(30, 1), [], id="thirty helpers in half a minute"),
+        pytest.param(broad(31, 1), [("w30@30 started", "spawn_rate", "high")], id="one more"),
+        pytest.param(broad(200, 10), [], id="two hundred helpers in half an hour"),
+        pytest.param(tree(8), [], id="eight that start others"),
+        pytest.param(tree(9)[:-2], [("t24@1440 started", "spawn_storm", "high")], id="nine that start others, slowly"),
+        pytest.param([born(0, "a", "root")] * 50, [], id="the same one again and again"),
+    ],
+)
+def test_what_a_tree_of_sessions_may_do(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
+    assert told(SpawnStorm(), *signals) == findings
+
+
+def test_children_that_are_heard_of_before_their_parents_are_as_deep() -> None:
+    (finding,) = found(SpawnStorm(max_depth=2), born(2, "b", "a"), born(1, "a", "root"), born(3, "c", "b"))
+    assert (finding.code, finding.values["depth"]) == ("spawn_depth", 3)
+
+
+def test_a_storm_is_critical_when_it_is_half_as_much_again() -> None:
+    severities = [severity for _, _, severity in told(SpawnStorm(), *broad(46, 1))]
+    assert severities == ["high"] * 14 + ["critical"] * 2

@@ -1,0 +1,93 @@
+from collections.abc import Sequence
+
+import pytest
+
+from haltline.detectors.drift.exploration_wandering import ExplorationWandering
+from haltline.schemas.events import ActionEvent
+from tests.builders import Watched, bash, event, findings, fires_at
+
+DETECTOR = ExplorationWandering()
+WANDERING = ("exploration_wandering", "medium")
+FOLDERS = ("a", "b/c/d", "e", "f/g/h/i", "j/k", "l", "m/n/o", "p/q/r/s", "t", "u/v")
+"""Ten, of various depths."""
+
+
+def listing(second: int, folder: str) -> ActionEvent:
+    return bash(second, f"ls -la {folder}")
+
+
+def around(first: int = 0, looks: int = 30) -> list[ActionEvent]:
+    return [listing(first + n, FOLDERS[n % len(FOLDERS)]) for n in range(looks)]
+
+
+@pytest.mark.parametrize(
+    ("events", "fires"),
+    [
+        pytest.param(around(), [(23, *WANDERING)], id="from folder to folder and back, told once"),
+        pytest.param(around(looks=23), [], id="not long enough"),
+        pytest.param(
+            [event(s, "list_directory", f"path={FOLDERS[s % 10]}") for s in range(24)],
+            [(23, *WANDERING)],
+            id="by a tool",
+        ),
+        pytest.param(
+            [bash(s, f"cd /testbed && cat {FOLDERS[s % 10]}/x.py | head") for s in range(24)],
+            [(23, *WANDERING)],
+            id="reading files",
+        ),
+        pytest.param(
+            [listing(s, f"src/f{s}") for s in range(59)], [], id="through many folders of one depth, once each"
+        ),
+        pytest.param([bash(s, f"sed -n {s},{s + 9}p src/a.py") for s in range(59)], [], id="reading one file"),
+        pytest.param([listing(s, ("src", "tests")[s % 2]) for s in range(59)], [], id="between two folders"),
+        pytest.param(
+            [*around(0, 20), bash(20, "sed -i s/a/b/ src/a.py"), *around(21, 20)], [], id="a change in between"
+        ),
+        pytest.param([*around(0, 20), bash(20, "python -m pytest"), *around(21, 20)], [], id="a program in between"),
+        pytest.param(
+            [*around(0, 24), bash(24, "make"), *around(25, 24)],
+            [(23, *WANDERING), (48, *WANDERING)],
+            id="told again when it began anew",
+        ),
+        pytest.param(
+            [*around(0, 23), event(23, "get_user", "user_id=1")], [], id="a look at something else is no look at files"
+        ),
+        pytest.param(
+            [bash(s, f"grep -rn 'a/b' {FOLDERS[s % 10]} > out{s}.txt") for s in range(40)], [], id="looks that write"
+        ),
+    ],
+)
+def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
+    assert fires_at(DETECTOR, events) == fires
+
+
+def test_what_the_finding_says() -> None:
+    ((_, finding),) = findings(DETECTOR, around(looks=24))
+    assert finding.reason == "24 looks at 10 folders, to and fro, and nothing was done in between"
+    assert finding.values == {
+        "score": 0.744,
+        "folders": 10,
+        "breadth": 0.5,
+        "backtracking": 1.0,
+        "depth_spread": 0.595,
+        "focus": 0.125,
+    }
+    assert finding.confidence == pytest.approx(0.15 + 0.3 + 0.119 + 0.175, abs=0.001)
+    assert len(finding.evidence) == 24
+
+
+def test_it_says_how_close_it_is() -> None:
+    watched = Watched(DETECTOR)
+    assert watched.detector.near(watched.state) == 0
+    for e in around(looks=12):
+        watched(e)
+    assert 0 < watched.detector.near(watched.state) < 0.5
+
+
+def test_looking_without_end_is_told_though_it_stays_in_one_place() -> None:
+    looks = [bash(s, f"sed -n {s},{s + 9}p src/a.py") for s in range(450)]
+    assert fires_at(DETECTOR, looks) == [
+        (59, "endless_looking", "medium"),
+        (119, "endless_looking", "high"),
+        (399, "endless_looking", "critical"),
+    ]

@@ -1,0 +1,120 @@
+from collections.abc import Sequence
+
+import pytest
+
+from haltline.detectors.drift.goal_drift import GoalDrift
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from tests.builders import Watched, event, findings, fires_at
+
+DETECTOR = GoalDrift()
+DRIFT = ("goal_drift", "medium")
+GOAL = "Repair invoice export rounding"
+
+
+def started(goal: str = GOAL) -> ActionEvent:
+    return event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": goal})
+
+
+def on_goal(second: int) -> ActionEvent:
+    return event(second, "edit", args={"what": "repair rounding invoice export"})
+
+
+def half(second: int) -> ActionEvent:
+    return event(second, "edit", args={"what": "invoice export holiday pictures"})
+
+
+def off_goal(second: int) -> ActionEvent:
+    return event(second, "edit", args={"what": "beautiful holiday pictures"})
+
+
+@pytest.mark.parametrize(
+    ("events", "fires"),
+    [
+        pytest.param(
+            [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))], [(10, *DRIFT)],
+            id="away from the goal",
+        ),
+        pytest.param(
+            [started(), *map(on_goal, range(1, 8)), *map(off_goal, range(8, 14))],
+            [(12, *DRIFT)],
+            id="not before the mean is low",
+        ),
+        pytest.param([started(), *map(on_goal, range(1, 40))], [], id="on the goal"),
+        pytest.param([started(), *map(off_goal, range(1, 40))], [], id="never close to the goal"),
+        pytest.param([started(), *map(off_goal, range(1, 9)), *map(on_goal, range(9, 14))], [], id="towards the goal"),
+        pytest.param([*map(on_goal, range(1, 5)), *map(off_goal, range(5, 40))], [], id="without a goal"),
+        pytest.param(
+            [started(), *map(on_goal, range(1, 4)), *map(off_goal, range(4, 10))], [], id="too few actions to judge"
+        ),
+        pytest.param(
+            [started(), *(event(s, "x", outcome=Outcome.REFUSED, args={"w": "other things here"}) for s in range(30))],
+            [],
+            id="refused attempts",
+        ),
+        pytest.param([started(), *(event(s, "x") for s in range(1, 40))], [], id="actions that say nothing"),
+        pytest.param(
+            [started("Greetings.\n\n" + GOAL + "\n\nTake holiday pictures, beautiful ones."),
+             *map(on_goal, range(1, 5)), *map(off_goal, range(5, 30))],
+            [],
+            id="towards another part of the goal",
+        ),
+        pytest.param(
+            [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 20)), started("Take holiday pictures"),
+             *map(off_goal, range(21, 40))],
+            [(10, *DRIFT)],
+            id="a new goal begins anew",
+        ),
+    ],
+)  # fmt: skip
+def test_fires(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
+    assert fires_at(DETECTOR, events) == fires
+
+
+@pytest.mark.parametrize("length", [10, 20])
+def test_a_step_down_is_found_though_its_slope_is_never_below_the_published_threshold(length: int) -> None:
+    events = [started(), *map(on_goal, range(1, length // 2)), *map(off_goal, range(length // 2, length + 1))]
+    ((_, finding),) = findings(GoalDrift(min_actions=length), events)
+    change = finding.values["change"]
+    assert isinstance(change, float)
+    assert change / (length - 1) > -0.3
+    assert change < -0.3
+
+
+def test_confidence_is_what_the_mean_lacks() -> None:
+    settings = GoalDrift(min_actions=4, window=4)
+    events = [started(), on_goal(1), half(2), off_goal(3), off_goal(4)]
+    ((_, finding),) = findings(settings, events)
+    mean = finding.values["mean"]
+    assert isinstance(mean, float)
+    assert finding.confidence == pytest.approx(1 - mean, abs=0.001)
+
+
+def test_overlap_is_not_diluted_by_a_long_goal() -> None:
+    goal = GOAL + " " + " ".join(f"word{chr(97 + n)}filler" for n in range(26))
+    events = [started(goal), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 15))]
+    assert fires_at(GoalDrift(measure="jaccard"), events) == []
+    assert fires_at(GoalDrift(measure="overlap"), events) == [(10, *DRIFT)]
+
+
+def test_it_says_how_close_it_is() -> None:
+    watched = Watched(DETECTOR)
+    for e in [started(), *map(on_goal, range(1, 5)), *map(off_goal, range(5, 11))]:
+        watched(e)
+    assert watched.detector.near(watched.state) == 1.0
+
+
+def test_only_so_much_of_a_goal_is_remembered() -> None:
+    watched = Watched(DETECTOR)
+    watched(
+        started("\n\n".join(" ".join(f"w{chr(97 + n % 26)}{chr(97 + i % 26)}q" for i in range(9)) for n in range(100)))
+    )
+    assert len(watched.state.sizes) == 16
+
+
+def test_a_goal_that_an_older_release_kept_goes_on_to_count() -> None:
+    words = ["amber", "basin", "cedar"]
+    watched = Watched(GoalDrift())
+    watched.state.goals = [words, ["other", "words", "than", "these"]]
+    watched(event(0, "edit_file", args={"text": "amber basin delta"}))
+    assert (watched.state.goals, watched.state.sizes) == ([], [3, 4])
+    assert watched.state.alignments == [0.333333]  # amber and basin of six

@@ -1,0 +1,120 @@
+from math import isclose
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from haltline.detectors.features.additive_model import MAX_BINS, Feature, Model, shipped
+from haltline.detectors.features.novelty import VALUES
+from haltline.detectors.session.stagnation import SHIPPED
+
+MODEL = Model("by hand", 1, 0.5, (Feature("a", (1.0, 3.0), (-1.0, 0.0, 2.0)), Feature("b", (), (0.25,))))
+ADAPTER = TypeAdapter(Model)
+
+numbers = st.floats(-1e6, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("value", "points"),
+    [
+        pytest.param(-100, -1.0, id="far below the first edge"),
+        pytest.param(1.0, -1.0, id="on an edge: the lower bin"),
+        pytest.param(1.0001, 0.0, id="above an edge: the next bin"),
+        pytest.param(3.0, 0.0, id="on the last edge"),
+        pytest.param(1e9, 2.0, id="above the last edge"),
+    ],
+)
+def test_a_value_has_the_points_of_its_bin(value: float, points: float) -> None:
+    assert MODEL.features[0].of(value) == points
+    assert MODEL.points((value, 7.0)) == [points, 0.25]
+    assert MODEL.score((value, 7.0)) == 0.5 + points + 0.25
+
+
+@pytest.mark.parametrize(("feature", "least"), [(MODEL.features[0], -1.0), (MODEL.features[1], 0.25)])
+def test_the_least_points_are_those_of_the_poorest_bin(feature: Feature, least: float) -> None:
+    assert feature.least == least
+
+
+@pytest.mark.parametrize("values", [(), (1.0,), (1.0, 2.0, 3.0)])
+def test_a_score_takes_one_value_for_each_feature(values: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        MODEL.score(values)
+
+
+def feature(**changed: Any) -> dict[str, Any]:
+    return {"name": "a", "edges": [1.0], "points": [0.0, 1.0]} | changed
+
+
+def model(**changed: Any) -> dict[str, Any]:
+    return {"name": "m", "version": 1, "base": 0.0, "features": [feature()]} | changed
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        pytest.param(model(features=[feature(points=[1.0])]), "expected points for 2 bins, got 1", id="too few points"),
+        pytest.param(
+            model(features=[feature(edges=[2.0, 1.0], points=[0, 0, 0])]),
+            "edges in ascending order",
+            id="edges that fall",
+        ),
+        pytest.param(
+            model(features=[feature(edges=[1.0, 1.0], points=[0, 0, 0])]),
+            "edges in ascending order",
+            id="an edge twice",
+        ),
+        pytest.param(
+            model(features=[feature(edges=list(range(MAX_BINS)), points=[0.0] * (MAX_BINS + 1))]),
+            "at most 63 items",
+            id="too many bins",
+        ),
+        pytest.param(
+            model(features=[feature(points=[0, 101])]), "less than or equal to 100", id="points out of bounds"
+        ),
+        pytest.param(model(base=float("nan")), "finite number", id="a base that is no number"),
+        pytest.param(model(features=[]), "at least 1 item", id="no feature"),
+        pytest.param(model(version=0), "greater than or equal to 1", id="version 0"),
+        pytest.param(model(weights=[1]), "Unexpected keyword argument", id="an unknown field"),
+    ],
+)
+def test_a_wrong_model_is_refused(said: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ADAPTER.validate_python(said)
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Model:
+    """Any model that is allowed."""
+    features = []
+    for number in range(draw(st.integers(1, 5))):
+        edges = sorted(draw(st.sets(numbers, max_size=8)))
+        points = draw(st.lists(st.floats(-100, 100), min_size=len(edges) + 1, max_size=len(edges) + 1))
+        features.append(Feature(f"f{number}", tuple(edges), tuple(points)))
+    return Model("any", draw(st.integers(1, 9)), draw(st.floats(-100, 100)), tuple(features), {"seed": 1}, {"of": "1"})
+
+
+@given(models())
+def test_it_comes_back_equal_from_json(any_model: Model) -> None:
+    assert ADAPTER.validate_json(ADAPTER.dump_json(any_model)) == any_model
+
+
+@given(models(), st.data())
+def test_the_score_is_the_sum_over_the_bins_that_hold_the_values(any_model: Model, data: st.DataObject) -> None:
+    values = tuple(data.draw(numbers | st.sampled_from(f.edges or (0.0,))) for f in any_model.features)
+    total = any_model.base
+    for f, value in zip(any_model.features, values, strict=True):
+        total += f.points[sum(edge < value for edge in f.edges)]
+    assert isclose(any_model.score(values), total, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_the_shipped_model_is_of_what_is_measured() -> None:
+    assert shipped("stagnation") == SHIPPED
+    assert [f.name for f in SHIPPED.features] == [value.name for value in VALUES]
+
+
+@pytest.mark.parametrize(("number", "value"), [pytest.param(n, v, id=v.name) for n, v in enumerate(VALUES)])
+def test_less_progress_never_lowers_the_shipped_score(number: int, value: Any) -> None:
+    points = list(SHIPPED.features[number].points)
+    assert points == sorted(points, reverse=not value.rises)

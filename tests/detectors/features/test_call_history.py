@@ -1,0 +1,113 @@
+import orjson
+import pytest
+
+from haltline.detectors.features.call_history import MAX_CALLS, MAX_ONCE, MAX_ROWS, MAX_TRAIL, Sort, sort_of
+from haltline.detectors.features.observation import CallTracker, Observation, Phase
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.detectors.session.repetition import Repetition
+from haltline.schemas.events import ActionEvent, Effect
+from haltline.schemas.policy import Policy
+from tests.builders import Watched, bash, call, delete, event
+from tests.detectors.strategies import long_session
+
+CLASSIFIER = Classifier(Policy())
+
+
+def marks(*events: ActionEvent | tuple[ActionEvent, ...]) -> str:
+    """What each call was, by the letters of the trail."""
+    watched = Watched(Repetition())
+    for item in events:
+        for e in (item,) if isinstance(item, ActionEvent) else item:
+            watched(e)
+    return "".join(entry[-1] for entry in watched.calls.recall.trail)
+
+
+def look(second: float, result: str = "text") -> ActionEvent:
+    return event(second, "read_file", "path=a", output_head=result)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([look(0), look(1), look(2)], "nos", id="new, once more, and again"),
+        pytest.param([look(0), look(1, "b"), look(2)], "nno", id="a result from before tells nothing new"),
+        pytest.param(
+            [event(s, "update_x", "x=1", output_head="ok") for s in range(3)], "crr", id="a change, and receipts"
+        ),
+        pytest.param([event(s, "odd", "x=1", output_head="ok") for s in range(3)], "nrr", id="an unknown tool"),
+        pytest.param(
+            [bash(s, "touch x", output_head="", output_bytes=0) for s in range(2)], "cr", id="a command that writes"
+        ),
+        pytest.param(
+            [bash(s, f"touch /tmp/x{s}", output_head="") for s in range(2)], "cc", id="two that write two files"
+        ),
+        pytest.param([bash(s, f"cat /tmp/x{s}", output_head="") for s in range(2)], "eo", id="two that read nothing"),
+        pytest.param(
+            [event(s, "think", args={"thought": f"{s}"}, output_head="ok") for s in range(2)], "ee", id="thoughts"
+        ),
+        pytest.param([event(s, "job_status", "j=1", output_head="on") for s in range(2)], "nw", id="a poll"),
+        pytest.param([event(0, "update_x", "x=1", error="denied")], "e", id="a change that failed"),
+        pytest.param([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb", id="results that nobody tells"),
+        pytest.param(
+            [call(s, "read_file", "path=a", output_head="x") for s in range(2)], "no", id="proposed, completed"
+        ),
+        pytest.param(
+            [
+                look(0).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
+                look(1).model_copy(update={"output_head": "<lib.Cursor>", "output_bytes": 9}),
+            ],
+            "nb",
+            id="a value that could not be read",
+        ),
+    ],
+)
+def test_what_a_call_was(events: list[ActionEvent], expected: str) -> None:
+    assert marks(*events) == expected
+
+
+@pytest.mark.parametrize(
+    ("made", "sort"),
+    [
+        pytest.param(look(0), Sort.READ, id="a read"),
+        pytest.param(bash(0, "pytest -q"), Sort.READ, id="a program that changes nothing by what it is"),
+        pytest.param(bash(0, "sed -i s/a/b/ x"), Sort.IDEMPOTENT, id="a program that writes"),
+        pytest.param(event(0, "write_file", "path=a"), Sort.IDEMPOTENT, id="a write"),
+        pytest.param(event(0, "update_order", "id=1"), Sort.MUTATING, id="an update"),
+        pytest.param(event(0, "send_email", "to=a"), Sort.MUTATING, id="a message"),
+        pytest.param(delete(0), Sort.DESTRUCTIVE, id="a deletion"),
+        pytest.param(event(0, "press"), Sort.UNKNOWN, id="a tool of which nothing is known"),
+        pytest.param(event(0, "press", effect=Effect.READ), Sort.READ, id="unless it says what it does"),
+    ],
+)
+def test_sorts(made: ActionEvent, sort: Sort) -> None:
+    assert sort_of(Observation(made, classifier=CLASSIFIER, phase=Phase.BOTH, calls=CallTracker())) is sort
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    watched = Watched(Repetition())
+    for e in long_session(3000):
+        watched(e)
+    recall = watched.calls.recall
+    assert len(recall.calls) <= MAX_CALLS
+    assert len(recall.once) <= MAX_ONCE
+    assert len(recall.trail) <= MAX_TRAIL
+    assert all(len(known.rows) <= MAX_ROWS for known in recall.calls.values())
+    assert len(orjson.dumps(recall)) < 16_384
+
+
+def test_the_first_result_ends_the_counting_of_attempts() -> None:
+    pairs = [call(s, "read_file", f"path={s}", output_head=f"{s}") for s in range(4)]
+    watched = Watched(Repetition())
+    for proposed, _ in pairs:
+        watched(proposed)
+    assert len(watched.calls.recall.once) == 4
+    watched(pairs[0][1])
+    assert len(watched.calls.recall.once) == 1
+    assert watched.calls.recall.resulted
+
+
+def test_results_that_come_before_their_beginning_are_not_taken_for_one_call() -> None:
+    pairs = [call(s, "send_email", args={"to": f"{s}@example.org"}, output_head="sent") for s in range(9)]
+    named = [(p, c.model_copy(update={"action": "send_email"})) for p, c in pairs]
+    swapped = [e for proposed, completed in named[1:] for e in (completed, proposed)]
+    assert marks(*named[0], *swapped) == "n"

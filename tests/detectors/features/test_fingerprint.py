@@ -1,0 +1,188 @@
+from typing import Any
+
+import pytest
+
+from haltline.detectors.features.fingerprint import clean, clean_result, fingerprint
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy, Tool
+from tests.builders import T0_MS, event
+
+CLASSIFIER = Classifier(Policy())
+
+
+def of(action: str, args: dict[str, Any] | None = None, **fields: Any) -> str:
+    e: ActionEvent = event(0, action, args=args, **fields)
+    return fingerprint(e, action, CLASSIFIER.tool_of(action, e.args))
+
+
+@pytest.mark.parametrize(
+    ("action", "one", "other"),
+    [
+        pytest.param("get_order", {"id": 1, "full": True}, {"full": True, "id": 1}, id="names in another order"),
+        pytest.param("get_order", {"id": 1, "Thought": "a"}, {"id": 1, "Thought": "b"}, id="thoughts"),
+        pytest.param("get_order", {"id": 1, "trace-id": "a"}, {"id": 1, "trace-id": "b"}, id="trace ids"),
+        pytest.param("get_order", {"id": 1, "ts": "10:00"}, {"id": 1, "ts": "10:01"}, id="times by their name"),
+        pytest.param(
+            "get_order",
+            {"id": 1, "run": "4f1d09aa-1111-4000-8000-00000000000a"},
+            {"id": 1, "run": "4f1d09aa-1111-4000-8000-00000000000b"},
+            id="ids that name nothing",
+        ),
+        pytest.param(
+            "update_order", {"id": 1, "retry_count": 1}, {"id": 1, "retry_count": 2}, id="counters of attempts"
+        ),
+        pytest.param(
+            "update_order",
+            {"id": 1, "timestamp": T0_MS},
+            {"id": 1, "timestamp": T0_MS + 5000},
+            id="the time of an update",
+        ),
+        pytest.param(
+            "update_order",
+            {"id": 1, "now": "2025-06-15T15:06:40Z"},
+            {"id": 1, "now": "2025-06-15T15:07:40Z"},
+            id="the time of an update as text",
+        ),
+    ],
+)
+def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert of(action, one) == of(action, other)
+
+
+@pytest.mark.parametrize(
+    ("action", "one", "other"),
+    [
+        pytest.param("get_order", {"id": 1}, {"id": 2}, id="another id"),
+        pytest.param("get_order", {"id": 1}, {"order": 1}, id="another name"),
+        pytest.param(
+            "get_order",
+            {"run_id": "4f1d09aa-1111-4000-8000-00000000000a"},
+            {"run_id": "4f1d09aa-1111-4000-8000-00000000000b"},
+            id="ids that name what it is about",
+        ),
+        pytest.param("think", {"thought": "a"}, {"thought": "b"}, id="a thought that is all there is"),
+        pytest.param(
+            "approve_request", {"request_id": 1, "by": "x"}, {"request_id": 2, "by": "x"}, id="a request by its id"
+        ),
+        pytest.param("add_reading", {"timestamp": 1, "value": 2}, {"timestamp": 9, "value": 2}, id="times long ago"),
+        pytest.param(
+            "add_reading",
+            {"timestamp": "first", "value": 2},
+            {"timestamp": "last", "value": 2},
+            id="times that are none",
+        ),
+        pytest.param("create_ticket", {"description": "a"}, {"description": "b"}, id="the description of what is made"),
+        pytest.param("write_file", {"path": "/tmp/a1"}, {"path": "/tmp/a2"}, id="temporary files that are written"),
+        pytest.param("sql", {"query": "SELECT 1"}, {"query": "SELECT 2"}, id="statements"),
+    ],
+)
+def test_another_call(action: str, one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert of(action, one) != of(action, other)
+
+
+def test_the_tool_is_part_of_it() -> None:
+    assert of("get_order", {"id": 1}) != of("get_customer", {"id": 1})
+
+
+def test_without_arguments_their_digest_or_the_targets_stand_for_them() -> None:
+    assert of("get", None, args_digest="a") == of("get", None, args_digest="a") != of("get", None, args_digest="b")
+    assert of("get", None, targets=["a=1"]) != of("get", None, targets=["a=2"])
+
+
+@pytest.mark.parametrize("mark", ["…[+17]", "[cut]"])
+def test_arguments_that_were_cut_are_compared_by_their_digest(mark: str) -> None:
+    args = {"query": f"SELECT a {mark}"}
+    assert of("search", args, args_digest="a") != of("search", args, args_digest="b")
+    assert of("search", args) == of("search", dict(args))
+
+
+def test_of_a_command_what_was_left_out_is_told_apart_behind_a_dot() -> None:
+    one, other = (of("bash", {"command": f"cat /tmp/x{n}"}) for n in (1, 2))
+    assert one.partition(".")[0] == other.partition(".")[0]
+    assert one != other
+    assert "." not in of("bash", {"command": "cat x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("curl http://localhost:8080/a", "curl http://localhost:<port>/a", id="a port"),
+        pytest.param("serve --port 8081", "serve --port", id="a port as an option"),
+        pytest.param("sed -n '10,20p' a.py:12", "sed -n '10,20p' a.py:12", id="line numbers stay"),
+        pytest.param("cat /tmp/tmpab12cd/x.log", "cat <temp>/x.log", id="a temporary path"),
+        pytest.param("cat /tmp/results.txt", "cat /tmp/results.txt", id="a path that is named stays"),
+        pytest.param("sleep 30 && ls", "sleep && ls", id="how long it sleeps"),
+        pytest.param("echo attempt 3; make", "echo attempt; make", id="the number of the attempt"),
+        pytest.param("pytest -q  # once more", "pytest -q", id="a comment"),
+        pytest.param("curl 'x?id=1#top'", "curl 'x?id=1#top'", id="a fragment stays"),
+        pytest.param("curl 'x?id=1&ts=99'", "curl 'x?id=1'", id="a time in a query"),
+        pytest.param("log --since 2025-01-02T10:11:12.5Z x", "log --since <time> x", id="a time"),
+        pytest.param("log --since 2025-01-02 x", "log --since 2025-01-02 x", id="a day stays"),
+        pytest.param("get 1750000000 1750000000123 17500000001", "get <time> <time> 17500000001", id="epoch times"),
+        pytest.param("addr2line 0x7fff12", "addr2line <address>", id="an address"),
+        pytest.param("curl -H 'X-Request-Id: 1234567890' x", "curl -H 'X-Request-id' x", id="a request id in a header"),
+        pytest.param("  ls  ", "ls", id="space around it"),
+        pytest.param("git show 4f1d09aa", "git show 4f1d09aa", id="a commit stays"),
+    ],
+)
+def test_what_is_left_out_of_a_command(text: str, expected: str) -> None:
+    assert clean(text, runs=True) == expected
+
+
+def test_only_the_beginning_of_a_long_text_is_cleaned() -> None:
+    assert clean("a" * 5000 + " 0x123456", runs=True).endswith("0x123456")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("3 passed in 0.52s", "3 passed in <duration>", id="a duration"),
+        pytest.param("3 of 9 tasks, 33%", "3 of 9 tasks, 33%", id="progress stays"),
+        pytest.param('{"elapsed": 12.5, "n": 3}', '{"elapsed": , "n": 3}', id="a time that went by"),
+        pytest.param("at 12:30:45 pid=99", "at <time> pid=", id="a clock and a process"),
+        pytest.param("<Row at 0x7f00aa>", "<Row at <id>>", id="an address"),
+    ],
+)
+def test_what_is_left_out_of_a_result(text: str, expected: str) -> None:
+    assert clean_result(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "b"}, "loop_key": "k"}, True, id="equal"),
+        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}, "loop_key": "m"}, False, id="other"),
+        pytest.param({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}}, False, id="one declares nothing"),
+        pytest.param({"loop_key": ""}, {"args": {"q": "a"}, "loop_key": ""}, True, id="an empty one: any call"),
+    ],
+)
+def test_what_a_tool_declares_as_a_repetition(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
+    assert (of("lookup", **one) == of("lookup", **other)) is same
+    assert of("lookup", **one) != of("search", **one)
+
+
+@pytest.mark.parametrize(
+    ("loop_key", "one", "other", "same"),
+    [
+        pytest.param(
+            ("order",), {"order": 1, "note": "a"}, {"order": 1, "note": "b"}, True, id="what is named is equal"
+        ),
+        pytest.param(
+            ("order",), {"order": 1, "note": "a"}, {"order": 2, "note": "a"}, False, id="what is named differs"
+        ),
+        pytest.param((), {"order": 1}, {"order": 2}, True, id="empty: any call of the tool"),
+        pytest.param(None, {"order": 1}, {"order": 2}, False, id="nothing is said"),
+        pytest.param(("command",), {"command": "ls", "n": 1}, {"command": "ls", "n": 2}, True, id="of a command line"),
+    ],
+)
+def test_what_the_policy_says_is_a_repetition(
+    loop_key: tuple[str, ...] | None, one: dict[str, Any], other: dict[str, Any], same: bool
+) -> None:
+    classifier = Classifier(Policy(tools=(Tool(match="look*", loop_key=loop_key),)))
+
+    def found(args: dict[str, Any]) -> str:
+        e = event(0, "lookup", args=args)
+        return fingerprint(e, "lookup", classifier.tool_of("lookup", e.args))
+
+    assert (found(one) == found(other)) is same

@@ -1,0 +1,104 @@
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.steps import MAX_CALLS
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.policy import Policy
+from tests.builders import call, event
+
+CLASSIFIER = Classifier(Policy())
+Events = Sequence[ActionEvent | Sequence[ActionEvent]]
+
+
+def steps(events: Events) -> list[int]:
+    """The step of each attempt, in the order of the events."""
+    calls, found = CallTracker(), []
+    for e in (e for item in events for e in ([item] if isinstance(item, ActionEvent) else item)):
+        phase, known = calls.phase(e)
+        act = Observation(e, classifier=CLASSIFIER, phase=phase, call=known, calls=calls)
+        if act.is_attempt:
+            found.append(act.step)
+        calls.note(act)
+    return found
+
+
+def read(second: float, took_s: float = 0.5, name: object = None) -> tuple[ActionEvent, ActionEvent]:
+    """A call that is proposed and then completed; without a name each is another one."""
+    proposed, completed = call(second, "read_file", f"path=/{second if name is None else name}", took_s=took_s)
+    ids: dict[str, Any] = {"call_id": f"{proposed.call_id} {took_s}"}
+    return proposed.model_copy(update=ids), completed.model_copy(update=ids)
+
+
+def proposed_first(calls: Sequence[tuple[ActionEvent, ActionEvent]]) -> list[ActionEvent]:
+    return [proposed for proposed, _ in calls] + [completed for _, completed in calls]
+
+
+TURN = event(2, kind=Kind.MODEL_TURN, outcome=None)
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([read(0), read(5), read(10)], [1, 2, 3], id="one after the other"),
+        pytest.param(proposed_first([read(n / 2) for n in range(4)]), [1, 1, 1, 1], id="all proposed before a result"),
+        pytest.param(
+            proposed_first([read(0, 300), read(5, 1)]), [1, 2], id="one that runs in the background is of its own"
+        ),
+        pytest.param([read(n / 2, 3) for n in range(4)], [1, 1, 1, 1], id="in the order of a recording"),
+        pytest.param(
+            [read(n % 2, 3 - n % 2, name=n) for n in range(4)],
+            [1, 1, 1, 1],
+            id="in whole seconds, one after the other, that end together",
+        ),
+        pytest.param([read(3, 0, name=n) for n in range(4)], [1, 1, 1, 1], id="at one moment, without durations"),
+        pytest.param(
+            [read(s, 0, name=n) for n, s in enumerate((3, 3, 4, 4, 5))],
+            [1, 1, 1, 1, 5],
+            id="in two successive whole seconds, without durations",
+        ),
+        pytest.param(
+            [read(s, 0) for s in (0.25, 1.25)], [1, 2], id="a second apart by a clock that is finer than seconds"
+        ),
+        pytest.param([read(n / 10, 0.01) for n in range(4)], [1, 1, 1, 1], id="short ones that are sent one by one"),
+        pytest.param([read(0, 0.01), read(0.8, 0.01)], [1, 2], id="behind a result that could be read"),
+        pytest.param(
+            [read(0.05 * n, 0.05, name=0) for n in range(4)], [1, 2, 3, 4], id="a loop that tries again at once"
+        ),
+        pytest.param([read(3, 0, name=0), read(3, 0.001, name=0)], [1, 2], id="the same once more"),
+        pytest.param(
+            [read(0.01 * n, 0.01) for n in range(20)],
+            [1] * 8 + [9] * 8 + [17] * 4,
+            id="a loop is no turn of twenty calls",
+        ),
+        pytest.param([read(0.1 * n) for n in range(2)] + [TURN] + [read(0.2)], [1, 1, 3], id="a turn that is told"),
+        pytest.param([event(s) for s in range(3)], [1, 2, 3], id="completed each second"),
+        pytest.param([event(5 - s) for s in range(3)], [1, 2, 3], id="completed, and in disorder"),
+        pytest.param(
+            [event(5 + s / 10, target=f"x={s}", duration_ms=4_000) for s in range(3)],
+            [1, 1, 1],
+            id="completed after they ran side by side",
+        ),
+    ],
+)
+def test_calls_of_one_model_turn_are_one_step(events: Events, found: list[int]) -> None:
+    assert steps(events) == found
+
+
+@given(st.lists(st.tuples(st.integers(0, 4_000), st.integers(0, 4_000)), max_size=40))
+def test_a_step_begins_with_its_first_call_and_never_comes_back(gaps: list[tuple[int, int]]) -> None:
+    now_ms = 0
+    events: list[tuple[ActionEvent, ActionEvent]] = []
+    for gap_ms, took_ms in gaps:
+        now_ms += gap_ms
+        events.append(read(now_ms / 1000, took_ms / 1000, name=len(events)))
+    found = steps(events)
+    for index, (before, step) in enumerate(pairwise([0, *found]), start=1):
+        assert step in {before, index}
+        assert found.count(step) <= MAX_CALLS

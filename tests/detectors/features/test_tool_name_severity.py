@@ -1,0 +1,46 @@
+import pytest
+
+from haltline.detectors.commands.model import Badness
+from haltline.detectors.features.tool_name_severity import badness, target
+
+SCRATCH, PLAIN, SEVERE = Badness
+
+
+@pytest.mark.parametrize(
+    ("action", "what", "expected"),
+    [
+        ("delete_asset", "asset_id=fact_sales", PLAIN),
+        ("delete_asset", "asset_id=tmp_sales", SCRATCH),
+        ("delete_asset", "asset_id=prod_sales", SEVERE),
+        ("delete_asset", "asset_id=prod_tmp", SEVERE),
+        ("drop_table", "database=sales,schema=public,table=orders", PLAIN),
+        ("drop_table", "database=prod,schema=public,table=orders", SEVERE),
+        ("delete_row", "database=prod,table=orders", PLAIN),
+        ("drop_database", "name=sales", SEVERE),
+        ("drop_database", "name=test_sales", PLAIN),
+        ("drop_database", "name=scratch", SCRATCH),
+        ("delete", "bucket=sales", SEVERE),
+        ("delete_object", "bucket=sales", PLAIN),
+        ("delete_bucket", "name=sales", SEVERE),
+        ("delete_backup", "id=7", SEVERE),
+        ("delete_folder", "path=/srv/backups", SEVERE),
+        ("delete_file", "path=/srv/data/x.csv", PLAIN),
+        ("delete_file", "path=/tmp/x", SCRATCH),
+        ("delete_folder", "path=node_modules", SCRATCH),
+        ("delete_folder", "path=/", SEVERE),
+        ("truncate_table", "unknown", PLAIN),
+    ],
+)
+def test_badness(action: str, what: str, expected: Badness) -> None:
+    assert badness(action, what) is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        pytest.param("asset_id", 7, "asset_id=7", id="a number"),
+        pytest.param("path", "/srv//data/./x/", "path=/srv/data/x", id="a path"),
+    ],
+)
+def test_targets_in_canonical_form(kind: str, value: object, expected: str) -> None:
+    assert target(kind, value) == expected

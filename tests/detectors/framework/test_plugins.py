@@ -1,0 +1,322 @@
+"""Detectors of other packages, through the pure core: what they may do, and what is done about what they must not."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+import pydantic
+import pytest
+from pydantic import Field
+
+from haltline.detectors import catalogue
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.detectors.framework.plugins import MAX_STATE_BYTES, Plugins, Source, Stopwatch
+from haltline.detectors.framework.strictness import Stricter
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+from haltline.schemas.policy import Override, Policy, Rule
+from haltline.streams.engine.core import Core, Effects, SessionState
+from haltline.streams.sessions import state_codec
+from tests.builders import delete, event
+
+
+@dataclass(slots=True)
+class Count:
+    count: int = 0
+    kept: list[Any] = field(default_factory=list)
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class TooManyCalls(Detector[Count]):
+    id: ClassVar[str] = "too_many_calls"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    limit: Annotated[int, Field(ge=1), Stricter.LOWER] = 3
+
+    def start(self) -> Count:
+        return Count()
+
+    def observe(self, state: Count, act: Observation) -> Finding | None:
+        state.count += 1
+        if state.count <= self.limit:
+            return None
+        return self.finding("too_many_calls", Severity.HIGH, f"{state.count} calls", (act.evidence,))
+
+    def near(self, state: Count) -> float:
+        return state.count / self.limit
+
+
+NAMED = Policy(rules={"too_many_calls": Rule()})
+CALLS = [event(s, "look", f"x={s}") for s in range(6)]
+
+
+def plugins(found: object = TooManyCalls, stopwatch: Stopwatch | None = None) -> Plugins:
+    return Plugins({"too_many_calls": Source(lambda: found, "calls:TooManyCalls of calls 1.0")}, stopwatch)
+
+
+def run(core: Core, *, restart_at: int | None = None) -> list[Effects]:
+    state: SessionState | None = None
+    outcomes = []
+    for number, call in enumerate(CALLS):
+        if number == restart_at and state is not None:
+            state = state_codec.decode(state_codec.encode(state))
+        outcomes.append(core.on_event(state, call))
+        state = outcomes[-1].state
+    return outcomes
+
+
+def reasons(outcomes: list[Effects]) -> list[str]:
+    return [d.finding.reason for o in outcomes for d in o.detections]
+
+
+def failures(outcomes: list[Effects]) -> list[str]:
+    return [f"{f.detector}: {f.error}" for o in outcomes for f in o.failures]
+
+
+def test_it_runs_where_the_policy_names_it() -> None:
+    outcomes = run(Core(NAMED, plugins()))
+    assert reasons(outcomes) == ["4 calls", "5 calls", "6 calls"]
+    decision = outcomes[3].decision
+    assert decision is not None
+    assert (decision.detector, decision.level, decision.mode) == ("too_many_calls", Level.REINFORCE, Mode.ENFORCE)
+    assert decision.near["too_many_calls"] == 1
+
+
+def test_without_being_named_it_is_not_even_imported() -> None:
+    def load() -> object:
+        raise AssertionError("imported")
+
+    assert reasons(run(Core(Policy(), Plugins({"too_many_calls": Source(load, "calls:X")})))) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [
+        pytest.param(Policy(rules={"too_many_calls": Rule(settings={"limit": 5})}), ["6 calls"], id="its settings"),
+        pytest.param(Policy(rules={"too_many_calls": Rule(enabled=False)}), [], id="switched off"),
+        pytest.param(
+            Policy(overrides=(Override(session="s1", rules={"too_many_calls": Rule(enabled=True)}),)),
+            ["4 calls", "5 calls", "6 calls"],
+            id="for this session only",
+        ),
+        pytest.param(
+            Policy(rules=NAMED.rules, overrides=(Override(rules={"too_many_calls": Rule(settings={"limit": 1})}),)),
+            ["2 calls", "3 calls", "4 calls", "5 calls", "6 calls"],
+            id="the stricter setting counts",
+        ),
+        pytest.param(
+            Policy(overrides=(Override(session="other", rules={"too_many_calls": Rule(enabled=True)}),)),
+            [],
+            id="for others only",
+        ),
+    ],
+)
+def test_a_policy_sets_it_like_a_built_in_one(policy: Policy, found: list[str]) -> None:
+    assert reasons(run(Core(policy, plugins()))) == found
+
+
+def test_one_that_only_an_override_enables_is_tried_when_the_policy_is_loaded() -> None:
+    broken = type("Start", (TooManyCalls,), {"start": lambda _: object()})
+    override = Override(agent="a1", rules={"too_many_calls": Rule(enabled=True)})
+    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: expected a state that survives JSON"):
+        Core(Policy(overrides=(override,)), plugins(broken))
+
+
+def test_a_restart_in_the_middle_changes_nothing() -> None:
+    core = Core(NAMED, plugins())
+    expected = run(core)
+    for restart_at in range(1, len(CALLS)):
+        came = run(core, restart_at=restart_at)
+        assert [o.detections for o in came] == [o.detections for o in expected]
+        assert state_codec.encode(came[-1].state) == state_codec.encode(expected[-1].state)
+
+
+def broken_import() -> object:
+    raise ImportError("No module named 'numpy'")
+
+
+def exit_at_import() -> object:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("load", "message"),
+    [
+        pytest.param(
+            broken_import, "expected a detector that can be imported, got ImportError: No module", id="an import error"
+        ),
+        pytest.param(exit_at_import, "can be imported, got SystemExit: 3", id="an exit at import"),
+        pytest.param(
+            lambda: 7, "expected a class derived from haltline.detectors.framework.base.Detector, got 7", id="no class"
+        ),
+        pytest.param(lambda: Count, "expected a class derived from .*, got <class .*Count'>", id="another class"),
+        pytest.param(
+            lambda: type("Half", (Detector,), {"id": "too_many_calls"}),
+            "expected every method of a detector, got a class without observe, start",
+            id="methods are missing",
+        ),
+        pytest.param(
+            lambda: type("Other", (TooManyCalls,), {"id": "other"}),
+            "expected the id 'too_many_calls', got 'other'",
+            id="another id",
+        ),
+        pytest.param(
+            lambda: type("Reads", (TooManyCalls,), {"reads": ("action.proposed",)}),
+            r"expected reads, a frozenset of Kind, got \('action.proposed',\)",
+            id="kinds that are none",
+        ),
+        pytest.param(
+            lambda: type("Start", (TooManyCalls,), {"start": lambda _: object()}),
+            "expected a state that survives JSON, got ",
+            id="a state that is no JSON",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_where_and_why(load: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=rf"^rules\.too_many_calls: .*{message}"):
+        Core(NAMED, Plugins({"too_many_calls": Source(load, "calls:TooManyCalls of calls 1.0")}))
+
+
+def test_the_name_of_a_built_in_detector_is_taken() -> None:
+    with pytest.raises(
+        ValueError, match=r"^entry points haltline\.detectors: expected another .* got 'cycle' from evil"
+    ):
+        catalogue(Policy(), Plugins({"cycle": Source(lambda: TooManyCalls, "evil:Cycle of evil 1.0")}))
+
+
+def test_a_wrong_setting_is_refused_as_one_of_a_built_in_detector() -> None:
+    policy = Policy(rules={"too_many_calls": Rule(settings={"limit": 0})})
+    with pytest.raises(
+        ValueError, match=r"^rules\.too_many_calls\.settings\.limit: expected greater than or equal to 1"
+    ):
+        Core(policy, plugins())
+
+
+def test_one_that_is_not_installed_is_not_known() -> None:
+    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: expected one of .*, got 'too_many_calls'"):
+        Core(NAMED)
+
+
+def raises(self: object, state: Count, act: Observation) -> None:
+    raise ZeroDivisionError("no calls")
+
+
+def exits(self: object, state: Count, act: Observation) -> None:
+    raise SystemExit(1)
+
+
+def keeps_an_object(self: object, state: Count, act: Observation) -> None:
+    state.kept.append(object())
+
+
+def grows(self: object, state: Count, act: Observation) -> None:
+    state.kept.append("x" * (MAX_STATE_BYTES // 2))
+
+
+def in_anothers_name(self: Any, state: Count, act: Observation) -> Finding:
+    finding: Finding = self.finding("x", Severity.CRITICAL, "x", (act.evidence,))
+    return finding.model_copy(update={"detector": "cycle"})
+
+
+def without_evidence(self: Any, state: Count, act: Observation) -> Finding:
+    finding: Finding = self.finding("x", Severity.CRITICAL, "x", ())
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("observe", "told", "times"),
+    [
+        pytest.param(raises, "no calls", 6, id="raises"),
+        pytest.param(exits, "expected it to return, got SystemExit: 1", 6, id="exits"),
+        pytest.param(keeps_an_object, "expected a state of plain JSON values", 6, id="keeps what is no JSON"),
+        pytest.param(grows, f"expected a state of at most {MAX_STATE_BYTES} bytes, got", 3, id="keeps too much"),
+        pytest.param(lambda *_: "found", "expected a Finding or None, got 'found'", 6, id="returns something else"),
+        pytest.param(in_anothers_name, "a finding in its own name, got one of 'cycle'", 6, id="in another's name"),
+        pytest.param(without_evidence, r"expected evidence that ends with the event, got \(\)", 6, id="no evidence"),
+    ],
+)
+def test_one_that_does_harm_is_contained_counted_and_named(observe: object, told: str, times: int) -> None:
+    core = Core(NAMED, plugins(type("Harmful", (TooManyCalls,), {"observe": observe})))
+    outcomes = run(core)
+    assert [f.detector for o in outcomes for f in o.failures] == ["too_many_calls"] * times
+    assert all(re.search(told, failure) for failure in failures(outcomes))
+    assert state_codec.decode(state_codec.encode(outcomes[-1].state)).events == len(CALLS)
+    deletes = [core.on_event(outcomes[-1].state, delete(s)) for s in (10, 11, 12)]
+    assert {"loop_suspected", "loop_detected"} <= {d.finding.code for o in deletes for d in o.detections}
+
+
+def test_a_near_that_raises_says_nothing() -> None:
+    def near(self: object, state: Count) -> float:
+        raise ZeroDivisionError
+
+    outcomes = run(Core(NAMED, plugins(type("Near", (TooManyCalls,), {"near": near}))))
+    assert reasons(outcomes) == ["4 calls", "5 calls", "6 calls"]
+    assert outcomes[3].decision is not None
+    assert "too_many_calls" not in outcomes[3].decision.near
+
+
+def test_a_state_of_another_shape_is_forgotten_and_told_once() -> None:
+    core = Core(NAMED, plugins())
+    state = SessionState("s1", detectors={"too_many_calls": {"state": {"count": "many"}}})
+    outcomes = [core.on_event(state, call) for call in CALLS]
+    assert [len(o.failures) for o in outcomes] == [1, 0, 0, 0, 0, 0]
+    assert reasons(outcomes) == ["4 calls", "5 calls"]
+
+
+class Clock:
+    """Steps by the next of the given milliseconds at each second look: once for each call."""
+
+    def __init__(self, *took_ms: float) -> None:
+        self.now_ns = 0
+        self.took_ms = list(took_ms)
+        self.looks = 0
+
+    def __call__(self) -> int:
+        self.looks += 1
+        if self.looks % 2 == 0:
+            self.now_ns += int((self.took_ms.pop(0) if self.took_ms else 0) * 1e6)
+        return self.now_ns
+
+
+def stopwatch(*took_ms: float, overruns: int = 1) -> tuple[Stopwatch, list[tuple[str, float]]]:
+    heard: list[tuple[str, float]] = []
+    tell = lambda detector, ms: heard.append((detector, ms))  # noqa: E731 - shorter than what it is given to
+    return Stopwatch(Clock(*took_ms), budget_ms=5, overruns=overruns, tell=tell), heard
+
+
+def test_one_that_is_slow_too_often_is_counted_named_and_switched_off() -> None:
+    # Each event calls it twice: whether it is concerned, and what it finds.
+    watch, heard = stopwatch(0, 1, 0, 1, 0, 6, 0, 1, 0, 7)
+    outcomes = run(Core(NAMED, plugins(stopwatch=watch)))
+    assert heard == [("too_many_calls", 6.0), ("too_many_calls", 7.0)]
+    (told,) = failures(outcomes)
+    assert told.startswith(
+        "too_many_calls: switched off until the process starts anew: expected at most 1 of 100 calls"
+    )
+    assert told.endswith("above 5 ms, got one more, of 7.0 ms")
+    assert [bool(o.failures) for o in outcomes] == [False, False, False, False, True, False]
+    assert reasons(outcomes) == ["4 calls"]
+    assert watch.off == {"too_many_calls"}
+
+
+def test_overruns_that_lie_long_back_do_not_count() -> None:
+    watch, heard = stopwatch(6, *[1] * 99, 6, *[1] * 99, 6)
+    for _ in range(201):
+        watch.timed("x", lambda: None)
+    assert len(heard) == 3
+    assert watch.off == set()
+
+
+def test_one_that_is_fast_enough_finds_the_same_with_and_without_a_clock() -> None:
+    watch, heard = stopwatch(*[4] * 20)
+    timed, untimed = run(Core(NAMED, plugins(stopwatch=watch))), run(Core(NAMED, plugins()))
+    assert [(o.detections, o.decision) for o in timed] == [(o.detections, o.decision) for o in untimed]
+    assert heard == []
+
+
+@pytest.mark.parametrize("settings", [{"budget_ms": 0}, {"overruns": -1}, {"overruns": 100}])
+def test_a_stopwatch_needs_sensible_limits(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected budget_ms above 0 and 0 to 99 overruns"):
+        Stopwatch(lambda: 0, **settings)

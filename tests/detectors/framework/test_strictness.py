@@ -1,0 +1,47 @@
+"""Every setting says which way it is stricter, and what it is."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from haltline.detectors import ALL
+from haltline.detectors.framework.base import Detector
+from haltline.detectors.framework.strictness import Stricter, direction_of, stricter
+
+SETTINGS = [(detector, setting) for detector in ALL for setting in fields(detector)]
+
+
+@pytest.mark.parametrize(
+    ("detector", "setting"),
+    [pytest.param(d, s, id=f"{d.id}.{s.name} declares which way it is stricter") for d, s in SETTINGS],
+)
+def test_every_setting_declares_which_way_it_is_stricter(detector: type[Detector[Any]], setting: Any) -> None:
+    declared = direction_of(setting.type)
+    assert isinstance(declared, Stricter), f"{detector.id}.{setting.name}: expected Stricter.X in its annotation"
+    default = getattr(detector(), setting.name)
+    assert stricter(declared, default, default) == default
+
+
+@pytest.mark.parametrize(
+    ("direction", "one", "other", "expected"),
+    [
+        pytest.param(Stricter.LOWER, 3, 5, 3, id="the lower count"),
+        pytest.param(Stricter.LOWER, 5, 3, 3, id="the lower count, said later"),
+        pytest.param(Stricter.HIGHER, 60.0, 10, 60.0, id="the longer window"),
+        pytest.param(Stricter.LOWER, (3, 4, 9), (2, 6, 7), (2, 4, 7), id="steps one by one, still in order"),
+        pytest.param(
+            Stricter.LOWER,
+            {"tokens": 100.0, "calls": 9.0},
+            {"tokens": 500.0, "cost_usd": 2.0},
+            {"tokens": 100.0, "calls": 9.0, "cost_usd": 2.0},
+            id="limits key by key, and a limit is stricter than none",
+        ),
+        pytest.param(Stricter.LOWER, None, 10.0, 10.0, id="a limit where there was none"),
+        pytest.param(Stricter.LOWER, 10.0, None, 10.0, id="a limit is not taken away"),
+        pytest.param(Stricter.MORE, ("a", "b"), ("b", "c"), ("a", "b", "c"), id="both lists, each item once"),
+        pytest.param(Stricter.NEITHER, "overlap", "jaccard", "jaccard", id="no direction: the last word"),
+    ],
+)
+def test_the_stricter_of_two_values(direction: Stricter, one: object, other: object, expected: object) -> None:
+    assert stricter(direction, one, other) == expected

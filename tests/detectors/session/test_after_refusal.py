@@ -1,0 +1,89 @@
+"""Who goes on trying after refusals."""
+
+from typing import Any
+
+import pytest
+
+from haltline.detectors.session.after_refusal import AfterRefusal
+from haltline.schemas.events import Kind, Outcome
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Watched, event
+
+FEW = AfterRefusal(medium=3, high=5, critical=7)
+MEDIUM, HIGH, CRITICAL = Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL
+
+
+def refused(seconds: float, target: str = "asset_id=a", why: str = "target_frozen_by_operator", **more: Any) -> Any:
+    return event(seconds, "delete_asset", target, why, outcome=Outcome.REFUSED, **more)
+
+
+def severities(events: list[Any], detector: AfterRefusal = FEW) -> list[Severity | None]:
+    watched = Watched(detector)
+    found: list[Finding | None] = [watched(one) for one in events]
+    return [None if one is None else one.severity for one in found]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([refused(s) for s in range(3)], [None, None, MEDIUM], id="the third refusal in a row is one"),
+        pytest.param(
+            [refused(s) for s in range(8)],
+            [None, None, MEDIUM, None, HIGH, None, CRITICAL, None],
+            id="it is told once for each severity",
+        ),
+        pytest.param(
+            [refused(s) for s in range(14)],
+            [None, None, MEDIUM, None, HIGH, None, CRITICAL, *[None] * 6, CRITICAL],
+            id="and again with as many more",
+        ),
+        pytest.param(
+            [refused(s, f"asset_id={s}") for s in range(3)], [None, None, MEDIUM], id="whatever it was that was refused"
+        ),
+        pytest.param(
+            [refused(s, why=why) for s, why in enumerate(["approval_expired", "budget_exceeded", "no_verdict"])],
+            [None, None, MEDIUM],
+            id="and for whatever reason",
+        ),
+        pytest.param(
+            [refused(0, "asset_id=a"), refused(1, "asset_id=b"), event(2, "look_up"), refused(3, "asset_id=c")],
+            [None] * 4,
+            id="a call that is carried out begins the row anew",
+        ),
+        pytest.param(
+            [refused(0), event(1), refused(2), event(3), refused(4)],
+            [None] * 4 + [MEDIUM],
+            id="the same call counts together over others",
+        ),
+        pytest.param(
+            [refused(0), event(1), refused(700), event(701), refused(1400)], [None] * 5, id="but not over hours"
+        ),
+        pytest.param(
+            [refused(s, why="interrupted before it began") for s in range(4)], [None] * 4, id="what was interrupted"
+        ),
+    ],
+)
+def test_refusals_are_counted(events: list[Any], expected: list[Severity | None]) -> None:
+    assert severities(events) == expected
+
+
+def test_what_was_proposed_and_then_refused_counts_as_what_was_refused_at_once() -> None:
+    calls = [
+        one
+        for s in range(3)
+        for one in (
+            event(s, "delete_asset", "asset_id=a", kind=Kind.PROPOSED, call_id=f"c{s}", event_id=f"p{s}"),
+            refused(s + 0.1, call_id=f"c{s}", event_id=f"r{s}"),
+        )
+    ]
+    watched = Watched(FEW)
+    found = [one for one in map(watched, calls) if one is not None]
+    assert [(one.severity, one.values["refused"], one.values["refused_with"]) for one in found] == [
+        (MEDIUM, 3, "target_frozen_by_operator")
+    ]
+    assert [evidence.event_id for evidence in found[0].evidence] == ["r0", "r1", "r2"]
+
+
+def test_the_severities_are_in_order() -> None:
+    with pytest.raises(ValueError, match="medium <= high <= critical"):
+        AfterRefusal(medium=9, high=5)

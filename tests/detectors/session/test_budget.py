@@ -1,0 +1,100 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from haltline.detectors.session.budget import Budget
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.findings import Evidence, Finding, Severity
+from tests.builders import Watched, call, event, findings, fires_at
+
+WARNING, EXCEEDED = ("budget_warning", "low"), ("budget_exceeded", "critical")
+
+
+def used(second: float, **usage: float) -> ActionEvent:
+    return event(second, usage=usage)
+
+
+def started(**limits: float) -> ActionEvent:
+    return event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"limits": limits})
+
+
+@pytest.mark.parametrize(
+    ("limits", "events", "fires"),
+    [
+        pytest.param({}, [used(s, cost_usd=1e6) for s in range(9)], [], id="without a limit"),
+        pytest.param(
+            {"cost_usd": 10.0}, [used(s, cost_usd=1) for s in range(1, 13)],
+            [(8, *WARNING), (11, *EXCEEDED), (12, *EXCEEDED)], id="money, and again for each further tenth",
+        ),
+        pytest.param(
+            {"tokens": 100}, [used(s, input_tokens=10, output_tokens=10, cache_read_tokens=20) for s in range(1, 4)],
+            [(2, *WARNING), (3, *EXCEEDED)], id="tokens of every sort",
+        ),
+        pytest.param({"calls": 5}, [event(s) for s in range(1, 7)], [(4, *WARNING), (6, *EXCEEDED)], id="calls"),
+        pytest.param(
+            {"calls": 2}, [event(s, outcome=Outcome.REFUSED) for s in range(9)], [], id="refused calls are not made"
+        ),
+        pytest.param(
+            {"duration_s": 100}, [event(s) for s in (0, 79, 80, 100, 101)], [(80, *WARNING), (101, *EXCEEDED)],
+            id="time",
+        ),
+        pytest.param({"duration_s": 100}, [event(s) for s in (90, 80, 0)], [], id="late events take no time"),
+        pytest.param(
+            {"file_ops": 10}, [used(s, file_ops=4) for s in (1, 2, 3)], [(2, *WARNING), (3, *EXCEEDED)],
+            id="file operations",
+        ),
+        pytest.param({"tokens": 100}, [used(1, input_tokens=1000)], [(1, *EXCEEDED)], id="all at once"),
+        pytest.param(
+            {}, [started(cost_usd=2), *(used(s, cost_usd=1) for s in (1, 2, 3))], [(2, *WARNING), (3, *EXCEEDED)],
+            id="declared by the session",
+        ),
+        pytest.param(
+            {"cost_usd": 2.0}, [started(cost_usd=100), *(used(s, cost_usd=1) for s in (1, 2, 3))],
+            [(2, *WARNING), (3, *EXCEEDED)], id="a declared limit loosens nothing",
+        ),
+        pytest.param(
+            {}, [started(duration_ms=10_000), event(9), event(11)], [(9, *WARNING), (11, *EXCEEDED)],
+            id="a declared time in milliseconds",
+        ),
+        pytest.param(
+            {}, [started(calls=3), started(calls=99), *(event(s) for s in range(1, 5))],
+            [(3, *WARNING), (4, *EXCEEDED)],
+            id="a second declaration loosens nothing",
+        ),
+        pytest.param(
+            {}, [started(wishes=1, calls=0), *(event(s) for s in range(1, 9))], [], id="unknown and empty limits"
+        ),
+    ],
+)  # fmt: skip
+def test_fires(limits: dict[Any, float], events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
+    assert fires_at(Budget(limits=limits), events) == fires
+
+
+def test_a_proposed_call_counts_once() -> None:
+    assert fires_at(Budget(limits={"calls": 2}), [call(s) for s in (1, 2, 3)]) == [(2, *WARNING), (3, *EXCEEDED)]
+
+
+def test_what_the_finding_says() -> None:
+    ((_, finding),) = findings(Budget(limits={"cost_usd": 2.0}), [used(0, cost_usd=2.5)])
+    assert finding == Finding(
+        detector="budget",
+        code="budget_exceeded",
+        severity=Severity.CRITICAL,
+        reason="2.5 of 2 cost_usd used, 125%",
+        evidence=(Evidence(event_id="s1@0 look_up", topic="haltline.actions", partition=0, offset=0),),
+        values={"resource": "cost_usd", "used": 2.5, "share": 1.25},
+        thresholds={"limit": 2.0, "warn_at": 0.8},
+    )
+
+
+def test_it_says_how_close_it_is() -> None:
+    watched = Watched(Budget(limits={"cost_usd": 4, "calls": 100}))
+    assert watched.detector.near(watched.state) == 0
+    watched(used(0, cost_usd=1))
+    assert watched.detector.near(watched.state) == 0.25
+
+
+def test_a_limit_must_be_more_than_nothing() -> None:
+    with pytest.raises(ValueError, match="greater than 0"):
+        Budget(limits={"calls": 0})

@@ -1,0 +1,465 @@
+from collections.abc import Sequence
+
+import pytest
+
+from haltline.detectors.session.error_repetition import ErrorRepetition
+from haltline.schemas.events import ActionEvent, Outcome
+from haltline.schemas.findings import Evidence, Finding, Severity
+from tests.builders import Watched, bash, call, event, findings, fires_at
+
+DETECTOR = ErrorRepetition()
+Calls = list[tuple[ActionEvent, ActionEvent]]
+GONE = "cat: /srv/data/a.csv: No such file or directory"
+
+
+def errors(*seconds: float, error: str = GONE) -> list[ActionEvent]:
+    """The same error of calls on different targets."""
+    return [event(s, "read_file", f"path=/srv/{s:g}", error) for s in seconds]
+
+
+def edit(second: float) -> ActionEvent:
+    return bash(second, f"sed -i 's/{second:g}/b/' main.py")
+
+
+def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: ErrorRepetition = DETECTOR) -> str:
+    """The severities of the findings, by their first letters."""
+    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(errors(0, 5), "", id="two are below the count"),
+        pytest.param(errors(0, 5, 10), "m", id="three are medium"),
+        pytest.param(errors(0, 5, 10, 15), "mh", id="four are high"),
+        pytest.param(errors(0, 5, 10, 15, 20, 25), "mhcc", id="five and more are critical"),
+        pytest.param(
+            [event(s, "read_file", None, f"error {word}") for s, word in enumerate(("one", "two", "three"))],
+            "",
+            id="different errors",
+        ),
+        pytest.param(
+            [
+                event(s, "read_file", f"path=/srv/{s}", f"cat: /srv/{s}.csv: No such file or directory")
+                for s in range(3)
+            ],
+            "m",
+            id="one guessed path after another",
+        ),
+        pytest.param(
+            [
+                bash(s, f"{p} a.png", f"bash: {p}: command not found")
+                for s, p in enumerate(("exiftool", "file", "zsteg"))
+            ],
+            "",
+            id="looking for a program that is installed",
+        ),
+        pytest.param(
+            [bash(s, f"tool{p} a", f"bash: tool{p}: command not found") for s, p in enumerate("abcdef")],
+            "mhc",
+            id="one program that is not installed after another",
+        ),
+        pytest.param(
+            [bash(s, f"zsteg {s} a.png", "bash: zsteg: command not found") for s in range(3)],
+            "m",
+            id="the same program that is not installed",
+        ),
+        pytest.param(
+            [event(s, "connect", None, f"connection to 10.0.0.{s}:80{s} refused at 12:00:0{s}") for s in range(3)],
+            "m",
+            id="another address, port and time each time",
+        ),
+        pytest.param(
+            [
+                event(s, "a" if s % 2 else "b", f"x={s}", "denied by policy" if s % 2 else "not available")
+                for s in range(6)
+            ],
+            "mm",
+            id="two errors in turn",
+        ),
+        pytest.param(
+            [
+                event(s, "abc"[s % 3], f"x={s}", ("denied by policy", "not available", "quota reached")[s % 3])
+                for s in range(12)
+            ],
+            "mmhhccc",
+            id="three errors in turn",
+        ),
+        pytest.param(
+            [
+                event(s, "abcd"[s % 4], f"x={s}", ("denied", "not available", "quota reached", "no money")[s % 4])
+                for s in range(12)
+            ],
+            "mmmm",
+            id="four errors in turn are no turn",
+        ),
+        pytest.param(
+            [event(s, f"guess_{'abc'[s]}", None, f"unknown tool: guess_{'abc'[s]}") for s in range(3)],
+            "m",
+            id="one guessed tool after another",
+        ),
+        pytest.param(
+            [
+                event(
+                    s,
+                    "read_file",
+                    f"x={s}",
+                    "first error" if s in {0, 10, 20} else f"other failure {'abcdefghijklmnopqrstu'[s]}",
+                )
+                for s in range(21)
+            ],
+            "",
+            id="only the last ten errors are looked at",
+        ),
+        pytest.param(
+            [e for s in (0, 100, 200) for e in (*errors(s), *(event(s + i, "list_files") for i in range(1, 10)))],
+            "",
+            id="within neither the time nor the last actions",
+        ),
+        pytest.param(errors(0, 1000, 2000), "m", id="hours apart, but one action after the other"),
+        pytest.param(
+            [e for s in (0, 30, 60) for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))],
+            "",
+            id="in time, but with so much that succeeded in between counted as two and a half",
+        ),
+        pytest.param(
+            [
+                e
+                for s in (0, 20, 40, 60)
+                for e in (*errors(s), *(event(s + i / 10, "list_files") for i in range(1, 30)))
+            ],
+            "m",
+            id="four times in time with success in between, exactly as old as the window",
+        ),
+        pytest.param(errors(20, 10, 0), "m", id="in whatever order they come"),
+        pytest.param([event(s, "read_file") for s in range(9)], "", id="no errors"),
+    ],
+)
+def test_counts(events: Sequence[ActionEvent], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(
+            [e for s in range(0, 40, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
+            "",
+            id="edit and test: four failures are work",
+        ),
+        pytest.param(
+            [e for s in range(0, 100, 10) for e in (bash(s, "pytest", "AssertionError: 1 != 2"), edit(s + 5))],
+            "mmhhcc",
+            id="edit and test: nine failures of the same kind are not",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(100, 0, -10)
+                for e in (edit(100 - s), bash(105 - s, "pytest", f"{s} failed, {200 - s} passed"))
+            ],
+            "",
+            id="edit and test: ever fewer tests fail",
+        ),
+        pytest.param(
+            [e for s in range(0, 100, 10) for e in (edit(s), bash(s + 5, "pytest", f"{3 + s % 20} failed, 9 passed"))],
+            "mmhhcc",
+            id="edit and test: now more and now fewer tests fail",
+        ),
+        pytest.param(
+            [bash(s, f"cat > t.py <<E\n{s}\nE\npython t.py", "NameError: name 'x' is not defined") for s in range(4)],
+            "",
+            id="edit and test in one command",
+        ),
+        pytest.param(
+            [bash(s, "pytest tests/test_a.py", "AssertionError: 1 != 2") for s in range(3)],
+            "m",
+            id="the same test with nothing changed in between",
+        ),
+        pytest.param(
+            [e for s in range(0, 50, 10) for e in (*errors(s), event(s + 5, "read_file", "path=/ok"))],
+            "mh",
+            id="with something that succeeded in between each counts three quarters",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(0, 50, 10)
+                for e in (bash(s, "curl api", "curl: connection refused"), bash(s + 5, "curl api"))
+            ],
+            "",
+            id="the same call got over it",
+        ),
+        pytest.param(
+            [
+                e
+                for s in range(0, 90, 10)
+                for e in (event(s, "book", "x=1", "payment failed"), event(s + 5, "book", "x=1"))
+            ],
+            "",
+            id="the same tool on the same target got over it",
+        ),
+    ],
+)
+def test_weighs_what_happened_in_between(events: Sequence[ActionEvent], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([bash(s, "grep x y", "exit code 1") for s in range(9)], "", id="a search that finds nothing"),
+        pytest.param(
+            [event(s, "lookup", f"x={s}", outcome=Outcome.ERROR) for s in range(3)],
+            "m",
+            id="a tool that fails without a word",
+        ),
+        pytest.param([event(s, "lookup", f"x={s}", outcome=Outcome.TIMEOUT) for s in range(3)], "m", id="timeouts"),
+        pytest.param(
+            [
+                event(s, "run_code", None, outcome=Outcome.ERROR, output_head=f"Traceback\nValueError: bad value {s}")
+                for s in range(3)
+            ],
+            "m",
+            id="the error is in the output",
+        ),
+        pytest.param(
+            [event(s, "lookup", f"x={s}", "backend unavailable", outcome=None) for s in range(3)],
+            "m",
+            id="no outcome, but an error",
+        ),
+        pytest.param(
+            [event(s, "lookup", f"x={s}", "warning: slow", outcome=Outcome.OK) for s in range(3)],
+            "",
+            id="a success with a warning",
+        ),
+        pytest.param([call(s, "read_file", f"path=/{s}", GONE) for s in range(3)], "m", id="proposed and completed"),
+        pytest.param([call(s, "read_file", f"path=/{s}", GONE)[0] for s in range(3)], "", id="proposals alone"),
+    ],
+)
+def test_what_is_an_error(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(
+            [event(s, "service_status", "x=1", "connection refused") for s in range(0, 600, 10)],
+            "",
+            id="waits its time",
+        ),
+        pytest.param(
+            [event(s, "service_status", "x=1", "connection refused") for s in range(0, 650, 10)],
+            "mhc",
+            id="waits for ever",
+        ),
+        pytest.param(
+            [bash(s, "sleep 5; curl localhost:8080", "curl: (7) connection refused") for s in range(0, 600, 10)],
+            "",
+            id="a command that waits",
+        ),
+        pytest.param(
+            [bash(s, "curl localhost:8080", "curl: (7) connection refused") for s in range(0, 50, 10)],
+            "mhc",
+            id="the same without waiting",
+        ),
+        pytest.param(
+            [event(s, "service_status", "x=1", None if s == 300 else "connection refused") for s in range(0, 890, 10)],
+            "",
+            id="begins anew when it worked",
+        ),
+    ],
+)
+def test_waiting(events: Sequence[ActionEvent], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        pytest.param({"normalization": "low"}, "", id="low keeps paths"),
+        pytest.param({"normalization": "medium"}, "", id="medium keeps what is not a path"),
+        pytest.param({"normalization": "high"}, "m", id="high keeps the kind only"),
+    ],
+)
+def test_levels_of_normalisation(settings: dict[str, str], found: str) -> None:
+    events = [
+        event(s, "read_file", f"path=/{s}", f"NotFoundError: {w} is missing")
+        for s, w in enumerate(("cat", "dog", "cow"))
+    ]
+    assert severities(events, ErrorRepetition(**settings)) == found  # type: ignore[arg-type]  # checked by pydantic
+
+
+@pytest.mark.parametrize(
+    ("count", "severity", "confidence"),
+    [
+        pytest.param(3, Severity.MEDIUM, 0.6, id="three times"),
+        pytest.param(4, Severity.HIGH, 0.8, id="four times"),
+        pytest.param(5, Severity.CRITICAL, 1.0, id="five times"),
+        pytest.param(6, Severity.CRITICAL, 1.0, id="six times"),
+    ],
+)
+def test_confidence_and_severity(count: int, severity: Severity, confidence: float) -> None:
+    *_, (_, finding) = findings(DETECTOR, [event(s, "read_file", f"x={s}", "not_found") for s in range(count)])
+    assert (finding.severity, finding.confidence, finding.values["repetition_count"]) == (severity, confidence, count)
+
+
+def test_the_finding_names_its_evidence() -> None:
+    ((_, finding),) = findings(DETECTOR, errors(0, 5, 10))
+    assert finding == Finding(
+        detector="error_repetition",
+        code="repetitive_errors",
+        severity=Severity.MEDIUM,
+        confidence=0.6,
+        reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
+        evidence=tuple(
+            Evidence(event_id=f"s1@{s} read_file path=/srv/{s}", topic="haltline.actions", partition=0, offset=i)
+            for i, s in enumerate((0, 5, 10))
+        ),
+        values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
+        thresholds={
+            "medium": 3,
+            "high": 4,
+            "critical": 5,
+            "window": 10,
+            "window_s": 60.0,
+            "last_actions": 20,
+        },
+    )
+
+
+def test_it_says_how_close_it_is() -> None:
+    watched = Watched(DETECTOR)
+    near = [watched.detector.near(watched.state)]
+    for e in errors(0, 5, 10):
+        watched(e)
+        near.append(round(watched.detector.near(watched.state), 2))
+    assert near == [0, 0.33, 0.67, 1]
+
+
+def unread(second: float) -> ActionEvent:
+    return event(second, "format_error", None, "format: expected exactly one bash block", args={"blocks": 2})
+
+
+@pytest.mark.parametrize(
+    ("events", "fires"),
+    [
+        pytest.param([unread(s) for s in range(2)], "", id="two are below the count"),
+        pytest.param([unread(s) for s in range(11)], "mmmhhhhcc", id="ten in a row are critical"),
+        pytest.param([unread(s) if s % 5 else bash(s, "ls") for s in range(40)], "mm" * 8, id="with calls in between"),
+        pytest.param(
+            [event(s, "reply", None, "Could not parse your output: no tool call") for s in range(3)],
+            "m",
+            id="told by the text of a tool that is not known",
+        ),
+        pytest.param(
+            [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(5)],
+            "mhc",
+            id="a tool that is known says so of its own work",
+        ),
+    ],
+)
+def test_turns_that_could_not_be_read(events: Sequence[ActionEvent], fires: str) -> None:
+    assert "".join(severity[0] for _, _, severity in fires_at(DETECTOR, events)) == fires
+
+
+def test_a_test_that_fails_alike_after_each_edit_counts_over_many_actions() -> None:
+    def round_of(turn: int) -> list[ActionEvent]:
+        reads = [event(5 * turn + n, "read_file", f"path=/srv/{turn}-{n}") for n in range(3)]
+        edit = bash(5 * turn + 3, f"sed -i s/{turn}/b/ a.py")
+        return [*reads, edit, bash(5 * turn + 4, "pytest -q tests", "AssertionError: assert 3 == 4")]
+
+    events = [e for turn in range(12) for e in round_of(turn)]
+    fires = [(second, severity) for second, _, severity in fires_at(DETECTOR, events)]
+    assert [severity for _, severity in fires][-1] == "critical"
+    assert fires[0] == (24, "medium")
+
+
+def test_fewer_failing_tests_are_progress_though_only_the_output_tells() -> None:
+    def runs(first: int, step: int) -> list[ActionEvent]:
+        outputs = [f"{first - step * n} failed, 3 passed in 0.1s" for n in range(10)]
+        return [bash(s, "pytest -q", "rc=1: 1 failed", output_head=output) for s, output in enumerate(outputs)]
+
+    assert fires_at(DETECTOR, [bash(n, "pytest -q", f"{20 - n} failed") for n in range(10)]) == []
+    assert fires_at(DETECTOR, runs(20, 0)) != []
+
+
+def turn(second: float, error: str | None = GONE, count: int = 5, *, apart_s: float = 0.2, took_s: float = 2) -> Calls:
+    """Parallel calls of one model turn, as recordings have them: each result behind its proposal."""
+    return [
+        call(second + n * apart_s, "read_file", f"path=/srv/{second}/{n}", error, took_s=took_s) for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param(turn(0), "", id="five that fail alike are one failure"),
+        pytest.param([*turn(0), *turn(10), *turn(20)], "m", id="three turns are three"),
+        pytest.param(turn(0, apart_s=0, took_s=0), "", id="at one moment"),
+        pytest.param(turn(0, apart_s=0.06, took_s=0.01), "", id="sent one by one, each done before the next comes"),
+        pytest.param(turn(0, apart_s=4, took_s=1), "mhc", id="five turns of one call"),
+        pytest.param(
+            [call(n * 0.05, "read_file", "path=/a", GONE, took_s=0.05) for n in range(5)],
+            "mhc",
+            id="a fast loop that sees each result",
+        ),
+        pytest.param(
+            [c for n in range(4) for c in (*turn(n * 10, count=1), *turn(n * 10 + 0.1, "Sibling tool call errored"))],
+            "mh",
+            id="what was cancelled with another one is no failure",
+        ),
+    ],
+)
+def test_calls_of_one_model_turn(events: Calls, found: str) -> None:
+    assert severities(events) == found
+
+
+def broken_off(second: float, told: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:
+    """A program that was stopped for taking too long, with what it had printed until then."""
+    error = "command timed out"
+    return bash(second, "./train", error, outcome=outcome, output_head=told, output_bytes=len(told))
+
+
+@pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.ERROR])
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        pytest.param([f"epoch {n}" for n in range(8)], "", id="that tells something else each time is at work"),
+        pytest.param(["epoch 1"] * 5, "mhc", id="that tells the same each time has failed"),
+        pytest.param([f"hangs since 12:00:0{n}" for n in range(5)], "mhc", id="that tells only the time has failed"),
+        pytest.param([""] * 5, "mhc", id="that tells nothing has failed"),
+    ],
+)
+def test_a_program_that_takes_too_long(told: list[str], outcome: Outcome, found: str) -> None:
+    assert severities([broken_off(10 * n, text, outcome) for n, text in enumerate(told)]) == found
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        pytest.param([f"step {word}" for word in "abcde"], "", id="and answers differ"),
+        pytest.param(["AssertionError: 3 is not 4"] * 5, "mhc", id="beside the same error"),
+    ],
+)
+def test_a_warning_in_common_is_not_the_same_error(answers: list[str], found: str) -> None:
+    warned = "Warning: could not find terminfo database"
+    assert severities([bash(n, f"./a {n}", f"{warned}\n{answer}") for n, answer in enumerate(answers)]) == found
+
+
+def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
+    return call(second, "edit_file", args={"path": "/srv/a.py", "new": "x"}, output_head=answer)
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        pytest.param(["edited"] * 6, "mh", id="the same edit with the same answer"),
+        pytest.param([f"edited, {n} lines" for n in range(6)], "mm", id="an edit with another answer"),
+        pytest.param([f"no changes made ({n})" for n in range(6)], "mhh", id="an edit that changed nothing"),
+    ],
+)
+def test_an_edit_that_changes_nothing_does_not_begin_anew(answers: list[str], found: str) -> None:
+    events = [c for n, said in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, said))]
+    assert severities([*events]) == found

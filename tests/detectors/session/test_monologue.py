@@ -1,0 +1,210 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from haltline.detectors.session.monologue import Monologue, chant
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Severity
+from tests.builders import Watched, bash, call, event, findings, fires_at
+
+DETECTOR = Monologue()
+TEXT = "I will now look at the configuration of the warehouse. Let me continue."
+WORDS = "amber basin cedar delta ember fjord grove harbor inlet juniper kelp lagoon meadow north orchard".split()  # noqa: SIM905  # read more easily
+
+
+def turn(second: float, text: str = TEXT, **fields: Any) -> ActionEvent:
+    """A model turn that says something and calls nothing."""
+    said: dict[str, Any] = {"output_head": text, "output_bytes": len(text)} | fields
+    return event(second, "model", kind=Kind.MODEL_TURN, outcome=None, event_id=f"turn {second:g}", **said)
+
+
+def say(second: float, text: str = TEXT, **fields: Any) -> tuple[ActionEvent, ActionEvent]:
+    return call(second, fields.pop("action", "say"), args={"text": text}, **fields)
+
+
+def other_words(number: int) -> str:
+    return " ".join(WORDS[(number * k + k) % len(WORDS)] for k in range(1, 12)) + f" {number}"
+
+
+def severities(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Monologue = DETECTOR) -> str:
+    """The severities of the findings, by their first letters."""
+    return "".join(severity[0] for _, _, severity in fires_at(detector, events))
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([turn(s) for s in (0, 5)], "", id="twice the same is below the count"),
+        pytest.param([turn(s) for s in range(7)], "mhhcc", id="the same again and again"),
+        pytest.param([say(s) for s in range(3)], "m", id="calls that only talk are messages"),
+        pytest.param([say(s, action="FileSurfer:say") for s in range(3)], "m", id="a tool named by its last part"),
+        pytest.param([say(0), turn(1), call(2, "think", args={"thought": TEXT})], "m", id="said, told and thought"),
+        pytest.param([say(s, to="ada@example.org") for s in range(3)], "m", id="fields beside the arguments"),
+        pytest.param(
+            [call(s, "message", args={"text": TEXT, "to": "ada"}) for s in range(6)], "", id="a message that goes out"
+        ),
+        pytest.param([call(s, "delete_message", args={"text": TEXT}) for s in range(6)], "", id="an act on a message"),
+        pytest.param([turn(s, f"{TEXT} I waited {s} seconds.") for s in range(3)], "m", id="only durations differ"),
+        pytest.param([turn(s, f"{TEXT} This is step {s}.") for s in range(8)], "mmhh", id="other numbers: half"),
+        pytest.param([turn(s, other_words(s)) for s in range(8)], "", id="messages that differ"),
+        pytest.param(
+            [turn(0), turn(1, other_words(1)), turn(2), turn(3, other_words(2)), turn(4)], "m", id="two in turn"
+        ),
+        pytest.param([turn(0), turn(1), event(2, "read_file"), turn(3), turn(4)], "", id="an action in between"),
+        pytest.param([x for s in range(9) for x in (turn(s), event(s + 0.5, "read_file"))], "", id="says what it does"),
+        pytest.param([turn(s * 121) for s in range(9)], "", id="somebody is asked each time"),
+        pytest.param([turn(0), turn(1), turn(2, "go on", agent_id="user"), turn(3), turn(4)], "", id="a person's word"),
+        pytest.param([turn(s, output_head=None, output_bytes=None) for s in range(9)], "", id="turns without a text"),
+        pytest.param(
+            [turn(s, "", output_head=None, output_digest="d") for s in range(3)], "m", id="only the digest is told"
+        ),
+        pytest.param([turn(s, output_bytes=5000) for s in range(4)], "m", id="of messages that were cut: less"),
+    ],
+)
+def test_messages_that_are_alike(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    ("turns", "before", "found"),
+    [
+        pytest.param(19, 1, "", id="nineteen"),
+        pytest.param(20, 1, "m", id="twenty"),
+        pytest.param(40, 1, "m" * 10 + "h" * 10 + "c", id="forty"),
+        pytest.param(60, 0, "", id="who never acts is there to talk"),
+    ],
+)
+def test_talk_of_any_kind(turns: int, before: int, found: str) -> None:
+    acts = [event(-10, "read_file")] * before
+    events = [turn(s, other_words(s * 7)) for s in range(turns)]
+    strict = Monologue(likeness=1)
+    assert severities([*acts, *events], strict) == found
+
+
+PASSAGE = "and then we look at it again with care. "
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "repeats"),
+    [
+        pytest.param(PASSAGE * 12, 0, 12, id="one passage again and again"),
+        pytest.param((PASSAGE * 12)[:300], 4000, 100, id="only its beginning is told"),
+        pytest.param("Here is what I found. " + PASSAGE * 20, 0, 20, id="after some words"),
+        pytest.param("go on " * 60, 0, 60, id="two words"),
+        pytest.param(PASSAGE * 2, 0, 0, id="twice is no chant"),
+        pytest.param(" ".join(WORDS * 2), 0, 0, id="many words"),
+        pytest.param("\n".join(f"- step {w}: it is done and tested" for w in WORDS), 0, 0, id="a list"),
+        pytest.param("\n".join(f"step {n} of 9 is done." for n in range(9)), 0, 0, id="numbered lines"),
+        pytest.param("| name | size | name | size |\n" * 20, 0, 0, id="a table"),
+        pytest.param("```\n" + "print(value_of_it)\n" * 20 + "```", 0, 0, id="code"),
+        pytest.param("=" * 400, 0, 0, id="a ruler"),
+        pytest.param("", 0, 0, id="nothing"),
+    ],
+)
+def test_a_passage_that_is_repeated(text: str, size: int, repeats: int) -> None:
+    assert abs(chant(text, size)[1] - repeats) <= 1
+
+
+def test_chanting_gets_worse_with_each_message() -> None:
+    texts = [f"{w} {PASSAGE}" * 12 for w in ("amber", "basin", "cedar")]
+    events = [e for s, text in enumerate(texts) for e in (turn(s, text), event(s + 0.5, "read_file"))]
+    assert [(code, severity) for _, code, severity in fires_at(DETECTOR, events)] == [
+        ("chanting", "medium"),
+        ("chanting", "high"),
+        ("chanting", "critical"),
+    ]
+
+
+def test_very_many_repetitions_are_one_severity_more() -> None:
+    assert severities([turn(0, PASSAGE * 60)]) == "h"
+
+
+def test_chanting_long_ago_does_not_count() -> None:
+    between = [turn(s, other_words(s)) for s in range(1, 10)]
+    assert severities([turn(0, PASSAGE * 12), *between, turn(11, f"x{PASSAGE}" * 12)]) == "mm"
+
+
+def test_the_finding_names_its_evidence() -> None:
+    ((_, finding),) = findings(DETECTOR, [turn(0), turn(1, other_words(3)), turn(2), turn(3)])
+    assert (finding.code, finding.severity, finding.confidence) == ("monologue", Severity.MEDIUM, 0.5)
+    assert finding.reason == "3 messages alike in 3s with no action in between"
+    assert [e.event_id for e in finding.evidence] == ["turn 0", "turn 2", "turn 3"]
+    assert finding.values == {"messages": 3, "counted": 3}
+    assert finding.thresholds == {"medium": 3, "high": 4, "critical": 6, "likeness": 0.8, "pause_s": 120}
+
+
+def test_it_says_how_close_it_is() -> None:
+    watched = Watched(DETECTOR)
+    near = []
+    for second in range(3):
+        watched(turn(second))
+        near.append(round(watched.detector.near(watched.state), 2))
+    assert near == [0, 0.67, 1]
+
+
+def test_counts_go_up() -> None:
+    with pytest.raises(ValueError, match="medium <= high <= critical"):
+        Monologue(same=(4, 3, 6))
+
+
+def echoes(count: int, start: float = 1) -> list[ActionEvent]:
+    return [bash(start + n, f'echo "{other_words(n)}"') for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("events", "found"),
+    [
+        pytest.param([bash(0, "ls"), *echoes(5)], "mhcc", id="in a session that has acted"),
+        pytest.param(echoes(5), "cc", id="in a session that never acted"),
+        pytest.param(
+            [bash(0, "ls"), *(bash(s, f"# I would now look at {other_words(s)}") for s in range(1, 5))],
+            "mhc",
+            id="comments alone",
+        ),
+        pytest.param([bash(0, "ls"), bash(1, "echo a b"), bash(2, "# c\necho 'd'; echo e")], "m", id="several in one"),
+        pytest.param(
+            [bash(0, "ls"), *(e for s in range(1, 5) for e in (turn(s, other_words(s)), *echoes(1, s + 0.5)))],
+            "mhc",
+            id="model turns in between",
+        ),
+        pytest.param(
+            [bash(0, "ls"), *echoes(1), bash(3, "ls"), *echoes(1, 4), bash(5, "ls")], "", id="actions between"
+        ),
+        pytest.param([bash(0, "ls"), *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], "", id="pauses"),
+    ],
+)
+def test_talk_by_command(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+    assert severities(events) == found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $PATH",
+        'echo "$HOME"',
+        "echo `id`",
+        "echo *",
+        "echo ~",
+        "echo {1..9}",
+        "echo a > x",
+        "echo a | nc h 1",
+        "make && echo done",
+        "echo start; make",
+        "echo a\nls",
+        "#!/bin/sh\nls",
+        "# look\nls",
+        "echo a &",
+        "ls",
+        "",
+    ],
+)
+def test_commands_that_do_something(command: str) -> None:
+    assert severities([bash(s, command) for s in range(9)]) == ""
+
+
+def test_the_finding_of_talk_by_command_names_each_of_them() -> None:
+    (*_, (_, finding)) = findings(DETECTOR, [bash(0, "ls"), bash(1, "echo one"), bash(2, "echo two")])
+    assert (finding.code, finding.severity, finding.values) == ("talk_by_command", Severity.MEDIUM, {"commands": 2})
+    assert finding.reason == "2 command lines with no action in between that only say something, such as 'echo two'"
+    assert [e.event_id for e in finding.evidence] == ["s1@1", "s1@2"]

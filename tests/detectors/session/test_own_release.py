@@ -1,0 +1,49 @@
+import pytest
+
+from haltline.detectors.session.own_release import OwnRelease
+from haltline.schemas.events import Outcome
+from tests.builders import bash, event, fires_at
+
+FOUND = ("own_release", "critical")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "haltline reset s1",
+        "bash -c 'haltline approve s1'",
+        "pkill -f haltline",
+        "kill -9 $(pgrep -f haltline)",
+        "systemctl stop haltline",
+        "pip uninstall -y haltline",
+        "rm ~/.claude/settings.json",
+        "echo '{}' > .claude/settings.json",
+        "unset HALTLINE_BOOTSTRAP",
+        "echo é; unset HALTLINE_BOOTSTRAP",
+    ],
+)
+def test_what_lets_itself_off_is_found(command: str) -> None:
+    assert fires_at(OwnRelease(), [bash(0, command)]) == [(0, *FOUND)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "haltline status",
+        "haltline reset --help",
+        "pgrep -af haltline",
+        "grep -rn 'haltline reset' README.md",
+        "echo 'run haltline reset'",
+        "cat .claude/settings.json",
+        "cd haltline && pytest -q",
+    ],
+)
+def test_looking_at_it_is_quiet(command: str) -> None:
+    assert fires_at(OwnRelease(), [bash(0, command)]) == []
+
+
+def test_a_tool_that_edits_the_hook_is_found_and_one_that_reads_it_is_not() -> None:
+    path = "/home/me/.claude/settings.json"
+    assert fires_at(OwnRelease(), [event(0, "Edit", args={"file_path": path})]) == [(0, *FOUND)]
+    assert fires_at(OwnRelease(), [event(0, "Read", args={"file_path": path})]) == []
+    assert fires_at(OwnRelease(), [bash(0, "haltline reset s1", outcome=Outcome.REFUSED)]) == []

@@ -1,0 +1,179 @@
+from collections.abc import Sequence
+
+import pytest
+
+from haltline.detectors.session.scope_creep import ScopeCreep
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from tests.builders import Watched, bash, event, findings, fires_at
+
+DETECTOR = ScopeCreep()
+CREEP = ("scope_creep", "high")
+
+
+def started(*expected: str, goal: str = "") -> ActionEvent:
+    return event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task={"goal": goal, "expected_paths": list(expected)})
+
+
+def read(second: float, path: str) -> ActionEvent:
+    return event(second, "read_file", f"path={path}")
+
+
+def inside(first: int, end: int) -> list[ActionEvent]:
+    return [read(second, f"src/{second}.py") for second in range(first, end)]
+
+
+def write(second: float, path: str) -> ActionEvent:
+    return event(second, "write_file", f"path={path}")
+
+
+@pytest.mark.parametrize(
+    ("events", "fires"),
+    [
+        pytest.param(
+            [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 4))], [], id="too few paths to judge"
+        ),
+        pytest.param(
+            [started("src/**"), *(read(s, f"other/{s}.py") for s in range(1, 6))],
+            [(4, *CREEP), (5, *CREEP)],
+            id="each further path outside",
+        ),
+        pytest.param(
+            [started("src/**"), *(read(s, "other/a.py") for s in range(1, 9))], [], id="the same path again and again"
+        ),
+        pytest.param(
+            [started("src/**"), *inside(1, 8), *(read(s, f"o/{s}.py") for s in (8, 9, 10))],
+            [],
+            id="three of ten outside is just allowed",
+        ),
+        pytest.param(
+            [started("src/**"), *inside(1, 7), *(read(s, f"o/{s}.py") for s in (7, 8, 9))],
+            [(9, *CREEP)],
+            id="three of nine outside is not",
+        ),
+        pytest.param(
+            [started("src/main.ex", "lib/helper.ex"), read(1, "src/main.ex"), read(2, "lib/helper.ex"),
+             read(3, "/srv/app.log"), read(4, "/srv/other.log")],
+            [(4, *CREEP)],
+            id="two of four outside",
+        ),
+        pytest.param([read(s, f"other/{s}.py") for s in range(9)], [], id="without a declared scope"),
+        pytest.param(
+            [started(goal="fix src/a.py"), *(read(s, f"other/{s}.py") for s in range(1, 9))],
+            [],
+            id="a path in the goal makes no scope",
+        ),
+        pytest.param(
+            [started("src/**", goal="move docs/a.md, docs/b.md and docs/c.md."),
+             *(read(s, f"docs/{n}.md") for s, n in enumerate("abc", 1)), read(9, "src/x.py")],
+            [],
+            id="a path in the goal widens a scope",
+        ),
+        pytest.param(
+            [started("src/**"), *(write(s, f"/tmp/{s}.py") for s in range(1, 9))], [], id="scratch"
+        ),
+        pytest.param(
+            [started("src/**"), *(event(s, "create_file", f"path=helper{s}.py") for s in range(1, 9))],
+            [],
+            id="new files beside the work",
+        ),
+        pytest.param(
+            [started("src/**"), *(event(s, "edit_file", f"path=other/{s}.py") for s in range(1, 5))],
+            [(4, *CREEP)],
+            id="edits of what is there",
+        ),
+        pytest.param(
+            [started("src/**"), bash(1, "cat > a.py <<'E'\nx\nE"),
+             *(bash(s, "cd /w && python a.py") for s in range(2, 9)),
+             *(read(s, f"/w/src/{s}.py") for s in range(9, 13)), read(13, "/w/o/a.txt"), read(14, "/w/a.py")],
+            [],
+            id="its own file by its whole path",
+        ),
+        pytest.param(
+            [started("src/**"), *(bash(s, f"cat > out{s}.py\npython out{s}.py") for s in range(1, 4)),
+             *(bash(s, f"cat out{s - 3}.py") for s in range(4, 7))],
+            [],
+            id="what the session itself made",
+        ),
+        pytest.param(
+            [started("src/**"), *(bash(s, f"sed -n 1,9p /usr/lib/python3/m{s}.py") for s in range(1, 9))],
+            [],
+            id="looking at libraries",
+        ),
+        pytest.param(
+            [started("src/**"), *(bash(s, f"sed -i s/a/b/ conf/{s}.ini") for s in range(1, 5))],
+            [(4, *CREEP)],
+            id="in shell commands",
+        ),
+        pytest.param(
+            [started("src/**"), *(event(s, "write_file", f"path=o/{s}", outcome=Outcome.REFUSED) for s in range(1, 9))],
+            [],
+            id="refused attempts",
+        ),
+    ],
+)  # fmt: skip
+def test_creeping(events: Sequence[ActionEvent], fires: list[tuple[float, str, str]]) -> None:
+    assert fires_at(DETECTOR, events) == fires
+
+
+@pytest.mark.parametrize(
+    ("events", "fires"),
+    [
+        pytest.param([started("src/**"), write(1, ".env")], [(1, "critical")], id="changed outside of a scope"),
+        pytest.param(
+            [started("src/**"), read(1, ".env")], [(1, "critical")], id="a secret looked at outside of a scope"
+        ),
+        pytest.param([started("src/**"), read(1, "/etc/passwd")], [(1, "critical")], id="accounts looked at"),
+        pytest.param(
+            [started("src/**"), read(1, "/etc/os-release"), read(2, ".git/config")], [], id="looking elsewhere"
+        ),
+        pytest.param([started("src/**"), bash(1, "rm -rf .git/refs")], [(1, "critical")], id="destroyed"),
+        pytest.param([started("src/**", ".env"), write(1, ".env")], [], id="in the declared scope"),
+        pytest.param([started("src/**", goal="add a key to .env"), write(1, ".env")], [], id="named in the goal"),
+        pytest.param([write(1, ".env")], [(1, "high")], id="changed without a scope"),
+        pytest.param([started(goal="set PORT in .env"), write(1, ".env")], [], id="without a scope, named in the goal"),
+        pytest.param([read(1, ".env"), bash(2, "cat ~/.ssh/id_rsa")], [], id="looked at without a scope"),
+        pytest.param([bash(1, "echo k >> ~/.ssh/authorized_keys")], [(1, "critical")], id="an account taken over"),
+        pytest.param([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], [(1, "high")], id="a system's settings"),
+        pytest.param([bash(1, "git commit -m x; git config user.name y")], [], id="git itself"),
+        pytest.param([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], [], id="only written about"),
+        pytest.param([write(1, ".env"), write(2, ".env")], [(1, "high")], id="once for each path"),
+        pytest.param(
+            [started("src/**"), bash(1, "cat .env"), bash(2, "echo A >> .env")],
+            [(1, "critical"), (2, "critical")],
+            id="looked at, then changed",
+        ),
+        pytest.param([bash(1, "cp .env.example .env")], [(1, "high")], id="copied over"),
+        pytest.param([bash(1, "cp .env .env.example")], [], id="copied from"),
+    ],
+)
+def test_critical_paths(events: Sequence[ActionEvent], fires: list[tuple[float, str]]) -> None:
+    assert fires_at(DETECTOR, events) == [(second, "critical_path", severity) for second, severity in fires]
+
+
+def test_paths_of_the_settings() -> None:
+    detector = ScopeCreep(expected_paths=("src/**",), critical_paths=("**/prod.tfvars",))
+    events = [read(1, "infra/prod.tfvars"), *(read(s, f"o/{s}.py") for s in range(2, 5))]
+    assert fires_at(detector, events) == [(1, "critical_path", "critical"), (4, *CREEP)]
+
+
+def test_what_the_finding_says() -> None:
+    events = [started("src/**"), read(1, "src/a.py"), read(2, "src/b.py"), read(3, "x/c.py"), read(4, "x/d.py")]
+    ((_, finding),) = findings(DETECTOR, events)
+    assert finding.confidence == 0.5
+    assert finding.reason == "2 of 4 paths are outside of the task's scope, the last ones: x/c.py, x/d.py"
+    assert finding.values == {"outside": 2, "paths": 4, "ratio": 0.5}
+    assert [e.event_id for e in finding.evidence] == ["s1@3 read_file path=x/c.py", "s1@4 read_file path=x/d.py"]
+
+
+def test_it_says_how_close_it_is() -> None:
+    watched = Watched(DETECTOR)
+    for e in [started("src/**"), *(read(s, f"src/{s}.py") for s in range(1, 10)), read(10, "o.py")]:
+        watched(e)
+    assert watched.detector.near(watched.state) == pytest.approx(1 / 3)
+
+
+def test_only_so_many_paths_are_remembered() -> None:
+    watched = Watched(ScopeCreep(expected_paths=("src/**",)))
+    for second in range(1000):
+        watched(write(second, f"o/{second}/.env"))
+    assert (len(watched.state.paths), len(watched.state.critical)) == (256, 256)

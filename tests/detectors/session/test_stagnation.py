@@ -1,0 +1,122 @@
+import pytest
+from pydantic import ValidationError
+
+from haltline.detectors.features.additive_model import Feature, Model
+from haltline.detectors.features.novelty import VALUES
+from haltline.detectors.session.stagnation import SHIPPED, Stagnation
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Severity
+from tests.builders import Watched, bash, event, findings, fires_at
+
+ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
+
+
+def model(**points: tuple[tuple[float, ...], tuple[float, ...]]) -> Model:
+    """A model of which only these features give points: edges and points by name."""
+    features = tuple(Feature(value.name, *points.get(value.name, ((), (0.0,)))) for value in VALUES)
+    return Model("test", 1, 0.0, features)
+
+
+ROUND = model(repeats_12=((0.5, 2.5, 4.5), (-3.0, 0.0, 1.0, 2.0)))
+"""One point for every second repetition, more or less: what a test can count."""
+LADDER = Stagnation(model=ROUND, hint_at=0.0, firm_at=1.0, pause_at=2.0, pause_steps=2, least_steps=1)
+
+
+def look(second: float, what: str) -> ActionEvent:
+    return event(second, "read_file", f"path={what}", args={"path": what}, output_head=f"all of {what}")
+
+
+def edit_and_test(rounds: int) -> list[ActionEvent]:
+    """Each edit is another one, and each run says something else."""
+    events = []
+    for number in range(rounds):
+        animal = ANIMALS[number % len(ANIMALS)]
+        events.append(bash(4 * number, f"sed -i s/x/{animal}{number * 'o'}/ src/app.py", output_head=""))
+        failing = f"FAILED test_{animal}_{number * 'o'} - expected {animal}, {rounds - number} failed"
+        events.append(bash(4 * number + 2, "pytest -q", output_head=failing, output_bytes=len(failing)))
+    return events
+
+
+def test_the_ladder_counts_scores_in_a_row() -> None:
+    events = [look(second, "a") for second in range(8)]
+    assert fires_at(LADDER, events) == [
+        (1.0, "stagnation", "medium"),
+        (2.0, "stagnation", "medium"),
+        (3.0, "stagnation", "high"),
+        (4.0, "stagnation", "high"),
+        (5.0, "stagnation", "high"),  # the first step of the two that pause it
+        (6.0, "stagnation", "critical"),
+        (7.0, "stagnation", "critical"),
+    ]
+
+
+def test_a_finding_names_what_repeats_and_gives_the_points_of_each_feature() -> None:
+    ((_, finding),) = findings(LADDER, [look(0, "a"), look(1, "a")])
+    assert finding.severity is Severity.MEDIUM
+    assert "1 of the last 12 steps repeat an earlier call and its result, or an error" in finding.reason
+    assert finding.values["score"] == 0.0
+    assert finding.values["repeats_12"] == 0.0
+    assert set(finding.values) == {"score", "base", *(value.name for value in VALUES)}
+    assert finding.thresholds["model"] == "test 1"
+    assert [e.event_id for e in finding.evidence] == ["s1@1 read_file path=a"]
+
+
+def test_a_step_that_is_scored_low_breaks_the_row() -> None:
+    watched = Watched(
+        Stagnation(model=model(negative_20=((), (0.0,)), aligned_run=((0.5,), (-5.0, 3.0))), least_steps=1)
+    )
+    order = [
+        event(
+            s, "read_file", args={"path": what}, output_head=f"the {what}'s {'burrow' if what == 'badger' else 'hutch'}"
+        )
+        for s, what in enumerate(("badger", "badger", "ferret", "ferret", "ferret"))
+    ]
+    found = [watched(one) for one in order]
+    assert [f.severity.value if f else None for f in found] == [None, "high", None, "high", "critical"]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param(
+            [bash(4 * s, "python app.py", "KeyError: 'name'", output_head="", output_bytes=0) for s in range(14)],
+            "critical",
+            id="one command that fails alike",
+        ),
+        pytest.param(
+            [look(4 * s, ("a", "b", "c")[s % 3]) for s in range(24)], "critical", id="three files in turn"
+        ),
+        pytest.param(edit_and_test(15), None, id="edit and test with other results"),
+        pytest.param([look(4 * s, f"{a}/{b}") for s, (a, b) in enumerate(
+            (a, b) for a in ANIMALS[:5] for b in ANIMALS[5:])], None, id="many files read once"),
+        pytest.param(
+            [event(4 * s, "send_mail", args={"to": f"{s}@example.org"}, output_head="sent") for s in range(40)],
+            None,
+            id="one message to each of forty people",
+        ),
+        pytest.param([look(0, "a"), look(4, "a")], None, id="one look more at the same"),
+    ],
+)  # fmt: skip
+def test_the_shipped_model(events: list[ActionEvent], expected: str | None) -> None:
+    severities = [severity for _, _, severity in fires_at(Stagnation(), events)]
+    assert (severities[-1] if severities else None) == expected
+
+
+def test_the_shipped_model_says_where_it_comes_from() -> None:
+    assert SHIPPED.trained["seed"] == 1
+    assert int(SHIPPED.trained["runaways"]) > 300
+    assert SHIPPED.quality["task left out: stop stopped"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        pytest.param({"hint_at": 3.0, "pause_at": 2.0}, "hint_at <= firm_at <= pause_at", id="steps in disorder"),
+        pytest.param(
+            {"model": Model("x", 1, 0.0, (Feature("a", (), (0.0,)),))}, "a model of stale_balance", id="other features"
+        ),
+    ],
+)
+def test_settings_that_cannot_be_used(settings: dict[str, object], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
+        Stagnation(**settings)  # type: ignore[arg-type]  # what a policy may hold

@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+import pytest
+
+from haltline.detectors import build
+from haltline.detectors.features.additive_model import Model
+from haltline.detectors.session.stagnation import SHIPPED, Stagnation
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
+from haltline.interventions.state.defaults import default_mode
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core
+from haltline.streams.replay.backtest import Recorded, backtest
+from tests.builders import Watched, call
+
+LEARNED = replace(SHIPPED, name="learned", version=2)
+STRICTER = replace(LEARNED, base=5.0)
+
+
+def repeats(count: int) -> list[ActionEvent]:
+    """One query with the same answer, again and again."""
+    return [
+        one
+        for n in range(count)
+        for one in call(n, "query", "table=t", args={"sql": "SELECT 1"}, output_head="0 rows", output_bytes=6)
+    ]
+
+
+def shadowed(**rule: object) -> Policy:
+    others = {name: {"enabled": False} for name in ("repetition", "cycle", "polling")}
+    return Policy.model_validate({"rules": {**others, "stagnation_candidate": rule}})
+
+
+@pytest.mark.parametrize(
+    ("rules", "runs"),
+    [
+        pytest.param({}, False, id="without a word"),
+        pytest.param({"stagnation_candidate": Rule()}, False, id="named without a model"),
+        pytest.param({"stagnation_candidate": Rule(settings={"pause_at": 2.5})}, False, id="with a threshold only"),
+        pytest.param({"stagnation_candidate": Rule(settings={"model": SHIPPED})}, False, id="with the shipped model"),
+        pytest.param({"stagnation_candidate": Rule(settings={"model": LEARNED})}, True, id="with a learned model"),
+        pytest.param(
+            {"stagnation_candidate": Rule(enabled=False, settings={"model": LEARNED})}, False, id="switched off"
+        ),
+    ],
+)
+def test_it_runs_only_with_a_model_of_its_own(rules: dict[str, Rule], runs: bool) -> None:
+    assert any(isinstance(detector, StagnationCandidate) for detector in build(rules)) is runs
+
+
+@pytest.mark.parametrize("model", [pytest.param(LEARNED, id="equal points"), pytest.param(STRICTER, id="more points")])
+def test_it_finds_what_stagnation_would_with_its_model(model: Model) -> None:
+    one, other = Watched(StagnationCandidate(model=model)), Watched(Stagnation(model=model))
+    found = [(one(event), other(event)) for event in repeats(15)]
+    assert any(finding is not None for finding, _ in found)
+    for finding, beside in found:
+        if finding is None or beside is None:
+            assert finding is beside
+        else:
+            assert finding.detector == "stagnation_candidate"
+            assert finding.model_copy(update={"detector": "stagnation"}) == beside
+
+
+def test_in_shadow_it_says_what_it_would_have_done_and_does_nothing() -> None:
+    assert default_mode("stagnation_candidate") is Mode.SHADOW
+    policy = shadowed(settings={"model": STRICTER})
+    policy.rules["stagnation"] = Rule(enabled=False)
+    result = backtest(Core(policy), Recorded("s1", tuple(enumerate(repeats(15)))))
+    assert {found.detector for found in result.findings} == {"stagnation_candidate"}
+    assert (result.level, result.first) == (Level.ALLOW.value, None)
+    assert {decision.level for decision in result.decisions} == {"ALLOW"}
+
+
+def test_what_it_finds_changes_nothing_of_what_the_others_decide() -> None:
+    session = Recorded("s1", tuple(enumerate(repeats(30))))
+    alone = backtest(Core(Policy()), session)
+    beside = backtest(Core(Policy(rules={"stagnation_candidate": Rule(settings={"model": STRICTER})})), session)
+    assert [d for d in beside.decisions if d.detector != "stagnation_candidate"] == alone.decisions
+    assert beside.first == alone.first

@@ -1,0 +1,177 @@
+"""Arguments and results of any kind: bounded, without secrets, and told apart by their digest."""
+
+import decimal
+import math
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from haltline.interventions.agent.call import describe_output
+from haltline.interventions.agent.redaction.payload_encoding import plain, plain_text
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.testing import ScriptedGuard
+
+SETTINGS = GuardSettings(mode="local")
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Model(BaseModel):
+    name: str = "x"
+
+
+@dataclass
+class Point:
+    x: int = 1
+
+
+class Opaque:
+    def __repr__(self) -> str:
+        raise RuntimeError("my repr is broken")
+
+
+def circle() -> list[object]:
+    ring: list[object] = []
+    ring.append(ring)
+    return ring
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({"b": 1, "a": None}, {"a": None, "b": 1}, id="JSON is told as it is"),
+        pytest.param({"p": Path("/etc/passwd")}, {"p": "/etc/passwd"}, id="a path as its text"),
+        pytest.param({"m": Model(), "d": Point()}, {"m": {"name": "x"}, "d": {"x": 1}}, id="models as their fields"),
+        pytest.param({"c": Colour.RED}, {"c": "red"}, id="an enumeration as its value"),
+        pytest.param({"s": {3, 1, 2}}, {"s": [1, 2, 3]}, id="a set in order"),
+        pytest.param({"d": decimal.Decimal("1.50")}, {"d": "1.50"}, id="a decimal as its text"),
+        pytest.param({"b": b"text"}, {"b": "text"}, id="bytes that are text as text"),
+        pytest.param({"b": b"\xff\xfe"}, {"b": "<2 bytes>"}, id="other bytes as their number"),
+        pytest.param({"n": math.nan}, {"n": None}, id="no number as nothing"),
+        pytest.param({"n": 2**70}, {"n": str(2**70)}, id="a number that JSON readers do not take as its text"),
+        pytest.param({"t": "a\ud800b"}, {"t": "a?b"}, id="a text that cannot be written as far as it can"),
+        pytest.param({1: "a", None: "b"}, {"1": "a", "null": "b"}, id="keys that are no texts as texts"),
+        pytest.param({(1, 2): "a"}, {"[1, 2]": "a"}, id="keys that JSON has not as texts"),
+        pytest.param({"o": object()}, {"o": "<builtins.object>"}, id="an object of no value as its kind"),
+    ],
+)
+def test_arguments(value: dict[object, object], expected: object) -> None:
+    assert plain(value, max_bytes=8192).value == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(circle(), id="a list that contains itself"),
+        pytest.param({"o": Opaque(), "n": 2**70}, id="an object whose repr raises"),
+        pytest.param([[]] * 300_000 + [2**70], id="far too many values"),
+        pytest.param({"\ud800": {"\ud801": 2**70}}, id="keys that cannot be written"),
+    ],
+)
+def test_anything_can_be_told(value: object) -> None:
+    described = plain(value, max_bytes=8192)
+    assert len(orjson.dumps(described.value)) <= 8192
+    assert len(described.digest) == 32
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.complex_numbers(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.integers(), inner) | st.tuples(inner),
+    max_leaves=30,
+)
+
+
+@given(value=anything, max_bytes=st.integers(0, 300))
+def test_whatever_it_is_it_fits_and_digests_alike_each_time(value: object, max_bytes: int) -> None:
+    described = plain(value, max_bytes=max_bytes)
+    assert len(orjson.dumps(described.value)) <= max(max_bytes, 20)
+    assert described.digest == plain(value, max_bytes=8192).digest
+
+
+@given(text=st.text(), max_chars=st.integers(0, 20))
+def test_a_text_is_told_up_to_its_limit(text: str, max_chars: int) -> None:
+    assert len(plain_text(text, max_chars=max_chars)) <= max_chars + len("[cut]")
+
+
+def test_long_arguments_are_cut_and_short_ones_beside_them_stay() -> None:
+    described = plain({"content": "x" * 1_000_000, "path": "/srv/a"}, max_bytes=8192)
+    assert len(orjson.dumps(described.value)) <= 8192
+    assert described.value["path"] == "/srv/a"
+    assert described.value["content"].startswith("xxx")
+    assert described.value["content"].endswith("[cut]")
+
+
+def test_what_is_cut_is_told_without_secrets() -> None:
+    described = plain({"content": "x" * 100_000, "password": "hunter22", "note": "token=abcdef"}, max_bytes=8192)
+    assert described.value["password"] == "[redacted:password]"
+    assert described.value["note"] == "token=[redacted:token]"
+
+
+def test_the_digest_is_of_the_whole() -> None:
+    one, other = ({"content": "x" * length + end} for length, end in ((1_000_000, "a"), (1_000_000, "b")))
+    assert plain(one, max_bytes=8192).value == plain(other, max_bytes=8192).value
+    assert plain(one, max_bytes=8192).digest != plain(other, max_bytes=8192).digest
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
+    assert plain({"a": 1, "b": 2}, max_bytes=0).digest == plain({"b": 2, "a": 1}, max_bytes=0).digest
+
+
+def test_the_digest_tells_nothing_of_a_secret() -> None:
+    assert plain({"password": "1234"}, max_bytes=0).digest == plain({"password": "1235"}, max_bytes=0).digest
+
+
+def test_with_a_key_digests_are_others() -> None:
+    assert plain({"pin": 1234}, max_bytes=0, key=b"k").digest != plain({"pin": 1234}, max_bytes=0).digest
+
+
+def test_a_secret_across_the_cut_is_not_told_in_part() -> None:
+    for before in range(4060, 4100):
+        described = plain({"a": "x" * before + " AKIAIOSFODNN7EXAMPLE", "b": "y" * 100_000}, max_bytes=8192)
+        assert "AKIA" not in str(described.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "comparable"),
+    [
+        pytest.param("asset still exists", True, id="a text"),
+        pytest.param({"rows": [1, 2]}, True, id="JSON"),
+        pytest.param(None, True, id="nothing"),
+        pytest.param(object(), False, id="but not an object of no value"),
+        pytest.param([b"\xff"], False, id="nor bytes that are no text"),
+    ],
+)
+def test_results_can_be_compared(value: object, comparable: bool) -> None:
+    first, second = describe_output(value, SETTINGS), describe_output(value, SETTINGS)
+    assert (first["output_digest"] is not None) is comparable
+    assert first == second
+
+
+def test_the_head_of_an_output_can_be_left_out() -> None:
+    described = describe_output("text", GuardSettings(mode="local", max_output_chars=0))
+    assert described["output_head"] is None
+    assert described["output_bytes"] == 4
+
+
+def test_a_result_of_megabytes_is_told_by_its_beginning_and_its_size() -> None:
+    described = describe_output("x" * 20_000_000, SETTINGS)
+    assert described["output_bytes"] == 20_000_000
+    assert described["output_head"] == "x" * 512 + "[cut]"
+
+
+def test_an_event_of_a_call_with_huge_arguments_is_small() -> None:
+    guard = ScriptedGuard()
+    with guard.action("write_file", args={"content": "é" * 5_000_000, "path": "/srv/a"}, targets=["x" * 10_000] * 5000):
+        pass
+    proposed = guard.events[1]
+    assert proposed.args is not None
+    assert proposed.args["path"] == "/srv/a"
+    assert len(proposed.to_json()) < 1024 * 1024

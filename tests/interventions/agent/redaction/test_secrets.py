@@ -1,0 +1,240 @@
+"""Secrets do not leave the process."""
+
+import json
+import time
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.redaction.secrets import (
+    _FORMS,
+    _NAMES,
+    is_secret_name,
+    may_hold_secrets,
+    redact,
+    redact_text,
+)
+from haltline.interventions.agent.testing import ScriptedGuard
+
+KEY_BLOCK = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAKC\n-----END RSA PRIVATE KEY-----"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("key AKIAIOSFODNN7EXAMPLE.", "key [redacted:aws_access_key].", id="an AWS access key"),
+        pytest.param("ghp_" + "a1B2" * 9, "[redacted:github_token]", id="a GitHub token"),
+        pytest.param("github_pat_" + "a1B2_" * 6, "[redacted:github_token]", id="a fine-grained GitHub token"),
+        pytest.param("xoxb-1234567890-abcdef", "[redacted:slack_token]", id="a Slack token"),
+        pytest.param("sk_live_" + "a1B2" * 6, "[redacted:stripe_key]", id="a Stripe key"),
+        pytest.param("use sk-proj-" + "a1B2" * 6, "use [redacted:api_key]", id="an API key of a model"),
+        pytest.param(JWT, "[redacted:jwt]", id="a JSON web token"),
+        pytest.param(f"a\n{KEY_BLOCK}\nb", "a\n[redacted:private_key]\nb", id="a private key block"),
+        pytest.param(KEY_BLOCK[:45], "[redacted:private_key]", id="a private key block that was cut"),
+        pytest.param("Bearer abcdefgh123", "Bearer [redacted:bearer]", id="a bearer token"),
+        pytest.param(
+            "postgres://bob:hunter2@db/x", "postgres://[redacted:url_password]@db/x", id="a password in an address"
+        ),
+        pytest.param("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted:password] psql", id="a variable of a command"),
+        pytest.param("?token=abc123&page=2", "?token=[redacted:token]&page=2", id="a parameter of an address"),
+        pytest.param(
+            '{"api_key": "abc123", "n": 1}', '{"api_key": "[redacted:api_key]", "n": 1}', id="a field of a JSON text"
+        ),
+        pytest.param(
+            "the task-list for sk-learn says delete fact_sales",
+            "the task-list for sk-learn says delete fact_sales",
+            id="nothing in plain words",
+        ),
+        pytest.param("/src/token.py", "/src/token.py", id="nothing in a path"),
+    ],
+)
+def test_a_text_is_told_without(text: str, expected: str) -> None:
+    assert redact_text(text) == expected
+    assert redact_text(redact_text(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7 aws s3 ls", "AWS_SECRET_ACCESS_KEY=[redacted:access_key] aws s3 ls"),
+        ("export SECRET_KEY_BASE=abcdef", "export SECRET_KEY_BASE=[redacted:secret]"),
+        ("API_KEY_PROD_2=abcdef", "API_KEY_PROD_2=[redacted:api_key]"),
+        ("password: hunter2", "password: [redacted:password]"),
+        ("password = hunter2", "password = [redacted:password]"),
+        ("password := 'two words'", "password := '[redacted:password]'"),
+        ("db:\n  password: hunter2\n  port: 5", "db:\n  password: [redacted:password]\n  port: 5"),
+        ("login --password hunter2 --host db", "login --password [redacted:password] --host db"),
+        ("login --db-password 'hunter2'", "login --db-password '[redacted:password]'"),
+        ("login -token abc123", "login -token [redacted:token]"),
+        ("login --api-key abc123", "login --api-key [redacted:api_key]"),
+        ("token: abc123", "token: [redacted:token]"),
+        ("x-api-key: abc123", "x-api-key: [redacted:api_key]"),
+        ("curl -H 'x-api-key:abc123' x", "curl -H 'x-api-key:[redacted:api_key]' x"),
+        ("Authorization: Basic Ym9iOmh1bnRlcjI=", "Authorization: Basic [redacted:authorization]"),
+        ("Authorization: abcdef", "Authorization: [redacted:authorization]"),
+        ("Authorization: Bearer abcdefgh1", "Authorization: Bearer [redacted:bearer]"),
+        ("Cookie: a=b; sid=c", "Cookie: [redacted:cookie]"),
+        ("glpat-" + "a1B2" * 5, "[redacted:gitlab_token]"),
+        ("npm_" + "a1B2" * 9, "[redacted:npm_token]"),
+        ("AIza" + "a1B2-" * 7, "[redacted:google_key]"),
+        ("hf_" + "a1B2" * 8, "[redacted:huggingface_token]"),
+        ("AccountName=a;AccountKey=ab+/cd==;E=x", "AccountName=a;AccountKey=[redacted:accountkey];E=x"),
+        ("curl -s -u bob:hunter2 https://x", "curl -s -u bob:[redacted:password] https://x"),
+        ("curl --user 'bob:hunter2' https://x", "curl --user 'bob:[redacted:password]' https://x"),
+        ("pwd=hunter2", "pwd=[redacted:pwd]"),
+        ("passphrase=hunter2", "passphrase=[redacted:passphrase]"),
+        ('-d "{\\"password\\": \\"hunter2\\"}"', '-d "{\\"password\\": \\"[redacted:password]\\"}"'),
+        ('{"auth": "abc123", "cookie": "abc"}', '{"auth": "[redacted:auth]", "cookie": "[redacted:cookie]"}'),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_a_name_tells_a_secret_however_its_value_is_joined_to_it(text: str, expected: str) -> None:
+    assert redact_text(text) == expected
+    assert redact_text(redact_text(text)) == expected
+    assert orjson.loads(orjson.dumps(redact({"command": text}))) == {"command": expected}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "token count: 5", "tokens: 123", "token: 5", "input_tokens: 1200", "max_tokens=4096", "password reset page",
+        "tokens = 12", "the author: bob", "auth: failed", "cd /src && PWD=/srv/x make", "OLDPWD=/home/x",
+        "docker run --user 1000:1000 x", "docker push org/token:latest", "rm -rf /srv/secret/x",
+        "arn:aws:secretsmanager:eu-west-1:1:secret:prod/db", "kubectl delete secret db --namespace prod",
+        "psql --no-password prod", "docker login --password-stdin registry", "login --password $DB_PASSWORD",
+        "TOKEN_FILE=/run/x", "aws secretsmanager delete-secret --secret-id prod", "password: null", "hf_hub download",
+        "npm_config_registry=x", "git commit --author 'a: b'", "curl https://x:8080/a -o /tmp/u:v",
+        "password = ${PASSWORD}", "--token-count 5", "monkey: banana", "primary key = id", "drop access key",
+        "Secret::Manager", "src/auth/token.py:12: error",
+    ],
+)  # fmt: skip
+def test_what_rules_look_at_in_ordinary_commands_stays(text: str) -> None:
+    assert redact_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["password", "password ", "curl -u ", "curl ", "token_key", "a --password", "authorization: basic ", "\\\"auth",
+     "cookie: ", "-token-", "key_" * 3, "password\\'", "secret = ", "pwd='"],
+)  # fmt: skip
+def test_the_time_grows_with_the_length_only(part: str) -> None:
+    text = part * (60_000 // len(part))
+    started = time.process_time()
+    redact_text(text)
+    assert time.process_time() - started < 5  # a second at most; what grows with the square takes minutes
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({"argv": ["login", "--password", "x", "--max", "--token", "5"]},
+                     {"argv": ["login", "--password", "[redacted:password]", "--max", "--token", "5"]},
+                     id="an option's value in a list of arguments"),
+        pytest.param({"access_key": "x", "auth": "x", "basicAuth": "x", "set-cookie": "x", "cookies": "x"},
+                     {"access_key": "[redacted:access_key]", "auth": "[redacted:auth]", "basicAuth": "[redacted:auth]",
+                      "set-cookie": "[redacted:cookie]", "cookies": "[redacted:cookie]"}, id="more names"),
+        pytest.param({"passphrase": "x", "AccountKey": "x", "db_pwd": "x"},
+                     {"passphrase": "[redacted:passphrase]", "AccountKey": "[redacted:accountkey]",
+                      "db_pwd": "[redacted:pwd]"}, id="and more"),
+        pytest.param({"pwd": "/srv/x", "author": "bob", "auth_mode": "a", "cookie_banner": "on", "oauth": True},
+                     {"pwd": "/srv/x", "author": "bob", "auth_mode": "a", "cookie_banner": "on", "oauth": True},
+                     id="but a directory, an author and what only begins like them"),
+        pytest.param({"password": "x"}, {"password": "[redacted:password]"}, id="a password"),
+        pytest.param({"DB_PASSWD": 1234}, {"DB_PASSWD": "[redacted:passwd]"}, id="a password that is a number"),
+        pytest.param({"apiKey": "x", "api-key": "y"}, {"apiKey": "[redacted:apikey]", "api-key": "[redacted:api_key]"},
+                     id="an API key however it is written"),
+        pytest.param({"h": {"Authorization": "Basic eA=="}}, {"h": {"Authorization": "[redacted:authorization]"}},
+                     id="a header deep inside"),
+        pytest.param({"credentials": {"user": "bob"}}, {"credentials": "[redacted:credential]"}, id="a whole object"),
+        pytest.param([{"secret": ["a"]}], [{"secret": "[redacted:secret]"}], id="a list"),
+        pytest.param({"max_tokens": 9, "tokens": 1.5}, {"max_tokens": 9, "tokens": 1.5}, id="but numbers of tokens"),
+        pytest.param({"token": None, "secret": False}, {"token": None, "secret": False}, id="and that there is none"),
+        pytest.param({"note": "AKIAIOSFODNN7EXAMPLE"}, {"note": "[redacted:aws_access_key]"}, id="a value by its form"),
+    ],
+)  # fmt: skip
+def test_arguments_are_told_without(value: object, expected: object) -> None:
+    assert redact(value) == expected
+
+
+def test_what_is_too_deep_is_cut() -> None:
+    deep: object = "AKIAIOSFODNN7EXAMPLE"
+    for _ in range(500):
+        deep = [deep]
+    assert "[cut]" in str(redact(deep))
+    assert "AKIA" not in str(redact(deep))
+
+
+def test_arguments_targets_error_and_output_of_a_call_are_told_without_secrets() -> None:
+    guard = ScriptedGuard()
+    secret = "ghp_" + "a1B2" * 9
+
+    @guard.tool(targets=("url",))
+    def fetch_page(url: str, token: str) -> str:
+        return f"the page of {token}"
+
+    @guard.tool
+    def log_in(password: str) -> None:
+        raise PermissionError(f"no entry with {secret} for password={password}")
+
+    fetch_page(f"https://example.org/?token={secret}", token=secret)
+    with pytest.raises(PermissionError):
+        log_in("hunter2!")
+    guard.model_turn(output=f"I use {secret}")
+    published = b"".join(event.to_json() for event in guard.events)
+    assert secret.encode() not in published
+    assert b"hunter2" not in published
+    assert published.count(b"[redacted:github_token]") >= 3
+
+
+FRAGMENTS = (
+    "AKIAIOSFODNN7EXAMPLE", "ghp_" + "a1B2" * 9, "github_pat_" + "a1B2_" * 6, "xoxb-1234567890-abcdef", JWT, KEY_BLOCK,
+    "sk_live_" + "a1B2" * 6, "rk_test_" + "a1B2" * 6, "sk-" + "a1B2" * 6, "Bearer abcdefgh123", "x://bob:hunter2@db",
+    "password", "PassWd", "pa\u017f\u017fword", "to\u212aen", "cred\u0130ential", "API-KEY", "apikey", "private_key",
+    "/src/app.py", "\ud800", "privateKey", "authorization", "secret",
+    "glpat-" + "a1B2" * 5, "npm_" + "a1B2" * 9, "AIza" + "a1B2-" * 7, "hf_" + "a1B2" * 8, "curl -u bob:hunter2",
+    "AccountKey", "ACCESS_KEY", "access-\u212aey", "passphra\u017fe", "Pwd", "CooKie", "Auth", "cookies", "--", " = ",
+    ": ", "Basic ", "_KEY",
+    "=", ":", '"', " ", "hunter2", "\n", "plain words", "\u00e9",
+)  # fmt: skip
+
+
+@given(key=st.lists(st.sampled_from(FRAGMENTS)).map("".join), text=st.lists(st.sampled_from(FRAGMENTS)).map("".join))
+def test_what_is_taken_for_clean_at_a_glance_is_clean(key: str, text: str) -> None:
+    value = json.loads(json.dumps({key: [text]}).encode(errors="replace").decode().replace("\\ud800", "?"))
+    if not may_hold_secrets(orjson.dumps(value).decode()):
+        (name,) = value
+        assert is_secret_name(name) is None
+        assert not any(form.search(part) for part in (name, value[name][0]) for _, _, form in _FORMS)
+        assert redact(value) == value
+
+
+@pytest.mark.parametrize("mark", [literal for _, literals, _ in _FORMS for literal in literals] + list(_NAMES))
+def test_no_mark_is_overlooked_at_a_glance(mark: str) -> None:
+    assert may_hold_secrets(orjson.dumps({"a": f"x {mark}' y"}).decode())
+    assert may_hold_secrets(orjson.dumps({mark.upper() if mark in _NAMES else mark: 1}).decode())
+
+
+@pytest.mark.parametrize("name", ["sec\u0280et", "pa\u017f\u017fword", "to\u212aen", "ap\u0130_key", "api_\u212aey"])
+def test_a_name_that_is_equal_when_case_is_ignored_is_not_overlooked(name: str) -> None:
+    assert is_secret_name(name) is None or may_hold_secrets(orjson.dumps({name: "x"}).decode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"new":"return 44","old":"return 43","path":"src/pkg3/module_44.py"}',
+        "def f():\n    return 43\n" * 40,
+        "Stra\u00dfe, \u00c4rger, \u4e2d\u6587, \U0001f600: nothing here",
+    ],
+    ids=["arguments", "a source file", "letters beyond ASCII"],
+)
+def test_ordinary_texts_are_not_looked_at_more_closely(text: str) -> None:
+    assert not may_hold_secrets(text)
+
+
+@pytest.mark.parametrize("text", ["\ud800", "pass\ud800word=hunter2", "a\udfff"])
+def test_what_is_no_unicode_is_always_looked_at(text: str) -> None:
+    assert may_hold_secrets(text)

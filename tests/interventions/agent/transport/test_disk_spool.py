@@ -1,0 +1,162 @@
+"""What waits on disk: in order, bounded, across processes, whatever a crash left of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.transport.disk_spool import DiskSpool
+
+Record = tuple[str, bytes, bytes]
+
+
+def all_of(spool: DiskSpool, *, at_most: int = 10**6) -> list[Record]:
+    came: list[Record] = []
+
+    def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
+        if len(came) >= at_most:
+            return False
+        came.append((topic, key, value))
+        arrived(True)
+        return True
+
+    spool.drain(send)
+    return came
+
+
+def record(number: int) -> Record:
+    return "haltline.actions", b"s1", b"%06d" % number
+
+
+@given(
+    steps=st.lists(st.one_of(st.integers(1, 5).map(lambda n: ("put", n)), st.integers(0, 7).map(lambda n: ("take", n))))
+)
+def test_what_goes_in_comes_out_once_and_in_order(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    spool = DiskSpool(tmp_path_factory.mktemp("spool"), max_bytes=10**6)
+    put, came = 0, []
+    for what, count in steps:
+        if what == "take":
+            came += all_of(spool, at_most=count)
+        else:
+            for _ in range(count):
+                assert spool.append(*record(put))
+                put += 1
+    came += all_of(spool)
+    assert came == [record(number) for number in range(put)]
+    assert not spool
+    assert spool.size_bytes == 0
+    spool.close()
+
+
+def test_it_is_bounded_and_has_room_again(tmp_path: Path) -> None:
+    spool = DiskSpool(tmp_path, max_bytes=200)
+    kept = [spool.append("t", b"k", b"v" * 50) for _ in range(5)]
+    assert kept == [True, True, True, False, False]
+    assert len(all_of(spool)) == 3
+    assert spool.append("t", b"k", b"v")
+
+
+def test_the_next_process_sends_what_was_left_and_not_what_another_one_still_writes(tmp_path: Path) -> None:
+    gone, alive = DiskSpool(tmp_path, max_bytes=10**6), DiskSpool(tmp_path, max_bytes=10**6)
+    gone.append(*record(1))
+    alive.append(*record(2))
+    gone.close()
+    following = DiskSpool(tmp_path, max_bytes=10**6)
+    assert all_of(following) == [record(1)]
+    assert all_of(alive) == [record(2)]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cut", [1, 10, 25, 30])
+def test_a_record_that_was_only_half_written_is_left_out(tmp_path: Path, cut: int) -> None:
+    crashed = DiskSpool(tmp_path, max_bytes=10**6)
+    crashed.append(*record(1))
+    crashed.append(*record(2))
+    crashed.close()
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-cut])
+    assert all_of(DiskSpool(tmp_path, max_bytes=10**6)) == [record(1)]
+
+
+def test_a_file_that_is_no_spool_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "0-x.spool").write_bytes(b"\xff" * 1000)
+    spool = DiskSpool(tmp_path, max_bytes=10**6)
+    spool.append(*record(1))
+    assert all_of(spool) == [record(1)]
+
+
+def test_a_file_that_cannot_be_read_is_set_aside_and_counted_and_takes_no_room(tmp_path: Path) -> None:
+    before = DiskSpool(tmp_path, max_bytes=10**6)
+    before.append(*record(1))
+    before.close()
+    spool = DiskSpool(tmp_path, max_bytes=10**6)
+    (file,) = tmp_path.iterdir()
+    kept = file.read_bytes()
+    file.unlink()
+    file.mkdir()  # it opens for nobody, also not for root
+    (file / "content").write_bytes(kept)
+    assert spool.append(*record(2))
+    assert all_of(spool) == [record(2)]
+    assert spool.lost == 1
+    assert [path.suffix for path in tmp_path.iterdir()] == [".unreadable"]
+    assert (file.with_suffix(".unreadable") / "content").read_bytes() == kept
+
+
+def test_a_file_stays_until_the_last_of_its_records_has_arrived(tmp_path: Path) -> None:
+    spool = DiskSpool(tmp_path, max_bytes=10**6)
+    reports: list[Callable[[bool], None]] = []
+    for number in range(3):
+        spool.append(*record(number))
+
+    def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
+        reports.append(arrived)
+        return True
+
+    assert spool.drain(send) == 3
+    assert not spool, "nothing is left to be handed out"
+    assert spool.drain(send) == 0
+    reports[2](True)
+    reports[0](True)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert spool.size_bytes > 0
+    reports[1](False)
+    assert all_of(spool) == [record(1), record(2)], "from the first that did not arrive"
+    assert list(tmp_path.iterdir()) == []
+    assert spool.size_bytes == 0
+
+
+def test_what_was_on_its_way_when_the_process_ended_is_sent_by_the_next(tmp_path: Path) -> None:
+    killed = DiskSpool(tmp_path, max_bytes=10**6)
+    reports: list[Callable[[bool], None]] = []
+    killed.append(*record(1))
+
+    def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
+        reports.append(arrived)
+        return True
+
+    assert killed.drain(send) == 1
+    killed.close()
+    following = DiskSpool(tmp_path, max_bytes=10**6)
+    reports[0](True)  # a report that comes after the end takes nothing from the next process
+    assert all_of(following) == [record(1)]
+
+
+def test_a_damaged_record_is_left_out_and_counted_and_those_behind_it_are_sent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    crashed = DiskSpool(tmp_path, max_bytes=10**6)
+    for number in range(5):
+        crashed.append(*record(number))
+    crashed.close()
+    (file,) = tmp_path.iterdir()
+    data = bytearray(file.read_bytes())
+    data[15] ^= 1
+    file.write_bytes(data)
+    spool = DiskSpool(tmp_path, max_bytes=10**6)
+    assert all_of(spool) == [record(number) for number in range(1, 5)]
+    assert spool.lost == 1
+    assert "1 damaged records were left out" in caplog.text

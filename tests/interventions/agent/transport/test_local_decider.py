@@ -1,0 +1,122 @@
+"""Local mode: the worker's own core decides in the agent's process."""
+
+import threading
+
+import pytest
+
+from haltline.interventions.agent import Guard, Level, Refused
+from haltline.schemas.events import Kind, Usage
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn, standing
+from tests.waiting import wait_until
+
+
+def attempts(guard: Guard, times: int, *, asset_id: str = "fact_sales") -> list[str]:
+    @guard.tool
+    def delete_asset(asset_id: str) -> str:
+        return "executed"
+
+    came = []
+    for _ in range(times):
+        try:
+            came.append(delete_asset(asset_id))
+        except Refused as refused:
+            came.append(refused.code)
+    return came
+
+
+def test_the_third_delete_is_refused_without_any_broker() -> None:
+    with Guard(mode="local", session_id="s1") as guard:
+        assert attempts(guard, 5) == ["executed", "executed", *["session_killed_loop_guard"] * 3]
+        assert guard.killed
+
+
+def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_next_turn() -> None:
+    guard = Guard(mode="local", session_id="spender")
+    guard.check()
+    guard.model_turn(usage=Usage(cost_usd=40))
+    with pytest.raises(Refused, match="session_frozen_spend_velocity"):
+        guard.check()
+    assert attempts(guard, 1) == ["session_frozen_spend_velocity"]
+    guard.model_turn(usage=Usage(cost_usd=70))  # of a turn that was on its way
+    with pytest.raises(Refused, match="session_killed_spend_velocity"):
+        guard.check()
+
+
+def test_the_second_delete_is_warned_of() -> None:
+    heard: list[tuple[Level, str]] = []
+    guard = Guard(mode="local", on_advice=lambda advice: heard.append((advice.level, advice.code)))
+    attempts(guard, 2)
+    assert heard == [(Level.NUDGE, "loop_suspected")]
+
+
+def test_the_policy_that_is_given_decides() -> None:
+    rules = ("destructive_repeat", "destructive_volume", "repetition", "verify_mismatch")
+    policy = Policy(rules=dict.fromkeys(rules, Rule(enabled=False)))
+    guard = Guard(mode="local", policy=policy)
+    assert attempts(guard, 10) == ["executed"] * 10
+
+
+def test_a_policy_that_cannot_be_used_is_refused_at_the_start() -> None:
+    with pytest.raises(ValueError, match="no_such_detector"):
+        Guard(mode="local", policy=Policy(rules={"no_such_detector": Rule()}))
+
+
+def test_other_sessions_are_not_touched() -> None:
+    killed, other = Guard(mode="local"), Guard(mode="local")
+    assert attempts(killed, 3)[-1] == "session_killed_loop_guard"
+    assert attempts(other, 2) == ["executed", "executed"]
+
+
+def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:
+    guard = Guard(mode="local")
+    came: list[str] = []
+    threads = [threading.Thread(target=lambda: came.extend(attempts(guard, 5))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert came.count("executed") == 2
+    assert set(came) == {"executed", "session_killed_loop_guard"}
+
+
+def test_with_a_broker_it_tells_what_it_does_and_hears_of_kills(embedded: EmbeddedBroker) -> None:
+    with (
+        StandIn(embedded.bootstrap) as worker,
+        Guard(mode="local", session_id="s1", bootstrap=embedded.bootstrap, start_budget_s=20) as guard,
+    ):
+        assert attempts(guard, 1) == ["executed"]
+        wait_until(lambda: worker.of(Kind.COMPLETED), "what was done has arrived")
+        assert not worker.of(Kind.PROPOSED)[0].await_verdict
+        worker.control(standing(code="session_killed_by_operator"))
+        wait_until(lambda: guard.killed, "the kill has arrived")
+        assert attempts(guard, 1, asset_id="other") == ["session_killed_by_operator"]
+
+
+def test_a_subagent_of_a_killed_session_is_killed_too() -> None:
+    guard = Guard(mode="local", session_id="above")
+    below = guard.subagent().subagent()
+    look = below.tool(name="look")(lambda: "executed")
+    assert look() == "executed"
+    assert attempts(guard, 3)[-1] == "session_killed_loop_guard"
+    with pytest.raises(Refused, match="session_killed_loop_guard"):
+        look()
+    with pytest.raises(Refused):
+        below.check()
+    assert guard.subagent().killed
+
+
+def test_the_sessions_of_one_tree_share_their_counts() -> None:
+    guard = Guard(mode="local", session_id="root of eight")
+    below = [guard.subagent() for _ in range(8)]
+    came = [code for one in below for code in attempts(one, 2)]
+    assert came[:2] == ["executed", "executed"]
+    assert set(came[2:]) == {"session_killed_loop_guard"}
+    assert guard.killed
+
+
+def test_a_session_that_was_killed_stays_killed_in_this_process() -> None:
+    assert attempts(Guard(mode="local", session_id="again"), 3)[-1] == "session_killed_loop_guard"
+    assert attempts(Guard(mode="local", session_id="again"), 1, asset_id="other") == ["session_killed_loop_guard"]
+    assert attempts(Guard(mode="local", session_id="another"), 1) == ["executed"]

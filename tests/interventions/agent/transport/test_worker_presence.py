@@ -1,0 +1,88 @@
+"""Whether workers can see what a process does, by the topic of actions itself."""
+
+import pytest
+
+from haltline.interventions.agent.transport.worker_presence import (
+    BEGIN_ANEW_WITHIN_S,
+    GONE,
+    LOOK_EVERY_S,
+    MADE_ANEW,
+    MOVED,
+    WorkerPresence,
+)
+from haltline.schemas.partitioner import partition_of
+
+STAYS, MOVES = (
+    next(name for name in (f"s{n}" for n in range(100)) if (partition_of(name, 4) == partition_of(name, 6)) is same)
+    for same in (True, False)
+)
+
+
+class Clock:
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watched(clock: Clock) -> WorkerPresence:
+    watched = WorkerPresence(now_s=clock)
+    watched.looked(4)
+    return watched
+
+
+def test_a_topic_that_stays_as_it_is_says_nothing(watched: WorkerPresence, clock: Clock) -> None:
+    for offset in (5, 6, 9):
+        watched.delivered(0, offset)
+        watched.delivered(1, offset - 5)
+        clock.now_s += 100
+    watched.looked(4)
+    assert watched.why_not(MOVES) is None
+    assert watched.why_not() is None
+
+
+def test_a_topic_that_is_gone_is_said_until_it_is_there_again(watched: WorkerPresence) -> None:
+    watched.looked(None)
+    assert watched.why_not(STAYS) == GONE
+    watched.looked(4)
+    assert watched.why_not(STAYS) is None
+
+
+def test_offsets_that_begin_again_tell_that_it_was_made_anew_for_as_long_as_workers_take(
+    watched: WorkerPresence, clock: Clock
+) -> None:
+    watched.delivered(2, 50)
+    clock.now_s += 10
+    watched.delivered(2, 0)
+    assert watched.why_not(STAYS) == MADE_ANEW
+    clock.now_s += BEGIN_ANEW_WITHIN_S
+    watched.delivered(2, 1)
+    assert watched.why_not(STAYS) is None
+
+
+def test_reports_of_two_threads_that_come_in_another_order_say_nothing(watched: WorkerPresence, clock: Clock) -> None:
+    watched.delivered(2, 51)
+    watched.delivered(2, 50)
+    clock.now_s += 10
+    watched.delivered(2, 52)
+    assert watched.why_not(STAYS) is None
+
+
+def test_with_more_partitions_the_sessions_that_moved_are_not_watched(watched: WorkerPresence) -> None:
+    watched.looked(6)
+    assert watched.why_not(MOVES) == MOVED
+    assert watched.why_not(STAYS) is None
+    assert watched.why_not() == MOVED, "some of them"
+
+
+def test_it_is_looked_at_now_and_then(clock: Clock) -> None:
+    watched = WorkerPresence(now_s=clock)
+    assert [watched.is_due(), watched.is_due()] == [True, False]
+    clock.now_s += LOOK_EVERY_S
+    assert watched.is_due()

@@ -1,0 +1,288 @@
+"""Incidents whatever happens, in any order, over restarts of the worker and of the console.
+
+What must hold:
+
+1. Of one session and one cause at most one incident is open, with at most one open request.
+2. None is lost: what a state has open is open for whoever reads the topic, and the other way round.
+3. None is doubled: a worker that begins again at a checkpoint tells the same revisions again, and no others.
+4. The count is that of the decisions that name the incident, exactly.
+5. What is closed stays closed; a new trip opens another one, with another id.
+6. A read model that reads the topic again, from anywhere, is the same as one that never stopped.
+7. Nothing waits for a person in a session that ended, was killed or reset.
+"""
+
+from collections import Counter
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from sqlalchemy import Engine, create_engine, select
+
+from haltline.console.read_model import tables
+from haltline.console.read_model.incidents import put_incidents
+from haltline.interventions.control import request_queue
+from haltline.schemas.control import Command, CommandKind, Feedback, Stage
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.engine.core import Effects as Followed
+from haltline.streams.operator.incidents import fold
+from haltline.streams.sessions import state_codec
+
+T0_MS = 1_750_000_000_000
+POLICY = Policy(
+    rules={
+        "destructive_repeat": Rule(
+            levels=dict.fromkeys(Severity, Level.PAUSE) | {Severity.CRITICAL: Level.BLOCK}, settings={"window_s": 3600}
+        ),
+        "error_repetition": Rule(levels=dict.fromkeys(Severity, Level.NUDGE)),
+        **{name: Rule(enabled=False) for name in ("verify_mismatch", "destructive_volume", "evasion", "step_review")},
+    },
+    operations=Operations(approvals=ApprovalRules(expires_s=60, critical_quorum=1, critical_voters=1), kill_ack_s=5),
+    cooldown_s=0,
+)
+SELDOM = st.sampled_from([False, False, False, True])
+PEOPLE = st.sampled_from(["ada", "bo"])
+Input = tuple[str, Any, int]
+"""What the core is asked, what with, and the place or the time."""
+
+
+def read_model() -> Engine:
+    engine = create_engine("sqlite://")
+    tables.metadata.create_all(engine)
+    return engine
+
+
+class Incidents(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.core = Core(POLICY)
+        self.state = SessionState("s1")
+        self.now_ms = T0_MS
+        self.offset = 0
+        self.checkpoint = (state_codec.encode(self.state), 0)
+        self.inputs: list[Input] = []
+        self.topic: list[IncidentRecord] = []
+        self.decisions: dict[str, Decision] = {}
+        self.told: dict[tuple[str, int], IncidentRecord] = {}
+        self.replaying = False
+        self.console = read_model()
+        self.taken_in = 0
+
+    # The worker.
+
+    def _take(self, what: str, with_: Any) -> Followed:
+        self.inputs.append((what, with_, self.offset))
+        self.offset += 1
+        return self._run(self.inputs[-1])
+
+    def _run(self, one: Input) -> Followed:
+        what, with_, offset = one
+        was_open = {i.incident_id for i in self.state.standing.incidents.values()}
+        if what == "on_tick":
+            followed: Followed = self.core.on_tick(self.state, with_)
+        else:
+            followed = getattr(self.core, what)(self.state, with_, Position(what, 0, offset))
+        for decision in (followed.decision, *followed.also):
+            if decision is not None:
+                self.decisions.setdefault(decision.decision_id, decision)  # a kill that is sent again is the same
+        for record in followed.incidents:
+            self._tell(record, was_open)
+        self.state = state_codec.decode(state_codec.encode(followed.state))
+        return followed
+
+    def _tell(self, record: IncidentRecord, was_open: set[str]) -> None:
+        name = (record.incident_id, record.revision)
+        assert self.told.setdefault(name, record) == record, "3: a revision says the same for ever"
+        if not self.replaying:
+            is_new = all(told.incident_id != record.incident_id for told in self.topic)
+            assert is_new == (record.change is IncidentChange.OPENED), "5: only a new one is opened"
+            assert (
+                is_new
+                or record.incident_id in was_open | {i.incident_id for i in self.state.standing.incidents.values()}
+                or record.state is IncidentState.RESOLVED
+            )
+        else:
+            assert record in self.topic, "3: nothing is told that was not told before"
+        self.topic.append(record)
+
+    @rule(asset=st.sampled_from("abc"), waits=st.booleans(), fails=st.booleans(), times=st.integers(1, 4))
+    def deletes(self, asset: str, waits: bool, fails: bool, times: int) -> None:
+        for _ in range(times):
+            self._proposes(asset, waits)
+            if fails:
+                self._event(Kind.COMPLETED, call_id=f"c{self.offset - 1}", outcome=Outcome.ERROR, error="still there")
+
+    def _proposes(self, asset: str, waits: bool) -> Followed:
+        return self._event(
+            Kind.PROPOSED,
+            call_id=f"c{self.offset}",
+            action="delete_asset",
+            args={"asset_id": asset},
+            await_verdict=waits,
+        )
+
+    def _event(self, kind: Kind, **more: Any) -> Followed:
+        self.now_ms += 500
+        self._tick()
+        event = ActionEvent(
+            event_id=f"e{self.offset}", kind=kind, session_id="s1", agent_id="cleaner", time=self.now_ms, **more
+        )
+        followed = self._take("on_event", event)
+        if followed.decision is not None and followed.decision.level > Level.ALLOW:
+            assert followed.decision.incident_id is not None or self._is_killed, "2: each belongs to an incident"
+        return followed
+
+    @rule(answer=st.sampled_from([CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK]), by=PEOPLE)
+    def answers(self, answer: CommandKind, by: str) -> None:
+        waiting = [t for t in self.state.standing.approvals.values() if t.is_open and not t.behind]
+        for ticket in waiting[:1]:
+            self._command(answer, by, request_id=ticket.request_id, nonce=ticket.nonce)
+
+    @rule(
+        kind=st.sampled_from([CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE]),
+        by=PEOPLE,
+        which=st.integers(0, 9),
+    )
+    def acts(self, kind: CommandKind, by: str, which: int) -> None:
+        """On any incident that there ever was."""
+        known = list(fold(record.to_json() for record in self.topic).values())
+        if not known:
+            return
+        incident = known[which % len(known)]
+        closed = incident.state is IncidentState.RESOLVED
+        followed = self._command(kind, by, incident_id=incident.incident_id, assignee=by)
+        assert not (closed and followed.incidents), "5: closed for every act"
+        if kind is CommandKind.RESOLVE and not closed:
+            assert followed.incidents[0].resolution == "resolved_by_operator"
+            assert incident.cause not in request_queue.causes_waiting(self.state.standing, self.now_ms), (
+                "7: nobody is asked any more"
+            )
+
+    @precondition(lambda self: self.offset > 5)
+    @rule(kind=st.sampled_from([CommandKind.KILL, CommandKind.RESET, CommandKind.RESET]), by=PEOPLE, really=SELDOM)
+    def stops_or_releases(self, kind: CommandKind, by: str, really: bool) -> None:
+        if really or (kind is CommandKind.RESET and self._is_killed):
+            self._command(kind, by)
+            self._nothing_waits()
+
+    @rule(really=SELDOM)
+    def ends(self, really: bool) -> None:
+        if really:
+            self._event(Kind.SESSION_ENDED)
+            self._nothing_waits()
+            assert not self.state.standing.incidents, "7"
+
+    @precondition(lambda self: self._is_killed)
+    @rule()
+    def acknowledges(self) -> None:
+        kill = self.state.standing.killed
+        assert kill is not None
+        self._take(
+            "on_feedback",
+            Feedback(
+                feedback_id=f"f{self.offset}",
+                decision_id=kill.decision_id,
+                session_id="s1",
+                stage=Stage.STOPPED,
+                time=self.now_ms,
+            ),
+        )
+        assert "kill_unacknowledged" not in self.state.standing.incidents
+
+    @rule(seconds=st.sampled_from([1, 6, 61]))
+    def time_passes(self, seconds: int) -> None:
+        self._tick()
+        self.now_ms += seconds * 1000
+        self._tick()
+
+    def _tick(self) -> None:
+        """As a worker does every second: what expires counts from the first tick that sees it."""
+        for _ in range(100):
+            if not 0 < self.state.due_ms <= self.now_ms:
+                break
+            self._take("on_tick", self.now_ms)
+
+    def _command(self, kind: CommandKind, by: str, **more: Any) -> Followed:
+        self.now_ms += 100
+        name = f"k{self.offset}"
+        return self._take(
+            "on_command",
+            Command(command_id=name, kind=kind, id="s1", by=by, reason="so", time=self.now_ms, **more),
+        )
+
+    @property
+    def _is_killed(self) -> bool:
+        return self.state.standing.killed is not None
+
+    def _nothing_waits(self) -> None:
+        assert not request_queue.causes_waiting(self.state.standing, self.now_ms), "7: nothing waits for a person"
+
+    # Restarts.
+
+    @rule()
+    def worker_keeps_its_state(self) -> None:
+        self.checkpoint = (state_codec.encode(self.state), len(self.inputs))
+
+    @rule()
+    def worker_dies_and_begins_again(self) -> None:
+        """What it told since its checkpoint stands on the topic, and is told again."""
+        before = state_codec.encode(self.state)
+        kept, first = self.checkpoint
+        self.state, self.replaying = state_codec.decode(kept), True
+        for one in self.inputs[first:]:
+            self._run(one)
+        self.replaying = False
+        assert state_codec.encode(self.state) == before
+
+    @rule(back=st.integers(0, 20))
+    def console_begins_again(self, back: int) -> None:
+        """Somewhat before where it was, or at the beginning."""
+        self.taken_in = max(0, self.taken_in - back)
+
+    # What must hold.
+
+    @invariant()
+    def everybody_sees_the_same(self) -> None:
+        standing = self.state.standing
+        known = fold(record.to_json() for record in self.topic)
+        still = {i: record for i, record in known.items() if record.state is not IncidentState.RESOLVED}
+        assert set(still) == {i.incident_id for i in standing.incidents.values()}, "2: none is lost"
+        causes = Counter(record.cause for record in still.values())
+        assert all(number == 1 for number in causes.values()), "1: one of each cause"
+        waiting = request_queue.causes_waiting(standing, self.now_ms)
+        assert all(len(requests) == 1 for requests in waiting.values()), "1: one request of each cause"
+        for record in still.values():
+            assert record.request_id is None or [record.request_id] in waiting.values(), "1: and it is the open one"
+        with self.console.begin() as connection:
+            put_incidents(connection, self.topic[self.taken_in :])
+            self.taken_in = len(self.topic)
+            rows = connection.execute(select(tables.incidents.c.incident_id, tables.incidents.c.body)).all()
+        assert {name: IncidentRecord.model_validate_json(body) for name, body in rows} == known, "6"
+
+    @invariant()
+    def counts_are_exact(self) -> None:
+        counted = Counter(
+            decision.incident_id
+            for decision in self.decisions.values()
+            if decision.incident_id is not None and decision.event_id.startswith("e") and decision.level > Level.ALLOW
+            and not decision.code.startswith("approval_cancelled") and self._was_counted(decision)
+        )  # fmt: skip
+        for record in fold(record.to_json() for record in self.topic).values():
+            if record.cause != "kill_unacknowledged":
+                assert record.count == counted[record.incident_id], "4: the count is exact"
+
+    def _was_counted(self, decision: Decision) -> bool:
+        """Whether it is the decision on an event, and not an answer to who waited there."""
+        return any(
+            what == "on_event" and with_.event_id == decision.event_id and with_.time == decision.time
+            for what, with_, _ in self.inputs
+        )
+
+
+Incidents.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestIncidents = Incidents.TestCase

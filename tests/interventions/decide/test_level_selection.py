@@ -1,0 +1,210 @@
+"""What a controller chooses over the course of a session."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from haltline.interventions.decide.controller import SessionControl
+from haltline.interventions.state.intervention_history import MAX_ENTRIES, MAX_ISSUES
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import Effect
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Policy, Rule
+from tests.interventions.cases import Story, found
+
+LOW, MEDIUM, HIGH, CRITICAL = Severity
+
+
+def story(cooldown_s: float = 30.0, **interventions: Any) -> Story:
+    return Story(Policy.model_validate({"cooldown_s": cooldown_s, "interventions": interventions}))
+
+
+def test_scored_three_times_the_same_issue() -> None:
+    told = story(strategy="scored")
+    # 0.30; 0.30 + 0.3 as the first did not help; 0.30 + 0.6, and it is the third of its kind.
+    assert [told.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 31, 62)] == ["REINFORCE", "THROTTLE", "KILL"]
+
+
+def test_what_comes_within_the_cooldown_says_nothing_of_the_intervention_before() -> None:
+    told = story(strategy="scored", escalate_after=0)
+    assert [told.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 5, 10)] == ["REINFORCE", None, None]
+    assert told.level(31, found(MEDIUM, confidence=0.6)) == "THROTTLE"
+
+
+def test_what_is_older_than_the_recent_history_does_not_escalate() -> None:
+    told = story(strategy="scored")
+    assert [told.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 301)] == ["REINFORCE", "REINFORCE"]
+
+
+def test_a_destructive_act_has_a_higher_score_than_looking() -> None:
+    assert story(strategy="scored").level(0, found(MEDIUM)) == "THROTTLE"
+    assert story(strategy="scored").level(0, found(MEDIUM), effect=Effect.DESTRUCTIVE) == "KILL"
+
+
+def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did() -> None:
+    told = story(strategy="progressive", after_warnings=0, history_s=3600)
+    assert [told.level(s, found(MEDIUM)) for s in (0, 31, 62)] == ["NUDGE", "REINFORCE", "THROTTLE"]
+    # Ten quiet actions: the throttling helped, but of all three only a third did.
+    assert told.level(200, found(MEDIUM), actions=10) == "ROLLBACK"
+
+
+def test_progressive_becomes_softer_only_after_the_delay() -> None:
+    told = story(strategy="progressive", history_s=10_000)
+    told.level(0, found(MEDIUM))
+    told.level(31, found(MEDIUM))  # REINFORCE, as the nudge did not help
+    assert told.level(4000, found(MEDIUM), actions=10) == "THROTTLE"  # one of two helped: 0.5
+    assert told.level(8000, found(MEDIUM), actions=10) == "REINFORCE"  # two of three
+
+
+def test_pattern_specific() -> None:
+    told = story(strategy="pattern_specific")
+    assert told.level(0, found(LOW, "scope_creep")) == "REINFORCE"
+    assert told.level(0, found(HIGH, "resource_growth")) == "KILL"
+
+
+@pytest.mark.parametrize(
+    ("interventions", "level"),
+    [
+        pytest.param({"strategy": "progressive"}, "KILL", id="a strategy for all does not soften what is critical"),
+        pytest.param({"strategies": {"destructive_repeat": "progressive"}}, "NUDGE", id="one for the rule itself does"),
+    ],
+)
+def test_who_may_soften_what_is_critical(interventions: dict[str, Any], level: str) -> None:
+    assert story(**interventions).level(0, found(CRITICAL, "destructive_repeat")) == level
+
+
+def test_a_strategy_for_one_rule_is_not_one_for_the_others() -> None:
+    told = story(strategies={"error_repetition": "scored"})
+    assert told.level(0, found(HIGH, "error_repetition")) == "ROLLBACK"
+    assert told.level(0, found(HIGH, "repetition")) == "REINFORCE"
+
+
+def test_a_warning_that_does_not_help_becomes_a_stop() -> None:
+    told = story(after_warnings=2)
+    said = [told.tell(s, found(MEDIUM)) for s in (0, 31, 62, 63)]
+    assert [d.level.value for d in said if d is not None] == ["NUDGE", "NUDGE", "PAUSE", "PAUSE"]
+    assert said[2] is not None
+    assert said[2].choice is not None
+    assert said[2].choice.why == "2 warnings did not help: PAUSE"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "actions", "levels"),
+    [
+        pytest.param((0, 31, 62), (1, 10, 1), ["NUDGE", "NUDGE", "NUDGE"], id="one that helped for 10 actions"),
+        pytest.param((0, 31, 62), (1, 9, 1), ["NUDGE", "NUDGE", "PAUSE"], id="9 quiet actions are not enough"),
+        pytest.param((0, 10, 20, 31), (1, 1, 1, 1), ["NUDGE", None, None, "NUDGE"], id="within the cooldown"),
+    ],
+)
+def test_what_counts_as_a_warning_in_vain(
+    seconds: tuple[float, ...], actions: tuple[int, ...], levels: list[str | None]
+) -> None:
+    told = story(after_warnings=2)
+    assert [told.level(s, found(MEDIUM), actions=n) for s, n in zip(seconds, actions, strict=True)] == levels
+
+
+def test_warnings_of_another_rule_do_not_count() -> None:
+    told = story(after_warnings=2)
+    rules = ("error_repetition", "repetition", "cycle", "polling")
+    assert [told.level(31 * n, found(MEDIUM, rule)) for n, rule in enumerate(rules)] == ["NUDGE"] * 4
+
+
+def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> None:
+    told = story()
+    levels = [told.level(31 * n, found(MEDIUM)) for n in range(7)]
+    assert levels == ["NUDGE", "NUDGE", "NUDGE", "REINFORCE", "REINFORCE", "PAUSE", "PAUSE"]
+
+
+def test_a_session_hears_no_more_hints_than_it_may_and_a_person_hears_of_it() -> None:
+    told = story(max_interventions=2, after_warnings=0)
+    rules = ("error_repetition", "repetition", "cycle")
+    said = [told.tell(n, found(MEDIUM, rule)) for n, rule in enumerate(rules)]
+    assert [None if d is None else (d.level.value, d.flag) for d in said] == [("NUDGE", False), ("NUDGE", True), None]
+    assert told.level(4, found(CRITICAL, "cycle")) == "PAUSE"
+
+
+def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of_a_report() -> None:
+    told = story(max_interventions=2, after_warnings=0)
+    for number in range(5):
+        told.tell(31 * number, found(MEDIUM, "goal_drift"), rule=Rule(mode=Mode.SHADOW))
+    assert told.level(200, found(MEDIUM, "cycle")) == "NUDGE"
+    assert told.level(201, found(MEDIUM, "polling")) == "NUDGE"
+    assert told.level(202, found(MEDIUM, "repetition")) is None
+    killed = told.tell(203, found(CRITICAL, "destructive_repeat"))
+    assert killed is not None
+    assert killed.incident is not None
+    assert killed.incident.snapshot["interventions"] == 2
+    assert [moment.what[:9] for moment in killed.incident.timeline[1:]] == ["NUDGE for", "NUDGE for", "KILL at e"]
+
+
+def test_a_shadow_rule_escalates_as_an_enforced_one_would() -> None:
+    told = story(after_warnings=2)
+    said = [told.tell(s, found(MEDIUM), rule=Rule(mode=Mode.SHADOW)) for s in (0, 31, 62)]
+    assert [(d.level, d.would) for d in said if d is not None] == [
+        (Level.ALLOW, Level.NUDGE),
+        (Level.ALLOW, Level.NUDGE),
+        (Level.ALLOW, Level.PAUSE),
+    ]
+
+
+def test_a_rule_that_only_warns_does_not_warn_more_often_for_what_it_would_have_stopped() -> None:
+    told = story(after_warnings=0)
+    warn = Rule(mode=Mode.WARN)
+    said = [told.tell(s, found(CRITICAL, "cycle"), rule=warn) for s in (0, 1, 29, 30)]
+    assert [d and (d.level, d.would) for d in said] == [
+        (Level.NUDGE, Level.PAUSE),
+        None,
+        None,
+        (Level.NUDGE, Level.PAUSE),
+    ]
+
+
+def test_a_shadow_decision_says_what_would_have_been_done() -> None:
+    said = story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW))
+    assert said is not None
+    assert (said.level, said.would, said.would_do, said.message) == (Level.ALLOW, Level.KILL, "the session stopped", "")
+    assert (said.incident, said.limits, said.rollback) == (None, None, None)
+
+
+FINDINGS = st.builds(
+    found,
+    st.sampled_from(Severity),
+    st.sampled_from(["error_repetition", "repetition", "scope_creep", "resource_growth", "budget"]),
+    st.sampled_from([0.3, 0.6, 1.0]),
+)
+STRATEGIES = st.sampled_from(["by_rule", "scored", "progressive", "pattern_specific"])
+
+
+@given(
+    STRATEGIES,
+    st.lists(st.tuples(st.integers(0, 120), st.integers(1, 12), st.lists(FINDINGS, max_size=3)), max_size=40),
+)
+def test_any_session_is_bounded_deterministic_and_survives_a_restart(
+    strategy: str, steps: list[tuple[int, int, list[Any]]]
+) -> None:
+    whole, restarted = story(strategy=strategy), story(strategy=strategy)
+    adapter = TypeAdapter(SessionControl)
+    second = 0
+    for wait, actions, findings in steps:
+        second += wait
+        once = {f.detector: f for f in findings}.values()
+        first = whole.tell(second, *once, actions=actions)
+        assert first == restarted.tell(second, *once, actions=actions)
+        restarted.standing = adapter.validate_python(orjson.loads(orjson.dumps(restarted.standing)))
+    assert restarted.standing == whole.standing
+    history = whole.standing.history
+    if history is not None:
+        assert len(history.entries) <= MAX_ENTRIES
+        assert all(len(times) <= MAX_ISSUES for times in history.issues.values())
+
+
+@given(STRATEGIES, st.lists(FINDINGS, min_size=2, max_size=4, unique_by=lambda f: f.detector))
+def test_a_harder_decision_beats_every_softer_one_of_the_same_batch(strategy: str, findings: list[Any]) -> None:
+    alone = [story(strategy=strategy).tell(0, finding) for finding in findings]
+    together = story(strategy=strategy).tell(0, *findings)
+    assert together is not None
+    assert together.level == max(d.level for d in alone if d is not None)

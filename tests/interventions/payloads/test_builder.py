@@ -1,0 +1,424 @@
+"""What decisions bring along: the five interventions, changed arguments, and what is told with a refusal."""
+
+import re
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.payloads import rollback
+from haltline.interventions.payloads.throttle import factor_of, lowered, throttle
+from haltline.interventions.state.context import TaskNote, note_of
+from haltline.interventions.state.intervention_history import Checkpoints, History
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import Effect, Kind, Outcome, Task
+from haltline.schemas.findings import Evidence, Severity
+from haltline.schemas.intervening import DEFAULT, RollbackLimits, Throttle
+from haltline.schemas.payloads import Checkpoint, Strength
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core, Position, SessionState
+from tests.builders import call, event
+from tests.interventions.cases import Loss, Session, Story, found, proposed
+
+LOW, MEDIUM, HIGH, CRITICAL = Severity
+TASK = Task(goal="Fix the login test", expected_paths=["src/login/**"], limits={"tokens": 9000})
+
+
+def at_level(level: Level, rule: str = "error_repetition", **more: Any) -> Decision:
+    """A decision of a level, whatever the rule."""
+    told = Story(more.pop("policy", Policy()))
+    told.session = more.pop("session", told.session)
+    decision = told.tell(0, found(HIGH, rule, **more.pop("finding", {})), rule=Rule(levels={HIGH: level}), **more)
+    assert decision is not None
+    assert decision.level is level
+    return decision
+
+
+# Throttling
+
+
+@pytest.mark.parametrize(
+    ("growth", "limit"),
+    [(2.5, 50), (1.6, 70), (1.3, 85), (1.1, 100), (2.0, 70), (1.5, 85), (1.2, 100)],
+    ids=lambda value: f"{value:g}",
+)
+def test_the_published_reductions_of_a_limit_of_100(growth: float, limit: int) -> None:
+    assert lowered(100, factor_of(growth, Throttle())) == limit
+
+
+def test_only_what_grew_is_lowered_and_batches_are_halved() -> None:
+    decision = at_level(
+        Level.THROTTLE, "resource_growth", finding={"values": {"resource": "tokens", "mean_growth": 2.5}}
+    )
+    assert decision.limits == {
+        "max_file_operations": 100,
+        "max_memory_mb": 512,
+        "max_tokens": 50_000,
+        "max_execution_time_s": 300,
+        "batch_size": 16,
+    }
+    assert decision.throttling is not None
+    assert (decision.throttling.resource, decision.throttling.growth, decision.throttling.factor) == (
+        "tokens",
+        2.5,
+        0.5,
+    )
+
+
+def test_a_second_throttling_goes_on_from_the_first() -> None:
+    told = Story(Policy(cooldown_s=0))
+    grown = found(HIGH, "resource_growth", values={"resource": "file_ops", "mean_growth": 3.0})
+    limits = [decision.limits for s in range(2) if (decision := told.tell(s, grown)) is not None]
+    assert [one and one["max_file_operations"] for one in limits] == [50, 25]
+
+
+@given(st.integers(1, 500), st.sampled_from(Severity))
+def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, severity: Severity) -> None:
+    history = History()
+    for _ in range(times):
+        limits, _ = throttle(history, found(severity), Throttle())
+    assert all(limit >= 1 and limit == int(limit) for limit in limits.values())
+
+
+# Context reinforcement
+
+
+@pytest.mark.parametrize(
+    ("strength", "constraints", "boundaries"),
+    [
+        pytest.param("light", 0, 0, id="light: the goal only"),
+        pytest.param("medium", 3, 0, id="medium: with what to keep to"),
+        pytest.param("strong", 3, 2, id="strong: with what lies outside"),
+    ],
+)
+def test_the_task_is_told_again(strength: str, constraints: int, boundaries: int) -> None:
+    policy = Policy.model_validate({"interventions": {"reinforcement": strength}})
+    decision = at_level(Level.REINFORCE, "scope_creep", policy=policy, session=Session(task=note_of(TASK)))
+    said = decision.reinforcement
+    assert said is not None
+    assert (said.strength, said.goal, len(said.constraints), len(said.boundaries)) == (
+        Strength(strength),
+        "Fix the login test",
+        constraints,
+        boundaries,
+    )
+    assert "Fix the login test" in decision.message
+    assert all(line in decision.message for line in (*said.constraints, *said.boundaries))
+    assert any(line.startswith("IMPORTANT") for line in said.constraints) is (strength == "strong")
+
+
+def test_without_a_task_there_is_still_something_to_keep_to() -> None:
+    decision = at_level(Level.REINFORCE)
+    assert decision.message.endswith("- Do not repeat a call that failed before you know why it did.")
+
+
+def test_a_task_is_kept_cut() -> None:
+    long = Task(goal="word " * 1000, expected_paths=["p" * 500] * 50, limits={f"l{n}": 1.0 for n in range(50)})
+    assert len(orjson.dumps(note_of(long))) < 2000
+
+
+def test_the_engine_keeps_the_task_for_it() -> None:
+    core = Core()
+    start = event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=TASK.model_dump())
+    state = core.on_event(None, start).state
+    assert state.task == TaskNote("Fix the login test", ["src/login/**"], {"tokens": 9000})
+
+
+# Rollback
+
+
+def checkpoints(*steps: str | tuple[str, float]) -> Checkpoints:
+    """`c` a checkpoint, `+` a call that succeeded, `-` one that failed: ten seconds apart, at offsets 0, 1, 2..."""
+    state = Checkpoints()
+    for offset, step in enumerate(steps):
+        happened = event(offset * 10, "look", outcome=Outcome.ERROR if step == "-" else Outcome.OK)
+        if step in ("+", "-"):
+            rollback.note_result(state, happened)
+        else:
+            rollback.note_checkpoint(state, Checkpoint(id=str(step)), happened, offset, offset)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("steps", "chosen", "depth"),
+    [
+        pytest.param("a+b+", "b", 1, id="the newest one before the issue began"),
+        pytest.param("a+++++++++b", "a", 2, id="not one that was taken after it began"),
+        pytest.param("a++++++-b", "a", 2, id="not one with an error in the 60 s before it"),
+        pytest.param("a-------", "a", 1, id="what failed after it does not count against it"),
+        pytest.param("", None, 0, id="none: recovery needed"),
+        pytest.param("-------", None, 0, id="none was ever reported"),
+    ],
+)
+def test_the_choice_of_a_checkpoint(steps: str, chosen: str | None, depth: int) -> None:
+    finding = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
+    result = rollback.choose(checkpoints(*steps), proposed(120), finding, RollbackLimits())
+    assert (result.checkpoint, result.depth, result.recovery_needed) == (chosen, depth, chosen is None)
+    assert bool(result.plan) is (chosen is None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        pytest.param({"max_depth": 1}, "is safe, but 2 back: expected at most 1", id="too far back"),
+        pytest.param({"retention_s": 60}, "is older than 60 s", id="too old"),
+        pytest.param({}, None, id="neither"),
+    ],
+)
+def test_a_checkpoint_must_be_near_enough(limits: dict[str, Any], why: str | None) -> None:
+    state = checkpoints("a", "+", "+", "-", "b")
+    finding = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
+    result = rollback.choose(state, proposed(120), finding, RollbackLimits(**limits))
+    assert (result.checkpoint == "a") is (why is None)
+    if why is not None:
+        assert why in result.why
+
+
+def test_one_with_too_few_successes_before_it_is_not_safe() -> None:
+    state = checkpoints("a", "+", "+", "+", "-", *"+" * 1, *["b"])
+    state.kept[-1].quiet_ms = None  # the error is long ago
+    finding = found(evidence=(Evidence(event_id="first", topic="t", partition=0, offset=9), Evidence(event_id="last")))
+    assert state.kept[-1].rate == 0.8
+    assert rollback.choose(state, proposed(120), finding, RollbackLimits()).checkpoint == "b"
+    assert rollback.choose(state, proposed(120), finding, RollbackLimits(min_success_rate=0.81)).checkpoint == "a"
+
+
+def test_where_offsets_are_not_known_an_issue_may_have_begun_five_minutes_before() -> None:
+    state = Checkpoints()
+    for second in (0, 200):
+        rollback.note_checkpoint(state, Checkpoint(id=f"at {second}"), event(second), -1, 0)
+    finding = found(evidence=(Evidence(event_id="only"),))
+    chosen = [rollback.choose(state, proposed(s), finding, RollbackLimits()).checkpoint for s in (290, 400, 501)]
+    assert chosen == [None, "at 0", "at 200"]
+
+
+def test_checkpoints_of_a_session_are_bounded() -> None:
+    state = checkpoints(*(f"c{n}" for n in range(100)))
+    assert [kept.id for kept in state.kept] == [f"c{n}" for n in range(84, 100)]
+
+
+def test_the_agents_side_reports_checkpoints_and_gets_one_back() -> None:
+    core = Core(Policy(rules={"repetition": Rule(levels=dict.fromkeys(Severity, Level.ROLLBACK))}))
+    state: SessionState | None = None
+    decisions = []
+    events = [event(0, "", kind=Kind.HEARTBEAT, outcome=None, checkpoint={"id": "before the work"})]
+    for number in range(8):
+        events += call(10 + number * 10, "look_up", "table=facts", output_digest="same", args={"id": 7})
+    for offset, happened in enumerate(events):
+        outcome = core.on_event(state, happened, Position("haltline.actions", 0, offset))
+        state = outcome.state
+        decisions += [d for d in [outcome.decision] if d is not None]
+    assert decisions[0].level is Level.ROLLBACK
+    assert decisions[0].checkpoint == "before the work"
+    assert decisions[0].rollback is not None
+    assert not decisions[0].rollback.recovery_needed
+
+
+# Emergency stop
+
+
+def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> None:
+    told = Story(session=Session(task=note_of(TASK)))
+    told.tell(0, found(LOW, "repetition"))
+    near = {"destructive_repeat": 1.0, "cycle": 1.0, "budget": 0.5}
+    losses = [Loss("drop_table", "table=fact_sales")]
+    decision = told.tell(
+        40,
+        found(CRITICAL, "destructive_repeat", target="table=fact_sales"),
+        found(MEDIUM, "cycle"),
+        losses=losses,
+        near=lambda: near,
+    )
+    assert decision is not None
+    report = decision.incident
+    assert report is not None
+    assert re.fullmatch(r"inc_[0-9a-f]{12}", report.incident_id)
+    assert report.summary == "Emergency stop triggered due to destructive_repeat: seen too often"
+    assert [moment.what for moment in report.timeline] == [
+        "evidence: event e@first",
+        "NUDGE for repetition (low)",
+        "KILL at event e@40: destructive_repeat",
+    ]
+    assert report.root_cause == "destructive_repeat by delete_asset on table=fact_sales"
+    assert report.contributing_factors == ("cycle: seen too often", "budget was 50% of the way to a finding")
+    assert report.impact.things == ("drop_table table=fact_sales",)
+    assert [option.option for option in report.recovery_options] == [
+        "resume_with_limits",
+        "manual_intervention",
+        "abort",
+    ]
+    assert all(
+        (report.recommendations.immediate, report.recommendations.preventive, report.recommendations.configuration)
+    )
+    assert report.snapshot["interventions"] == 1
+
+
+def test_a_report_offers_a_safe_checkpoint_where_there_is_one() -> None:
+    told = Story(session=Session(checkpoints=checkpoints("a", "+")))
+    decision = told.tell(40, found(CRITICAL, "destructive_repeat"))
+    assert decision is not None
+    assert decision.incident is not None
+    (option,) = (o for o in decision.incident.recovery_options if o.option == "rollback_and_retry")
+    assert option.checkpoint == "a"
+
+
+SECRET = "hunter2-sk-live-4242"
+
+
+@pytest.mark.parametrize("level", [level for level in Level if level is not Level.ALLOW])
+def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
+    said = proposed(0, args={"password": SECRET}, error=SECRET, output_head=SECRET)
+    assert SECRET not in at_level(level, event=said).to_json().decode()
+
+
+# Recovery
+
+
+@pytest.mark.parametrize(
+    ("error", "situation", "ways", "attempts"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'x'", "file_not_found", ("automatic", "guided"), 3),
+        ("PermissionError: [Errno 13] Permission denied", "permission_denied", ("collaborative",), 1),
+        ("SyntaxError: invalid syntax", "syntax_error", ("self_healing", "guided"), 2),
+        ("ModuleNotFoundError: No module named 'x'", "import_error", ("self_healing", "guided"), 2),
+        ("TimeoutError: timed out", "connection_timeout", ("automatic", "collaborative"), 3),
+        ("HTTP 429 Too Many Requests", "rate_limit_exceeded", ("automatic", "guided"), 3),
+        ("it is Tuesday", "stuck_in_loop", ("guided", "checkpoint"), 2),
+        (None, "stuck_in_loop", ("guided", "checkpoint"), 2),
+    ],
+)
+def test_each_failure_has_its_ways_of_recovery(
+    error: str | None, situation: str, ways: tuple[str, ...], attempts: int
+) -> None:
+    said = at_level(Level.REINFORCE, event=proposed(0, error=error)).recovery
+    assert said is not None
+    assert (said.situation, said.ways, said.attempts) == (situation, ways, attempts)
+    assert said.steps
+    assert (said.wait_s is None) is ("automatic" not in ways or situation == "file_not_found")
+
+
+@pytest.mark.parametrize(
+    ("rule", "situation"),
+    [("goal_drift", "lost_context"), ("resource_growth", "resource_exhaustion"), ("cycle", "stuck_in_loop")],
+)
+def test_each_situation_has_a_guided_plan(rule: str, situation: str) -> None:
+    said = at_level(Level.THROTTLE, rule).recovery
+    assert said is not None
+    assert (said.situation, len(said.steps)) == (situation, 3)
+
+
+@pytest.mark.parametrize(
+    ("level", "first", "attempts"),
+    [(Level.PAUSE, "collaborative", 2), (Level.ROLLBACK, "checkpoint", 2), (Level.KILL, "collaborative", 0)],
+)
+def test_the_harder_the_answer_the_less_is_left_to_the_agent(level: Level, first: str, attempts: int) -> None:
+    said = at_level(level, "cycle").recovery
+    assert said is not None
+    assert (said.ways[0], said.attempts) == (first, attempts)
+
+
+@pytest.mark.parametrize("level", [level for level in Level if level >= Level.REINFORCE])
+def test_nobody_answering_is_never_a_reason_to_go_on(level: Level) -> None:
+    said = at_level(level).recovery
+    assert said is not None
+    assert said.fallback == "Stay paused until a person has looked."
+
+
+# Changed arguments
+
+
+MODIFY = [
+    {"action": "export_*", "cap": {"limit": 100}, "put": {"dry_run": True}, "remove": ["overwrite"]},
+    {"action": "delete_*", "rules": ["step_review"], "put": {"soft": True}},
+]
+
+
+@pytest.mark.parametrize(
+    ("action", "args", "put", "removed"),
+    [
+        pytest.param("export_all", {"limit": 5000, "q": "x"}, {"limit": 100, "dry_run": True}, None, id="capped"),
+        pytest.param("export_all", {"limit": 5}, {"dry_run": True}, None, id="what is within the cap stays"),
+        pytest.param("export_all", {"overwrite": 1}, {"dry_run": True}, ("overwrite",), id="left out"),
+        pytest.param("export_all", {"dry_run": True}, None, None, id="nothing to change"),
+        pytest.param("delete_asset", {}, None, None, id="of another rule"),
+        pytest.param("look_up", {"limit": 5000}, None, None, id="another tool"),
+    ],
+)
+def test_arguments_are_changed_as_the_policy_says(
+    action: str, args: dict[str, Any], put: dict[str, Any] | None, removed: tuple[str, ...] | None
+) -> None:
+    policy = Policy.model_validate({"interventions": {"modifications": MODIFY}})
+    decision = at_level(Level.NUDGE, policy=policy, event=proposed(0, action, args=args))
+    assert (decision.arguments, decision.without_arguments) == (put, removed)
+
+
+def test_a_refusal_changes_no_arguments() -> None:
+    policy = Policy.model_validate({"interventions": {"modifications": MODIFY}})
+    decision = at_level(Level.BLOCK, policy=policy, event=proposed(0, "export_all", args={"limit": 5000}))
+    assert decision.arguments is None
+
+
+# What is told with a refusal
+
+
+def test_what_a_refused_call_would_have_cost_is_counted_once_however_often_it_is_tried() -> None:
+    policy = Policy.model_validate({"interventions": {"prices": [{"action": "send_*", "usd": 12.5}]}})
+    told = Story(policy)
+    said = []
+    for second in (0, 1, 2, 3599, 3601):
+        decision = told.tell(
+            second, found(HIGH), rule=Rule(levels={HIGH: Level.BLOCK}), event=proposed(second, "send_mail")
+        )
+        assert decision is not None
+        said.append((decision.attempt, decision.estimated_cost_usd, decision.cost_prevented_usd))
+    assert said == [(1, 12.5, 12.5), (2, 12.5, 0), (3, 12.5, 0), (4, 12.5, 0), (1, 12.5, 12.5)]
+
+
+def test_a_refusal_says_what_would_have_been_taken_away() -> None:
+    losses = [Loss("rm", f"path=/data/{n}") for n in range(5)]
+    assert at_level(Level.BLOCK, losses=losses).blast_radius == (
+        "would have taken away: rm path=/data/0, rm path=/data/1, rm path=/data/2 and 2 more"
+    )
+    plain = at_level(Level.BLOCK, effect=Effect.EXEC, event=proposed(0, "bash", targets=["path=/x"]))
+    assert plain.blast_radius == "bash (exec) on path=/x"
+
+
+# Two audiences
+
+
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        pytest.param(Level.NUDGE, "Ask Ada before you touch table=x {again}.", id="a hint is in the policy's words"),
+        pytest.param(Level.BLOCK, "This action was refused. Do not try", id="a refusal is not"),
+    ],
+)
+def test_a_policys_own_words_for_the_model(level: Level, message: str) -> None:
+    words = {"messages": {"error_repetition": "Ask Ada before you touch {target} {again}."}}
+    policy = Policy.model_validate({"interventions": words})
+    assert at_level(level, policy=policy, finding={"target": "table=x"}).message.startswith(message)
+
+
+@pytest.mark.parametrize("rule", ["destructive_volume", "budget", "step_review", "evasion", "scope_creep"])
+@pytest.mark.parametrize("level", [level for level in Level if level is not Level.ALLOW])
+def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: str) -> None:
+    decision = at_level(
+        level, rule, finding={"values": {"deletes": 31, "window_s": 47}, "thresholds": {"max_deletes": 29}}
+    )
+    heard = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
+    heard += " ".join(decision.recovery.steps if decision.recovery is not None else ())
+    assert decision.message
+    assert not re.search(r"\d", heard)
+    assert rule not in heard
+    assert decision.reason not in heard
+    assert (decision.values["deletes"], decision.thresholds["max_deletes"]) == (31, 29)
+
+
+def test_defaults_are_those_of_the_published_configuration() -> None:
+    said = DEFAULT
+    assert (said.max_interventions, said.history_s, said.effectiveness, said.escalation_delay_s) == (10, 300, 0.6, 120)
+    assert (said.max_attempts, said.reinforcement) == ({Level.NUDGE: 3}, Strength.MEDIUM)
+    assert said.rollback == RollbackLimits(max_depth=3, retention_s=1800, min_success_rate=0.8, no_errors_s=60)
+    assert Policy().cooldown_s == 30

@@ -1,0 +1,132 @@
+"""The strategies by themselves: numbers of the published system, and where they were repaired."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.interventions.state.strategies import (
+    IMPACT,
+    LADDER,
+    PATTERNS,
+    Case,
+    PatternSpecific,
+    Progressive,
+    Scored,
+    by_severity,
+    combined_score,
+    level_of,
+    next_step,
+)
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Effect
+from haltline.schemas.findings import Severity
+from tests.interventions.cases import found
+
+LOW, MEDIUM, HIGH, CRITICAL = Severity
+
+
+@pytest.mark.parametrize(
+    ("severity", "confidence", "escalation", "score", "level"),
+    [
+        pytest.param(MEDIUM, 0.6, 0, 0.30, Level.REINFORCE, id="3 errors: 0.30, context reinforcement"),
+        pytest.param(HIGH, 0.8, 0, 0.64, Level.THROTTLE, id="4 errors: 0.64, throttling"),
+        pytest.param(CRITICAL, 1.0, 0, 1.0, Level.KILL, id="5 errors: 1.0, emergency stop"),
+        pytest.param(MEDIUM, 0.6, 1, 0.60, Level.THROTTLE, id="3 errors, one intervention in vain: throttling"),
+        pytest.param(HIGH, 0.8, 1, 0.94, Level.KILL, id="4 errors, one in vain: emergency stop"),
+        pytest.param(CRITICAL, 1.0, 1, 1.3, Level.KILL, id="5 errors, one in vain: emergency stop"),
+        pytest.param(MEDIUM, 0.6, 2, 0.90, Level.KILL, id="3 errors, two in vain: 0.9 and not a little below"),
+        pytest.param(HIGH, 0.35, 0, 0.28, Level.NUDGE, id="scope ratio 0.35: 0.28, soft correction"),
+        pytest.param(HIGH, 1.0, 0, 0.80, Level.ROLLBACK, id="scope ratio 1.0: 0.80, rollback"),
+        pytest.param(MEDIUM, 0.6, 0, 0.30, Level.REINFORCE, id="goal drift with mean 0.4: context reinforcement"),
+    ],
+)
+def test_the_published_scores(
+    severity: Severity, confidence: float, escalation: int, score: float, level: Level
+) -> None:
+    combined = combined_score(severity, confidence, 0.0, escalation)
+    assert (combined, level_of(combined)) == (score, level)
+
+
+@given(
+    st.sampled_from(Severity), st.sampled_from(Severity), st.floats(0, 1), st.sampled_from(Effect), st.integers(0, 9)
+)
+def test_what_is_worse_is_never_answered_more_softly(
+    one: Severity, other: Severity, confidence: float, effect: Effect, escalation: int
+) -> None:
+    mild, bad = sorted((one, other))
+    softer = level_of(combined_score(mild, confidence, IMPACT[effect], escalation))
+    assert softer <= level_of(combined_score(bad, confidence, IMPACT[effect], escalation))
+    assert softer <= level_of(combined_score(mild, confidence, IMPACT[effect], escalation + 1))
+    assert softer <= level_of(combined_score(mild, confidence, 1.0, escalation))
+
+
+def case(severity: Severity = MEDIUM, **fields: object) -> Case:
+    rule = str(fields.pop("rule", "error_repetition"))
+    confidence = float(str(fields.pop("confidence", 0.6)))
+    return Case(finding=found(severity, rule, confidence), by_rule=Level.NUDGE, **fields)  # type: ignore[arg-type]  # by name
+
+
+@pytest.mark.parametrize(
+    ("issues", "after", "level"),
+    [
+        pytest.param(1, 2, Level.REINFORCE, id="one recent issue is none too many"),
+        pytest.param(2, 2, Level.THROTTLE, id="two before this one: the next level, chosen once"),
+        pytest.param(9, 0, Level.REINFORCE, id="never, when the policy says so"),
+    ],
+)
+def test_an_issue_that_persists_goes_one_level_further(issues: int, after: int, level: Level) -> None:
+    assert Scored(after).choose(case(issues=issues)) is level
+
+
+@pytest.mark.parametrize(
+    ("current", "effectiveness", "may_soften", "expected"),
+    [
+        pytest.param(Level.NUDGE, 0.0, True, Level.REINFORCE, id="in vain: the next one"),
+        pytest.param(Level.KILL, 0.0, True, Level.KILL, id="there is none after the stop"),
+        pytest.param(Level.THROTTLE, 0.59, True, Level.ROLLBACK, id="below the configured 0.6 is in vain"),
+        pytest.param(Level.THROTTLE, 0.6, True, Level.REINFORCE, id="it helped, long ago: the one before"),
+        pytest.param(Level.THROTTLE, 0.6, False, Level.THROTTLE, id="it helped, a moment ago: the same"),
+        pytest.param(Level.NUDGE, 1.0, True, Level.NUDGE, id="there is none before the first"),
+        pytest.param(Level.THROTTLE, None, True, Level.THROTTLE, id="not known yet: the same"),
+    ],
+)
+def test_progression(current: Level, effectiveness: float | None, may_soften: bool, expected: Level) -> None:
+    assert next_step(current, effectiveness, effective=0.6, may_soften=may_soften) is expected
+
+
+@pytest.mark.parametrize(
+    ("last", "level"),
+    [
+        pytest.param(None, Level.NUDGE, id="the first intervention is the softest"),
+        pytest.param(Level.PAUSE, Level.ROLLBACK, id="a pause that another strategy chose is no unknown step"),
+        pytest.param(Level.BLOCK, Level.ROLLBACK, id="nor is a block"),
+    ],
+)
+def test_progression_begins_and_goes_on_from_what_is_no_step(last: Level | None, level: Level) -> None:
+    assert Progressive().choose(case(last=last, effectiveness=0.0)) is level
+
+
+@pytest.mark.parametrize("rule", [*PATTERNS, "a_rule_without_a_list"])
+@pytest.mark.parametrize("severity", Severity)
+def test_each_list_has_a_level_for_each_severity_and_ends_with_critical(rule: str, severity: Severity) -> None:
+    chosen = PatternSpecific({}).choose(case(severity, rule=rule))
+    hardest = PatternSpecific({}).choose(case(CRITICAL, rule=rule))
+    assert chosen in LADDER
+    assert chosen <= hardest
+
+
+@pytest.mark.parametrize(
+    ("severity", "level"),
+    [(LOW, Level.NUDGE), (MEDIUM, Level.REINFORCE), (HIGH, Level.ROLLBACK), (CRITICAL, Level.ROLLBACK)],
+)
+def test_the_published_list_of_repetitive_errors(severity: Severity, level: Level) -> None:
+    assert PatternSpecific({}).choose(case(severity)) is level
+
+
+def test_a_list_of_one_entry_has_it_for_all() -> None:
+    assert {by_severity([Level.BLOCK], severity) for severity in Severity} == {Level.BLOCK}
+
+
+def test_a_policys_own_list_comes_before_the_published_one() -> None:
+    own = PatternSpecific({"error_repetition": (Level.NUDGE, Level.KILL)})
+    assert [own.choose(case(severity)) for severity in Severity] == [Level.NUDGE, Level.KILL, Level.KILL, Level.KILL]

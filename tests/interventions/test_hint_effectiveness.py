@@ -1,0 +1,80 @@
+"""Whether a hint helped is read off the session's own next actions."""
+
+import pytest
+
+from haltline.interventions.hint_effectiveness import HintOutcome, by_rule
+from haltline.interventions.state.intervention_history import HELPED_ACTIONS, Entry, History
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.findings import Detection, Evidence, Finding, Severity
+
+RULE = "repetition"
+
+
+def event(number: int, kind: Kind = Kind.PROPOSED, call: int | None = None) -> ActionEvent:
+    named = None if kind is Kind.SESSION_ENDED else f"c{number if call is None else call}"
+    return ActionEvent(
+        event_id=f"e{number}", kind=kind, session_id="s", time=1_790_000_000_000 + number, call_id=named, action="look",
+        outcome=Outcome.OK if kind is Kind.COMPLETED else None,
+    )  # fmt: skip
+
+
+def decided(number: int, level: Level, rule: str = RULE, *, would: Level | None = None) -> Decision:
+    return Decision(
+        decision_id=f"d{number}-{rule}", session_id="s", event_id=f"e{number}", call_id=f"c{number}",
+        time=1_790_000_000_000 + number, level=level, would=would, code="x", reason="x", message="Think.",
+        detector=rule,
+    )  # fmt: skip
+
+
+def found(number: int, rule: str = RULE) -> Detection:
+    finding = Finding(
+        detector=rule, code="x", severity=Severity.LOW, reason="x", evidence=(Evidence(event_id=f"e{number}"),)
+    )
+    return Detection(
+        detection_id=f"f{number}", session_id="s", event_id=f"e{number}", time=1_790_000_000_000, finding=finding
+    )
+
+
+def acts(count: int) -> list[ActionEvent]:
+    """The call with the hint, its end, and so many calls behind it."""
+    return [event(0), event(1000, Kind.COMPLETED, 0), *(event(number) for number in range(1, count + 1))]
+
+
+HINT = decided(0, Level.NUDGE)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "detections", "events", "became"),
+    [
+        pytest.param([], [], acts(HELPED_ACTIONS), HintOutcome.HELPED, id="nothing more in the next ten actions"),
+        pytest.param([], [], acts(HELPED_ACTIONS - 1), HintOutcome.UNKNOWN, id="nothing more in nine, and no end"),
+        pytest.param(
+            [], [], [*acts(2), event(9, Kind.SESSION_ENDED)], HintOutcome.HELPED, id="an end in order before that"
+        ),
+        pytest.param([], [found(3)], acts(20), HintOutcome.WENT_ON, id="the same rule finds it again"),
+        pytest.param([], [found(3, "cycle")], acts(20), HintOutcome.HELPED, id="another rule finds something"),
+        pytest.param([], [found(11)], acts(20), HintOutcome.HELPED, id="it comes again later than that"),
+        pytest.param([], [found(0)], acts(20), HintOutcome.HELPED, id="its own finding"),
+        pytest.param([decided(4, Level.PAUSE)], [found(3)], acts(20), HintOutcome.STOPPED, id="the rule stops it"),
+        pytest.param(
+            [decided(4, Level.ALLOW, would=Level.KILL)], [], acts(20), HintOutcome.STOPPED, id="the rule would have"
+        ),
+        pytest.param([decided(4, Level.KILL, "budget")], [], acts(20), HintOutcome.HELPED, id="another rule stops it"),
+        pytest.param([], [], [], HintOutcome.UNKNOWN, id="the session's events are not there"),
+    ],
+)
+def test_what_became_of_a_hint(
+    decisions: list[Decision], detections: list[Detection], events: list[ActionEvent], became: HintOutcome
+) -> None:
+    (rule,) = [one for one in by_rule([HINT, *decisions], detections, {"s": events}) if one.rule == RULE]
+    assert rule.counts == {became: 1}
+    assert rule.share == {HintOutcome.HELPED: 1.0, HintOutcome.UNKNOWN: None}.get(became, 0.0)
+
+
+def test_the_worker_counts_what_helped_though_nothing_comes_after_it() -> None:
+    history = History()
+    history.note(Entry(RULE, "NUDGE", "low", 0, action=5))
+    assert [list(history.settle(action)) for action in (6, 4 + HELPED_ACTIONS)] == [[], []]
+    assert [entry.rule for entry in history.settle(5 + HELPED_ACTIONS)] == [RULE]
+    assert list(history.settle(99)) == [], "once"

@@ -1,0 +1,120 @@
+"""What is read the quick way is what the model says; what the model refuses is never read the quick way."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haltline.schemas import wire
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.streams.audit import summary
+from haltline.streams.audit.fast_decoder import OrdinaryEvent, ordinary_event
+from tests.streams.audit.records import NOW_MS, completed, event
+
+NAMES = set(ActionEvent.model_fields) - {"task", "checkpoint"}
+FULL: dict[str, Any] = {
+    "v": 1, "event_id": "e1", "kind": "action.completed", "session_id": "42", "agent_id": "cleaner",
+    "parent_session_id": "41", "root_session_id": "40", "mission_id": "m", "seq": 3, "time": NOW_MS, "call_id": "c",
+    "host": "h", "unread_from": 9, "loop_key": "k", "dropped": 2,
+    "action": "delete_asset", "args": {"asset_id": "x", "deep": [1, {"a": None}]}, "args_digest": "d",
+    "targets": ["asset_id=x"], "effect": "destructive", "outcome": "error", "error": "still there", "duration_ms": 3,
+    "output_digest": "o", "output_bytes": 7, "output_head": "h", "await_verdict": False,
+    "usage": {"input_tokens": 3, "output_tokens": 4, "cost_usd": 0.25, "cpu_ms": 1, "memory_bytes": 5, "file_ops": 6},
+}  # fmt: skip
+
+
+def said(event: ActionEvent | OrdinaryEvent) -> dict[str, object]:
+    used = event.usage
+    columns = {name: getattr(event, name) for name in NAMES} | {"summary": summary.of_event(event)}
+    return columns | {"usage": used and {name: getattr(used, name) for name in Usage.model_fields}}
+
+
+def quickly(raw: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> dict[str, object] | None:
+    event = ordinary_event(raw, headers)
+    return None if event is None else said(event)
+
+
+def assert_as_the_model_says(raw: bytes) -> None:
+    quick = quickly(raw)
+    if quick is not None:
+        assert quick == said(wire.decode_event(raw))
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_an_ordinary_event_of_each_kind_is_read_the_quick_way(kind: Kind) -> None:
+    raw = event(kind=kind, outcome=Outcome.OK if kind is Kind.COMPLETED else None).to_json()
+    assert quickly(raw) == said(wire.decode_event(raw))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(json.dumps(FULL).encode(), id="every field"),
+        pytest.param(completed().to_json(), id="what failed"),
+        pytest.param(json.dumps({k: v for k, v in FULL.items() if k not in {"usage", "args"}}).encode(), id="few"),
+        pytest.param(json.dumps(FULL | {"usage": {}}).encode(), id="no usage"),
+        pytest.param(json.dumps(FULL | {"error": "ü€\ud83d\ude00"}).encode(), id="letters beyond ASCII"),
+        pytest.param(b'{"seq": 1, "seq": 2,' + json.dumps(FULL).encode()[1:], id="a field twice"),
+    ],
+)
+def test_these_are_read_the_quick_way_too(raw: bytes) -> None:
+    assert quickly(raw) == said(wire.decode_event(raw))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b"[]", id="no object"),
+        pytest.param(json.dumps(FULL | {"task": {"goal": "tidy up"}}).encode(), id="a task"),
+        pytest.param(json.dumps(FULL | {"of_a_later_release": 1}).encode(), id="a field that is not known"),
+        pytest.param(json.dumps(FULL | {"time": "2026-05-28T20:26:40Z"}).encode(), id="a time as text"),
+        pytest.param(json.dumps(FULL | {"args": {"a": float("nan")}}).encode(), id="not a number"),
+        pytest.param(json.dumps(FULL)[:-1].encode(), id="cut off"),
+        pytest.param(json.dumps(FULL).replace('"x"', '"\\ud800"', 1).encode(), id="half a surrogate pair"),
+        pytest.param(json.dumps(FULL).encode().replace(b'"x"', b'"\xff"', 1), id="no UTF-8"),
+        pytest.param(json.dumps(FULL | {"args": {"a": json.loads("[" * 150 + "]" * 150)}}).encode(), id="very deep"),
+        pytest.param(json.dumps(FULL | {"output_head": "x" * wire.MAX_EVENT_BYTES}).encode(), id="too large"),
+    ],
+)
+def test_what_is_out_of_the_ordinary_is_left_to_the_model(raw: bytes | None) -> None:
+    assert quickly(raw) is None
+
+
+@pytest.mark.parametrize("name", ["content-type", "Content-Type", "ce_specversion"])
+def test_another_format_is_left_to_the_model(name: str) -> None:
+    raw = event().to_json()
+    assert quickly(raw, [(name, b"x")]) is None
+    assert quickly(raw, [("traceparent", b"x")]) is not None
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.text(min_size=1, max_size=600),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=4,
+)
+odd = st.sampled_from([0, -1, 2**53, 2**53 + 1, 2**64, 1e15, 1.1e15, 1.0, "1", "", "x" * 256, "x" * 257, "x" * 513])
+names = st.sampled_from([*FULL, "task", "checkpoint", "other"])
+usage = st.dictionaries(st.sampled_from(["input_tokens", "cost_usd", "cpu_ms", "file_ops", "x"]), values | odd)
+
+
+@settings(max_examples=400)
+@given(st.dictionaries(names, values | odd | usage, max_size=3), st.sets(names, max_size=3))
+def test_whatever_stands_in_a_field_it_is_what_the_model_says_or_left_to_it(
+    changed: dict[str, object], left_out: set[str]
+) -> None:
+    fields = {name: value for name, value in (FULL | changed).items() if name not in left_out}
+    assert_as_the_model_says(json.dumps(fields).encode(errors="surrogatepass"))
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_whatever_byte_is_changed_it_is_what_the_model_says_or_left_to_it(data: st.DataObject) -> None:
+    raw = bytearray(json.dumps(FULL).encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    assert_as_the_model_says(bytes(raw))

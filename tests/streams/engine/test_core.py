@@ -1,0 +1,423 @@
+"""The scenario of the loop guard and what surrounds it, through the pure core."""
+
+from typing import Any
+
+import pytest
+
+from haltline.schemas.control import Batch, Command, CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Exemption, Override, Policy, Rule
+from haltline.streams.engine.core import MAX_SEEN, Core, Position, SessionState
+from haltline.streams.engine.core import Effects as Followed
+from haltline.streams.sessions import state_codec
+
+T0_MS = 1_750_000_000_000
+LOOP_GUARD = ("destructive_repeat", "destructive_volume")
+
+
+def at(second: float) -> int:
+    return T0_MS + round(second * 1000)
+
+
+def exempt(*, until: float = 3600, **fields: Any) -> Override:
+    return Override(exemption=Exemption(by="ada", reason="tried elsewhere", expires=at(until)), **fields)
+
+
+def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
+    said: dict[str, object] = {
+        "event_id": f"p@{second}:{target}",
+        "kind": Kind.PROPOSED,
+        "session_id": "s1",
+        "agent_id": "cleaner",
+        "time": at(second),
+        "call_id": f"c@{second}:{target}",
+        "action": "delete_asset",
+        "targets": [target],
+        "await_verdict": True,
+    }
+    return ActionEvent.model_validate(said | fields)
+
+
+def result(second: float, of: ActionEvent, outcome: Outcome = Outcome.ERROR) -> ActionEvent:
+    return ActionEvent(
+        event_id=of.event_id.replace("p@", "r@"),
+        kind=Kind.COMPLETED,
+        session_id=of.session_id,
+        agent_id=of.agent_id,
+        time=at(second),
+        call_id=of.call_id,
+        outcome=outcome,
+        error="asset still exists" if outcome is Outcome.ERROR else None,
+    )
+
+
+class Session:
+    """One session through the core, its state through the real codec after every step."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.core = Core(policy)
+        self.state: SessionState | None = None
+        self.offset = 0
+
+    def __call__(self, event: ActionEvent) -> Followed:
+        followed = self.core.on_event(self.state, event, Position("haltline.actions", 0, self.offset))
+        self.offset += 1
+        self.state = state_codec.decode(state_codec.encode(followed.state))
+        return followed
+
+    def command(self, kind: CommandKind, second: float = 0, batch: Batch | None = None) -> Followed:
+        command = Command(
+            command_id=f"k@{second}", kind=kind, id="s1", by="alice", reason="as agreed", time=at(second), batch=batch
+        )
+        followed = self.core.on_command(self.state, command, Position("haltline.commands", 0, self.offset))
+        self.offset += 1
+        self.state = state_codec.decode(state_codec.encode(followed.state))
+        return followed
+
+    def deletes(self, *seconds: float, targets: list[str] | None = None) -> list[str]:
+        """The verdicts on deletes at these seconds, each executed when it was allowed."""
+        verdicts = []
+        for number, second in enumerate(seconds):
+            event = attempt(second, targets[number]) if targets else attempt(second)
+            followed = self(event)
+            decision = followed.decision
+            assert decision is not None, "every awaited verdict is answered"
+            beside = "".join(f", {d.code} in shadow" for d in followed.also if d.mode is Mode.SHADOW)
+            verdicts.append(f"{decision.level.value} {decision.code}{beside}")
+            refused = decision.level >= Level.PAUSE
+            self(result(second + 0.2, event, Outcome.REFUSED if refused else Outcome.ERROR))
+        return verdicts
+
+
+ALLOWED = "ALLOW allowed"
+SUSPECTED = "NUDGE loop_suspected"
+KILLED = "KILL session_killed_loop_guard"
+
+
+def test_the_third_delete_of_one_table_is_refused() -> None:
+    session = Session()
+    assert session.deletes(0, 6, 12) == [ALLOWED, SUSPECTED, KILLED]
+    assert session.state is not None
+    assert session.state.standing.killed is not None
+    assert session.state.standing.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "last"),
+    [
+        pytest.param((0, 30, 60), KILLED, id="an entry exactly as old as the window still counts"),
+        pytest.param((0, 0, 0), KILLED, id="all at one moment"),
+        pytest.param((0, 6, 3), KILLED, id="a late one counts at its own time"),
+    ],
+)
+def test_windows(seconds: tuple[float, ...], last: str) -> None:
+    session = Session()
+    events = [attempt(s, event_id=f"e{n}", call_id=f"c{n}") for n, s in enumerate(seconds)]
+    decisions = [session(e).decision for e in events]
+    assert decisions[-1] is not None
+    assert f"{decisions[-1].level.value} {decisions[-1].code}" == last
+
+
+def test_three_deletes_of_different_assets_are_too_many_as_well() -> None:
+    targets = ["asset_id=a", "asset_id=b", "asset_id=c"]
+    assert Session().deletes(0, 6, 12, targets=targets) == [ALLOWED, ALLOWED, KILLED]
+
+
+def test_a_declared_batch_lets_many_assets_go_but_not_one_thing_thrice() -> None:
+    session = Session()
+    batch = Batch(actions="delete_*", targets=["asset_id=stg_*"], max_deletes=100, expires=at(3600))
+    session.command(CommandKind.BATCH, batch=batch)
+    seconds = [float(n) for n in range(20)]
+    assert set(session.deletes(*seconds, targets=[f"asset_id=stg_{n}" for n in range(20)])) == {"ALLOW declared_batch"}
+    assert session.deletes(30, 32, targets=["asset_id=stg_1"] * 2)[-1] == KILLED
+
+
+def test_refused_attempts_are_no_deletes() -> None:
+    session = Session()
+    for second in (0.0, 1.0, 2.0):
+        event = attempt(second)
+        session(event)
+        session(result(second + 0.1, event, Outcome.REFUSED))
+    assert session.state is not None
+    assert session.state.standing.killed is None
+
+
+def test_after_the_kill_every_call_is_refused_until_an_operator_resets() -> None:
+    session = Session()
+    session.deletes(0, 6, 12)
+    look = attempt(20, "path=/etc/hosts", action="read_file", effect="read")
+    refusal = session(look).decision
+    assert refusal is not None
+    assert (refusal.level, refusal.code) == (Level.KILL, "session_killed_loop_guard")
+    followed = session.command(CommandKind.RESET, 30)
+    assert followed.control is not None
+    assert followed.control.state is ControlState.PROBATION
+    assert session.deletes(40) == [ALLOWED]
+
+
+@pytest.mark.parametrize(
+    ("cost_usd", "level", "counted"),
+    [
+        pytest.param(5, None, "", id="within its limit"),
+        pytest.param(20, Level.NUDGE, "", id="a little too fast"),
+        pytest.param(40, Level.PAUSE, "turn_after_stop", id="frozen"),
+        pytest.param(200, Level.KILL, "turn_after_stop", id="killed"),
+    ],
+)
+def test_turns_of_a_stopped_session_are_counted(cost_usd: float, level: Level | None, counted: str) -> None:
+    core, usage = Core(), Usage(cost_usd=cost_usd)
+    turn = attempt(0).model_copy(update={"kind": Kind.MODEL_TURN, "call_id": None, "action": "", "usage": usage})
+    turn = turn.model_copy(update={"await_verdict": False})
+    first = core.on_event(None, turn)
+    assert (first.decision.level if first.decision else None, first.told) == (level, "")
+    assert (first.control is not None) == (level in {Level.PAUSE, Level.KILL})
+    assert core.on_event(first.state, turn.model_copy(update={"event_id": "next", "usage": None})).told == counted
+
+
+def test_a_kill_stands_after_a_day_of_silence() -> None:
+    session = Session()
+    session.deletes(0, 6, 12)
+    assert session.deletes(3 * 86_400) == [KILLED]
+
+
+def test_a_session_that_was_idle_for_a_day_starts_anew() -> None:
+    session = Session(Policy(rules={"destructive_repeat": Rule(settings={"window_s": 600_000})}))
+    assert session.deletes(0, 1, 3 * 86_400) == [ALLOWED, SUSPECTED, ALLOWED]
+
+
+@pytest.mark.parametrize("same", ["offset", "event_id"])
+def test_an_event_that_comes_twice_changes_nothing(same: str) -> None:
+    core = Core()
+    first = core.on_event(None, attempt(0), Position("haltline.actions", 0, 5))
+    before = {**state_codec.shown(first.state), "offsets": {}}
+    again = core.on_event(first.state, attempt(0), Position("haltline.actions", 0, 5 if same == "offset" else 6))
+    after = {**state_codec.shown(again.state), "offsets": {}}
+    assert (again.applied, again.decision, after) == (False, None, before)
+
+
+def test_the_ring_of_seen_events_is_bounded() -> None:
+    session = Session()
+    for second in range(MAX_SEEN + 20):
+        session(attempt(second, action="read_file", effect="read"))
+    assert session.state is not None
+    assert len(session.state.seen) == MAX_SEEN * 6
+
+
+@pytest.mark.parametrize(
+    ("override", "verdicts"),
+    [
+        pytest.param(Override(agent="cleaner", rules={}), [ALLOWED, SUSPECTED, KILLED], id="nothing said"),
+        pytest.param(
+            exempt(agent="clean*", rules={"destructive_repeat": Rule(settings={"same_target_prior": 3})}),
+            [ALLOWED, SUSPECTED, KILLED],
+            id="a looser repeat leaves the volume in force",
+        ),
+        pytest.param(
+            exempt(session="s1", rules={r: Rule(enabled=False) for r in LOOP_GUARD}),
+            [ALLOWED, ALLOWED, ALLOWED],
+            id="both signals off for one session",
+        ),
+        pytest.param(
+            exempt(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}),
+            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", "ALLOW allowed, loop_detected in shadow"],
+            id="in shadow all is only recorded",
+        ),
+        pytest.param(
+            Override(agent="cleaner", rules={r: Rule(mode=Mode.SHADOW, enabled=False) for r in LOOP_GUARD}),
+            [ALLOWED, SUSPECTED, KILLED],
+            id="what would loosen is not heard without an exemption",
+        ),
+        pytest.param(
+            exempt(session="s1", rules={r: Rule(mode=Mode.SHADOW) for r in LOOP_GUARD}, until=12),
+            [ALLOWED, "ALLOW allowed, loop_suspected in shadow", KILLED],
+            id="an exemption that ends between two events",
+        ),
+        pytest.param(
+            Override(agent="other", rules={"destructive_repeat": Rule(enabled=False)}),
+            [ALLOWED, SUSPECTED, KILLED],
+            id="another agent's override does not concern this one",
+        ),
+        pytest.param(
+            Override(session="s1", rules={"destructive_volume": Rule(settings={"max_deletes": 2})}),
+            [ALLOWED, KILLED, KILLED],
+            id="a stricter volume for one session",
+        ),
+    ],
+)  # fmt: skip
+def test_overrides_by_agent_and_session(override: Override, verdicts: list[str]) -> None:
+    only_counting = {"step_review": Rule(enabled=False)}
+    assert Session(Policy(rules=only_counting, overrides=(override,))).deletes(0, 6, 12) == verdicts
+
+
+def test_the_stop_is_known_once_the_agents_side_said_so() -> None:
+    session = Session()
+    session.deletes(0, 6, 12)
+    assert session.state is not None
+    assert session.state.standing.killed is not None
+    answer = Feedback(
+        feedback_id="f1",
+        decision_id=session.state.standing.killed.decision_id,
+        session_id="s1",
+        stage=Stage.STOPPED,
+        time=at(12) + 70,
+        decided_at=at(12),
+    )
+    followed = session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    assert followed.control is not None
+    assert (followed.control.stopped_at, followed.control.time_to_stop_ms) == (at(12) + 70, 70)
+
+
+def test_a_stop_that_overtook_its_event_is_in_the_kills_first_record() -> None:
+    twin, session = Session(), Session()
+    twin.deletes(0, 6, 12)
+    assert twin.state is not None
+    assert twin.state.standing.killed is not None
+    session.deletes(0, 6)
+    answer = Feedback(
+        feedback_id="f1",
+        decision_id=twin.state.standing.killed.decision_id,
+        session_id="s1",
+        stage=Stage.STOPPED,
+        time=at(12),
+    )
+    session.core.on_feedback(session.state, answer, Position("haltline.feedback", 0, 0))
+    control = session(attempt(12)).control
+    assert control is not None
+    assert (control.stopped_at, control.time_to_stop_ms) == (at(12), 0)
+
+
+def test_every_decision_carries_its_evidence_by_offset() -> None:
+    session = Session()
+    followed = [session(attempt(s)) for s in (0.0, 6.0, 12.0)]
+    decision = followed[-1].decision
+    assert decision is not None
+    assert [(e.event_id, e.topic, e.offset) for e in decision.evidence] == [
+        (f"p@{s}:asset_id=fact_sales", "haltline.actions", n) for n, s in enumerate((0.0, 6.0, 12.0))
+    ]
+
+
+def test_a_second_kill_leaves_the_first_ones_record() -> None:
+    session = Session()
+    first = session.command(CommandKind.KILL, 1)
+    again = session.command(CommandKind.KILL, 2)
+    assert first.control is not None
+    assert (first.control.since, again.decision, again.control) == (at(1), None, None)
+
+
+def test_two_runs_of_the_same_events_decide_the_same() -> None:
+    runs = [[Session()(attempt(s)) for s in (0.0, 6.0, 12.0)] for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_overrides_that_are_wrong_only_together_are_refused_when_loaded() -> None:
+    by_agent = exempt(agent="a", rules={"error_repetition": Rule(settings={"high": 8, "critical": 9})})
+    by_session = exempt(session="s", rules={"error_repetition": Rule(settings={"critical": 6})})
+    for alone in (by_agent, by_session):
+        Core(Policy(overrides=(alone,)))
+    with pytest.raises(ValueError, match=r"overrides\.1\.rules\.error_repetition"):
+        Core(Policy(overrides=(by_agent, by_session)))
+
+
+def test_a_rule_that_is_not_known_is_refused() -> None:
+    with pytest.raises(ValueError, match="destructive_repeat"):
+        Core(Policy(rules={"destructive_repaet": Rule()}))
+
+
+def carried_out(second: float, **fields: Any) -> ActionEvent:
+    said: dict[str, Any] = {"kind": Kind.COMPLETED, "outcome": Outcome.OK, "await_verdict": False}
+    return attempt(second, **(said | fields))
+
+
+def killed_session() -> Session:
+    """Killed at second 12; a call of second 9 is still open."""
+    session = Session()
+    session(attempt(9, "asset_id=other", action="read_asset", call_id="open"))
+    session.command(CommandKind.KILL, 12)
+    return session
+
+
+@pytest.mark.parametrize(
+    ("event", "found"),
+    [
+        pytest.param(carried_out(60), True, id="an act that nobody asked about is an incident"),
+        pytest.param(attempt(60), True, id="a proposal that asks is refused, and an incident"),
+        pytest.param(attempt(22.001, await_verdict=False), True, id="just after the grace time"),
+        pytest.param(attempt(22), False, id="within the grace time"),
+        pytest.param(carried_out(60, outcome=Outcome.REFUSED), False, id="a refusal shows that the kill holds"),
+        pytest.param(
+            carried_out(60, call_id="open", action="read_asset"), False, id="the end of what had begun before"
+        ),
+        pytest.param(
+            attempt(60, kind=Kind.MODEL_TURN, action="", targets=[], await_verdict=False), False, id="a model turn"
+        ),
+    ],
+)
+def test_what_a_killed_session_begins_after_the_grace_time_is_an_incident(event: ActionEvent, found: bool) -> None:
+    followed = killed_session()(event)
+    assert [d.finding.code for d in followed.detections] == ["activity_after_kill"] * found
+    if not found:
+        assert followed.decision is None or not followed.decision.flag
+        return
+    (detection,), decision = followed.detections, followed.decision
+    assert decision is not None
+    assert (detection.finding.severity, detection.mode) == (Severity.CRITICAL, Mode.ENFORCE)
+    assert (detection.decision_id, decision.level, decision.flag) == (decision.decision_id, Level.KILL, True)
+    assert detection.finding.evidence[-1].event_id == event.event_id
+    assert decision.code == "session_killed_by_operator"
+
+
+def test_what_was_begun_after_the_kill_and_is_done_all_the_same_is_told_twice() -> None:
+    session = killed_session()
+    codes = [[d.finding.reason for d in session(event).detections] for event in (attempt(60), result(61, attempt(60)))]
+    assert [len(found) for found in codes] == [1, 1]
+    assert "began delete_asset" in codes[0][0]
+    assert "carried out" in codes[1][0]
+
+
+def test_a_session_that_was_released_is_not_held_to_its_kill() -> None:
+    session = killed_session()
+    session.command(CommandKind.RESET, 30)
+    assert session(carried_out(60)).detections == ()
+
+
+def ended(second: float) -> ActionEvent:
+    return ActionEvent(event_id=f"end@{second}", kind=Kind.SESSION_ENDED, session_id="s1", time=at(second))
+
+
+def test_a_killed_session_that_ends_without_an_answer_has_stopped() -> None:
+    session = Session()
+    session.deletes(0, 10)
+    session.command(CommandKind.KILL, 12)
+    control = session(ended(13)).control
+    assert control is not None
+    assert (control.state, control.stopped_at, control.time_to_stop_ms) == (ControlState.KILLED, at(13), None)
+    assert session(ended(14)).control is None
+
+
+def test_a_kill_of_a_session_that_has_ended_is_carried_out_already() -> None:
+    session = Session()
+    session.deletes(0)
+    session(ended(5))
+    control = session.command(CommandKind.KILL, 12).control
+    assert control is not None
+    assert control.stopped_at == at(12)
+
+
+@pytest.mark.parametrize("answer_first", [True, False])
+def test_the_answer_to_a_kill_and_the_end_of_the_session_come_in_any_order(answer_first: bool) -> None:
+    session = Session()
+    session.deletes(0, 10)
+    kill = session.command(CommandKind.KILL, 12).decision
+    assert kill is not None
+    answer = Feedback(
+        feedback_id="f", decision_id=kill.decision_id, session_id="s1", stage=Stage.STOPPED,
+        time=at(13), decided_at=at(12.5),
+    )  # fmt: skip
+    controls = []
+    for step in (0, 1) if answer_first else (1, 0):
+        followed = session(ended(14)) if step else session.core.on_feedback(session.state, answer)
+        session.state = followed.state
+        controls += [followed.control] if followed.control is not None else []
+    assert (controls[-1].stopped_at, controls[-1].time_to_stop_ms) == (at(13), 500)

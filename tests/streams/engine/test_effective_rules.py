@@ -1,0 +1,270 @@
+"""What holds of a policy and its overrides: the strictest, unless an operator has exempted one."""
+
+from typing import Any
+
+import pytest
+
+from haltline.detectors import BY_ID, PATTERNS
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Exemption, Override, Policy, Preset, Rule
+from haltline.streams.engine import effective_rules
+from haltline.streams.engine.effective_rules import EffectiveRules, rule_of, without_effect
+
+VOLUME = "destructive_volume"
+EXEMPTION = Exemption(by="ada", reason="yearly clean-up", expires=2_000_000_000_000)
+NOW_MS = 1_800_000_000_000
+
+
+def said(
+    *, exempted: bool = False, agent: str = "*", session: str = "*", rule: str = VOLUME, **fields: Any
+) -> Override:
+    exemption = EXEMPTION if exempted else None
+    return Override(agent=agent, session=session, rules={rule: Rule(**fields)}, exemption=exemption)
+
+
+NINE = tuple(said(agent=f"a{n}*", settings={"max_deletes": 2}) for n in range(9))
+
+
+def merged(base: Rule | None, *overrides: Override, rule: str = VOLUME) -> Rule:
+    policy = Policy(rules={} if base is None else {rule: base}, overrides=overrides)
+    EffectiveRules(policy)
+    return rule_of(policy, BY_ID[rule], overrides)
+
+
+@pytest.mark.parametrize(
+    ("base", "overrides", "settings"),
+    [
+        pytest.param({"max_deletes": 5}, [{"max_deletes": 2}], {"max_deletes": 2}, id="the lower threshold of two"),
+        pytest.param({"max_deletes": 2}, [{"max_deletes": 5}], {"max_deletes": 2}, id="a looser one is not heard"),
+        pytest.param(None, [{"max_deletes": 50}], {"max_deletes": 3}, id="nor one looser than the default"),
+        pytest.param({"window_s": 60}, [{"window_s": 600}], {"window_s": 600.0}, id="the longer window of two"),
+        pytest.param(
+            {"max_deletes": 5},
+            [{"max_deletes": 4, "window_s": 10}, {"max_deletes": 3, "window_s": 90}],
+            {"max_deletes": 3, "window_s": 90.0},
+            id="setting by setting over several",
+        ),
+        pytest.param(
+            {"max_deletes": 5}, [{"max_deletes": 3}, {"max_deletes": 4}], {"max_deletes": 3}, id="whatever the order"
+        ),
+    ],
+)
+def test_settings_merge_to_the_strictest(
+    base: dict[str, Any] | None, overrides: list[dict[str, Any]], settings: dict[str, Any]
+) -> None:
+    assert merged(Rule(settings=base) if base else None, *(said(settings=s) for s in overrides)).settings == settings
+
+
+@pytest.mark.parametrize(
+    ("rule", "base", "override", "settings"),
+    [
+        pytest.param(
+            "budget",
+            {"limits": {"tokens": 1000, "calls": 10}},
+            {"limits": {"tokens": 5000, "cost_usd": 2}},
+            {"limits": {"tokens": 1000, "calls": 10, "cost_usd": 2}},
+            id="limits by resource",
+        ),
+        pytest.param(
+            "resource_growth",
+            {},
+            {"floors": {"tokens": 10**9}},
+            None,
+            id="a floor above the built-in one is not heard",
+        ),
+        pytest.param("repetition", {"read": (4, 5, 9)}, {"read": [3, 7, 8]}, {"read": (3, 5, 8)}, id="steps each"),
+        pytest.param(
+            "scope_creep",
+            {"critical_paths": ["/srv/a"]},
+            {"critical_paths": ["/srv/b"]},
+            {"critical_paths": ("/srv/a", "/srv/b")},
+            id="lists of what must not be touched are joined",
+        ),
+        pytest.param(
+            "spend_velocity", {}, {"cost_usd_per_min": None}, {"cost_usd_per_min": 10.0}, id="no limit is not heard"
+        ),
+    ],
+)  # fmt: skip
+def test_every_kind_of_setting_merges(
+    rule: str, base: dict[str, Any], override: dict[str, Any], settings: dict[str, Any] | None
+) -> None:
+    found = merged(Rule(settings=base), said(rule=rule, settings=override), rule=rule).settings
+    if settings is None:
+        assert BY_ID[rule](**found) == BY_ID[rule](**base)
+    else:
+        assert found == settings
+
+
+@pytest.mark.parametrize(
+    ("base", "override", "expected"),
+    [
+        pytest.param(Rule(mode=Mode.WARN), {"mode": Mode.ENFORCE}, {"mode": Mode.ENFORCE}, id="the stronger mode"),
+        pytest.param(Rule(mode=Mode.WARN), {"mode": Mode.SHADOW}, {"mode": Mode.WARN}, id="a weaker mode is not heard"),
+        pytest.param(Rule(enabled=False), {"enabled": True}, {"enabled": True}, id="on wins"),
+        pytest.param(Rule(), {"enabled": False}, {"enabled": True}, id="off is not heard"),
+        pytest.param(
+            Rule(enabled=False), {"settings": {"max_deletes": 2}}, {"enabled": False}, id="what is off stays off unsaid"
+        ),
+    ],
+)
+def test_mode_and_enabled_merge_to_the_strictest(
+    base: Rule, override: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    found = merged(base, said(**override))
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_levels_merge_severity_by_severity_and_against_the_defaults() -> None:
+    base = Rule(levels={Severity.MEDIUM: Level.PAUSE})
+    levels = {Severity.MEDIUM: Level.NUDGE, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.PAUSE}
+    found = merged(base, said(levels=levels)).levels
+    assert found == {
+        Severity.LOW: Level.NUDGE,
+        Severity.MEDIUM: Level.PAUSE,
+        Severity.HIGH: Level.BLOCK,
+        Severity.CRITICAL: Level.KILL,
+    }
+
+
+def test_an_exempted_override_says_what_holds_wherever_it_stands() -> None:
+    loose = said(exempted=True, mode=Mode.SHADOW, settings={"max_deletes": 50}, levels={Severity.CRITICAL: Level.NUDGE})
+    strict = said(settings={"max_deletes": 2, "window_s": 600})
+    for overrides in ((loose, strict), (strict, loose)):
+        found = merged(None, *overrides)
+        assert (found.mode, found.settings) == (Mode.SHADOW, {"max_deletes": 50, "window_s": 600.0})
+        assert found.levels[Severity.CRITICAL] is Level.NUDGE
+
+
+def test_of_two_exempted_overrides_the_last_holds() -> None:
+    pair = [said(exempted=True, settings={"max_deletes": n}) for n in (50, 9)]
+    assert merged(None, *pair).settings == {"max_deletes": 9}
+
+
+def test_merging_changes_neither_the_policy_nor_the_override() -> None:
+    policy = Policy(rules={VOLUME: Rule(settings={"max_deletes": 5})}, overrides=(said(settings={"max_deletes": 2}),))
+    before = policy.model_copy(deep=True)
+    EffectiveRules(policy).under((0,))
+    assert policy == before
+
+
+def test_which_overrides_hold_follows_the_end_of_an_exemption() -> None:
+    policy = Policy(overrides=(said(exempted=True), said(agent="a*"), said(agent="b")))
+    found = EffectiveRules(policy)
+    assert found.overrides("a1", "s", NOW_MS) == (0, 1)
+    assert found.overrides("a1", "s", EXEMPTION.expires - 1) == (0, 1)
+    assert found.overrides("a1", "s", EXEMPTION.expires) == (1,)
+    assert found.overrides("c", "s", EXEMPTION.expires) == ()
+
+
+def test_what_is_said_in_vain_is_told() -> None:
+    policy = Policy(
+        overrides=(
+            said(
+                settings={"max_deletes": 50, "window_s": 90}, mode=Mode.SHADOW, levels={Severity.CRITICAL: Level.NUDGE}
+            ),
+            said(exempted=True, settings={"max_deletes": 50}),
+            said(rule="budget", settings={"limits": {"tokens": 5}}),
+        )
+    )
+    lines = without_effect(policy)
+    assert [line.partition(":")[0] for line in lines] == [
+        f"overrides.0.rules.{VOLUME}.{place}" for place in ("mode", "levels.critical", "settings.max_deletes")
+    ]
+    assert "50 is looser than 3, which holds" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        pytest.param(
+            Policy(overrides=(said(rule="volume"),)), "overrides.0.rules.volume: expected one of", id="an unknown rule"
+        ),
+        pytest.param(
+            Policy(overrides=(said(), said(settings={"max_delets": 3}))),
+            f"overrides.1.rules.{VOLUME}.settings.max_delets: expected one of max_deletes, ",
+            id="an unknown setting",
+        ),
+        pytest.param(
+            Policy(overrides=(said(settings={"max_deletes": 0}),)),
+            f"overrides.0.rules.{VOLUME}.settings.max_deletes: expected greater than or equal to 1, got 0",
+            id="out of its bounds, also where it would not be heard",
+        ),
+        pytest.param(
+            Policy(overrides=(*NINE, said(agent="a*", settings={"max_deletes": "many"}))),
+            f"overrides.9.rules.{VOLUME}.settings.max_deletes: expected a valid integer",
+            id="the last of many",
+        ),
+        pytest.param(
+            Policy(preset=Preset.STARTER),
+            "preset: expected its rules spelled out",
+            id="a preset that nobody spelled out",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_policy_says_where_what_was_wanted_and_what_came(policy: Policy, message: str) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the beginning of the message is compared
+        EffectiveRules(policy)
+    assert str(raised.value).startswith(message)
+
+
+def exempted_errors(agent: str, **settings: int) -> Override:
+    return said(exempted=True, agent=agent, rule="error_repetition", settings=settings)
+
+
+def test_overrides_that_are_wrong_only_together_are_found_among_many() -> None:
+    others = [exempted_errors(f"agent-{n}", high=5) for n in range(40)]
+    wrong = [
+        exempted_errors("x*", high=8, critical=9),
+        exempted_errors("*y", medium=7, high=8, critical=9),
+        exempted_errors("x?y", high=5),
+    ]
+    EffectiveRules(Policy(overrides=(*others, *wrong[:2])))
+    with pytest.raises(ValueError, match=r"overrides\.42\.rules\.error_repetition"):
+        EffectiveRules(Policy(overrides=(*others, *wrong)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        pytest.param("a", "a", True, id="the same name"),
+        pytest.param("a", "b", False, id="two names"),
+        pytest.param("team-a-7", "team-a-*", True, id="a name and a pattern that matches it"),
+        pytest.param("team-b-7", "team-a-*", False, id="a name and a pattern that does not"),
+        pytest.param("team-a-*", "team-b-*", False, id="patterns that begin differently"),
+        pytest.param("*-read", "*-write", False, id="patterns that end differently"),
+        pytest.param("a*", "*z", True, id="patterns that may meet"),
+        pytest.param("[ab]*", "c*", True, id="sets of letters are not looked into"),
+    ],
+)
+def test_overrides_that_can_never_meet_are_not_tried_together(one: str, other: str, meet: bool) -> None:
+    pair = [exempted_errors(one, high=8, critical=9), exempted_errors(other, critical=6)]
+    if meet:
+        with pytest.raises(ValueError, match=r"overrides\.1\."):
+            EffectiveRules(Policy(overrides=tuple(pair)))
+    else:
+        EffectiveRules(Policy(overrides=tuple(pair)))
+
+
+def test_overrides_that_can_meet_in_too_many_ways_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effective_rules, "MAX_MEETINGS", 100)
+    many = tuple(said(settings={"max_deletes": 2}) for _ in range(7))
+    with pytest.raises(ValueError, match="expected at most 100 ways"):
+        EffectiveRules(Policy(overrides=many))
+    EffectiveRules(Policy(overrides=many[:6]))
+
+
+def test_without_a_word_every_rule_has_its_defaults() -> None:
+    found = EffectiveRules(Policy()).under(())
+    assert list(found) == list(PATTERNS)
+    shadowed = {
+        "agent_baseline",
+        "behavioral_drift",
+        "combination",
+        "goal_drift",
+        "stagnation_candidate",
+        "step_review",
+    }
+    assert {name for name, rule in found.items() if rule.mode is Mode.SHADOW} == shadowed
+    assert {name for name, rule in found.items() if rule.mode is Mode.WARN} == {"target_destruction"}
+    assert found[VOLUME].levels[Severity.CRITICAL] is Level.KILL

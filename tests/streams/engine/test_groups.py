@@ -1,0 +1,253 @@
+"""What rules in shadow find, in one group with all rules and in a group of their own: the same, to the last byte."""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.quality.sessions import TRACES
+from benchmarks.runaways import FAMILIES
+from haltline.detectors.cross_session import ACROSS
+from haltline.interventions.agent.enforcement.enforcer import Enforcer
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.testing import decision
+from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.correlation import Correlation
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.findings import Severity
+from haltline.schemas.policy import Exemption, Operations, Override, Policy, ProbationRules, Rule
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.groups import Runs
+from haltline.streams.replay.compare import Comparison
+from haltline.streams.replay.traces import read_traces
+from tests.builders import at, call
+from tests.detectors.strategies import events
+from tests.streams.grouped import TOPICS, Input, Log, both
+
+SHADOW = Rule(mode=Mode.SHADOW)
+TRIED = ("goal_drift", "step_review", "behavioral_drift", "exploration_wandering", "combination")
+IN_SHADOW = dict.fromkeys(TRIED, SHADOW)
+LOOP_GUARD = ("destructive_repeat", "destructive_volume")
+
+
+def exempt(until_s: float, **said: object) -> Override:
+    exemption = Exemption(by="ada", reason="tried elsewhere", expires=at(until_s))
+    return Override.model_validate({"exemption": exemption, **said})
+
+
+POLICIES = [
+    pytest.param(Policy(rules=IN_SHADOW), id="five rules in shadow"),
+    pytest.param(
+        Policy(rules=IN_SHADOW | dict.fromkeys(("repetition", *LOOP_GUARD, *(p.id for p in ACROSS)), SHADOW)),
+        id="what stops most sessions, and all across sessions, in shadow",
+    ),
+    pytest.param(
+        Policy(rules=IN_SHADOW | {"combination": Rule(mode=Mode.ENFORCE, levels={Severity.HIGH: Level.PAUSE})}),
+        id="an enforced rule that goes by rules in shadow",
+    ),
+    pytest.param(
+        Policy(rules=IN_SHADOW, overrides=(Override(session="*1*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)),
+        id="an override that enforces a rule for some sessions",
+    ),
+    pytest.param(
+        Policy(overrides=(exempt(40, rules=dict.fromkeys((*LOOP_GUARD, "error_repetition"), SHADOW)),)),
+        id="an exemption that ends in the middle",
+    ),
+    pytest.param(
+        Policy(
+            rules=IN_SHADOW | {"repetition": SHADOW},
+            operations=Operations(probation=ProbationRules(actions=6, rules={"repetition": Rule(mode=Mode.ENFORCE)})),
+        ),
+        id="a probation that enforces a rule in shadow",
+    ),
+    pytest.param(
+        Policy.model_validate(
+            {
+                "rules": {"error_repetition": {"mode": "shadow"}},
+                "interventions": {"acgp": [{"flag_from": "low", "mode": "shadow"}]},
+            }
+        ),
+        id="sessions evaluated in shadow by ACGP",
+    ),
+]  # fmt: skip
+
+
+def disturbed(story: Sequence[ActionEvent], *, every: int = 7) -> Iterable[Input]:
+    """The story, with verdicts that are awaited, and operators who kill and release again."""
+    for number, one in enumerate(story):
+        asked = one.kind is Kind.PROPOSED and number % 2 == 0
+        yield one.model_copy(update={"await_verdict": True}) if asked else one
+        if number % every == every - 1:
+            kind = CommandKind.KILL if number % (2 * every) == every - 1 else CommandKind.RESET
+            yield Command(
+                command_id=f"k{number}", kind=kind, id=one.session_id, by="ada", reason="as agreed", time=one.time
+            )
+
+
+def synthetic(every: int = 3) -> list[ActionEvent]:
+    cases = [family.case(1) for family in FAMILIES[::every]]
+    return [event for case in cases for event in case.events]
+
+
+def difference(one: Log, two: Log) -> dict[str, list[str]]:
+    was, now = one.written(), two.written()
+    return {"missing": sorted((was - now).elements())[:3], "more": sorted((now - was).elements())[:3]}
+
+
+NONE: dict[str, list[str]] = {"missing": [], "more": []}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_two_groups_write_together_what_one_writes(policy: Policy) -> None:
+    one, two = both(policy, list(disturbed(synthetic())))
+    assert difference(one, two) == NONE
+    assert one.of(TOPICS.detections)
+    assert {d["mode"] for d in two.of(TOPICS.detections, 1)} <= {"shadow"}
+    assert {topic for topic, _, _ in two.groups[1].written} <= {TOPICS.detections, TOPICS.interventions}
+    assert "shadow" not in {d["mode"] for d in two.of(TOPICS.detections)}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_so_they_do_when_both_start_again_from_their_changelogs(policy: Policy) -> None:
+    story = list(disturbed(synthetic()[:600]))
+    one, two = Log(policy, Runs.ALL).run(story), both(policy, story, restart_every=5)[1]
+    assert difference(one, two) == NONE
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="the recorded traces (../shared/traces) are not here")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("name", ["miniswe", "spotter", "taubench", "whowhen"])
+def test_so_they_do_on_recorded_sessions(name: str, policy: Policy) -> None:
+    sessions = islice(read_traces(TRACES / f"{name}.jsonl.gz"), 0, 30, 5)
+    story = list(disturbed([one for session in sessions for _, one in session.events], every=60))
+    one, two = both(policy, story)
+    assert difference(one, two) == NONE
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(events() | events("s2"), max_size=60), st.sampled_from([p.values[0] for p in POLICIES]))
+def test_so_they_do_on_whatever_comes(story: list[ActionEvent], policy: Policy) -> None:
+    one, two = both(policy, list(disturbed(story, every=5)))
+    assert difference(one, two) == NONE
+
+
+def test_the_enforcing_group_keeps_nothing_of_what_is_in_shadow() -> None:
+    policy = Policy(rules=IN_SHADOW)
+    one, two = both(policy, synthetic())
+    enforcing, shadow = two.groups
+    kept = b"".join(enforcing.values.values())
+    assert not [name for name in TRIED if f'"{name}":'.encode() in kept]
+    assert enforcing.state_bytes() < shadow.state_bytes() == one.groups[0].state_bytes()
+
+
+@pytest.mark.parametrize(
+    ("policy", "idle"),
+    [
+        pytest.param(Policy(), True, id="the default policy has no rule in shadow that can find anything"),
+        pytest.param(Policy(rules={"goal_drift": Rule()}), False, id="a rule that is in shadow by itself"),
+        pytest.param(Policy(rules={"goal_drift": Rule(enabled=False)}), True, id="one that is off"),
+        pytest.param(Policy(rules={"goal_drift": Rule(mode=Mode.WARN)}), True, id="one that was taken out of shadow"),
+        pytest.param(Policy(overrides=(exempt(9, rules={"cycle": SHADOW}),)), False, id="an exemption into shadow"),
+        pytest.param(Policy(overrides=(Override(rules={"cycle": SHADOW}),)), True, id="an override that is not heard"),
+        pytest.param(Policy(rules={"respawn": SHADOW}), False, id="a rule across sessions"),
+        pytest.param(
+            Policy(operations=Operations(probation=ProbationRules(rules={"goal_drift": Rule(enabled=True)}))),
+            False,
+            id="one that runs on probation",
+        ),
+    ],
+)
+def test_a_group_for_rules_in_shadow_rests_while_there_is_none(policy: Policy, idle: bool) -> None:
+    assert Core(policy, runs=Runs.SHADOW).idle is idle
+    assert not Core(policy, runs=Runs.ENFORCED).idle
+    group = Log(policy, Runs.ENFORCED, Runs.SHADOW).run(synthetic()[:50]).groups[1]
+    assert (not group.values) is idle
+
+
+def deletes(session: str, *seconds: float) -> list[ActionEvent]:
+    return list(chain.from_iterable(call(s, "delete_asset", f"asset_id={session}", session=session) for s in seconds))
+
+
+def test_what_was_begun_is_gone_on_with_and_nothing_else_is_while_no_rule_is_in_shadow() -> None:
+    tried, plain = Policy(rules=dict.fromkeys(LOOP_GUARD, SHADOW), version=1), Policy(version=2)
+    story = [*deletes("a", 0, 6), *deletes("b", 10), *deletes("a", 20), *deletes("b", 30)]
+    log = Log(tried, Runs.ENFORCED, Runs.SHADOW).run(story, change={4: plain})
+    assert set(log.groups[1].values) >= {b"a"}
+    assert b"b" not in log.groups[1].values
+    assert b"b" in log.groups[0].values
+
+
+def test_a_rule_that_is_enforced_from_now_on_begins_anew_in_the_other_group() -> None:
+    tried, plain = Policy(rules=dict.fromkeys(LOOP_GUARD, SHADOW), version=1), Policy(version=2)
+    story = deletes("a", 0, 6, 12, 18, 24)
+    log = Log(tried, Runs.ENFORCED, Runs.SHADOW).run(story, change={4: plain})
+    found = [
+        (d["finding"]["code"], d["mode"])
+        for group in (1, 0)
+        for d in log.of(TOPICS.detections, group)
+        if d["finding"]["detector"] == "destructive_repeat"
+    ]
+    # With its state from the other group, the third delete would have been one too many.
+    assert found == [("loop_suspected", "shadow"), ("loop_suspected", "enforce"), ("loop_detected", "enforce")]
+
+
+def test_a_correlation_of_findings_is_found_alike() -> None:
+    said = {
+        "name": "twice",
+        "status": "experimental",
+        "type": "event_count",
+        "select": {"loop": {"finding": "destructive_*"}},
+        "timespan": "10m",
+        "condition": {"gte": 2},
+        "severity": "high",
+    }
+    policy = Policy(correlations=(Correlation.model_validate(said),))
+    one, two = both(policy, deletes("a", 0, 6, 12))
+    assert difference(one, two) == NONE
+    assert [d["finding"]["detector"] for d in two.of(TOPICS.detections, 1)] == ["correlation_twice"]
+
+
+SAID = {"session_id": "s1", "event_id": "e1", "time": 1, "level": "ALLOW", "code": "loop_suspected", "detector": "d"}
+BEFORE = SAID | {"decision_id": "1", "mode": "shadow"}
+NOW = [
+    {"session_id": "s1", "event_id": "e1", "time": 1, "level": "ALLOW", "code": "allowed", "decision_id": "2"},
+    BEFORE | {"scope_id": "s1"},
+]
+
+
+@pytest.mark.parametrize(
+    ("then", "same"),
+    [
+        pytest.param([BEFORE], 1, id="of a release in which it was the verdict, too"),
+        pytest.param(NOW, 2, id="of this one"),
+    ],
+)
+def test_a_replay_of_what_was_recorded_in_shadow_says_the_same(then: list[dict[str, object]], same: int) -> None:
+    compared = Comparison(exact=True)
+    for one in then:
+        compared.then(dict(one), 1)
+    compared.heard("e1", TOPICS.actions)
+    for one in NOW:
+        compared.now(dict(one))
+    found = compared.result(TOPICS.signals)
+    assert (found.ok, found.same) == (True, same)
+
+
+def test_a_late_decision_in_shadow_does_not_say_that_workers_are_behind() -> None:
+    said: list[object] = []
+    enforcer = Enforcer(
+        GuardSettings(session_id="s1", bootstrap="kafka:9092"),
+        acknowledge=lambda *what, **more: said.append((what, more)),
+        now_ms=lambda: at(3600),
+    )
+    enforcer.loaded()
+    asked = call(0, "delete_asset", "asset_id=a", session="s1")[0]
+    verdict = enforcer.ask(asked.event_id)
+    late = decision(Level.ALLOW, asked, mode=Mode.SHADOW, would=Level.KILL, scope_id="s1")
+    enforcer.decision(late)
+    assert (enforcer.degraded(link_up=True), verdict.done(), said) == (None, False, [])
+    enforcer.decision(decision(Level.ALLOW, asked.model_copy(update={"time": at(3600)})))
+    assert verdict.done()

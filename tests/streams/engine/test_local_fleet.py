@@ -1,0 +1,290 @@
+"""Several sessions and what looks across them, every state through the real codec after every step."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.decisions import Level, Mode, ScopeKind
+from haltline.schemas.events import ActionEvent, Kind, Usage
+from haltline.schemas.policy import Override, Policy, Rule
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
+from haltline.streams.engine.core import Core, Effects
+from haltline.streams.engine.cross_session import ScopeEffects
+from haltline.streams.engine.local_fleet import Fleet, Followed, decisions_of
+from haltline.streams.sessions import state_codec
+from tests.builders import at
+
+TABLE = "asset_id=fact_sales"
+
+
+def event(seconds: float, session: str, kind: Kind = Kind.PROPOSED, **fields: Any) -> ActionEvent:
+    said = {
+        "event_id": f"{session}@{seconds:g}",
+        "kind": kind,
+        "session_id": session,
+        "agent_id": "cleaner",
+        "time": at(seconds),
+    }
+    return ActionEvent.model_validate(said | fields)
+
+
+def delete(seconds: float, session: str, target: str = TABLE, **fields: Any) -> ActionEvent:
+    return event(seconds, session, call_id=f"c{seconds:g}", action="delete_asset", targets=[target], **fields)
+
+
+def begins(seconds: float, session: str, parent: str | None = None, root: str | None = None) -> ActionEvent:
+    return event(seconds, session, Kind.SESSION_STARTED, parent_session_id=parent, root_session_id=root)
+
+
+class Restarted(Fleet):
+    """A fleet whose worker is started anew after every step."""
+
+    def event(self, event: ActionEvent, *_: Any) -> list[Followed]:
+        followed = super().event(event)
+        self._restart()
+        return followed
+
+    def command(self, command: Command) -> list[Followed]:
+        followed = super().command(command)
+        self._restart()
+        return followed
+
+    def _restart(self) -> None:
+        self.sessions = {name: state_codec.decode(state_codec.encode(s)) for name, s in self.sessions.items()}
+        self.scopes = {name: state_codec.decode_scope(state_codec.encode(s)) for name, s in self.scopes.items()}
+
+    @property
+    def killed(self) -> list[str]:
+        return sorted(name for name, state in self.sessions.items() if state.standing.killed is not None)
+
+
+def fleet(**rules: Rule) -> Restarted:
+    return Restarted(Core(Policy(rules=rules)))
+
+
+def decided(followed: list[Followed]) -> list[str]:
+    return [
+        f"{d.level.value} {d.scope.value} {d.scope_id or d.session_id}: {d.code}"
+        for one in followed
+        for d in decisions_of(one)
+        if d.level is not Level.ALLOW or d.flag
+    ]
+
+
+def controls(followed: list[Followed]) -> list[ControlRecord]:
+    return [c for one in followed if isinstance(one, ScopeEffects) for c in one.controls]
+
+
+def operator(kind: CommandKind, scope: ScopeKind, scope_id: str, seconds: float = 0) -> Command:
+    return Command(
+        command_id=f"k{seconds:g}", kind=kind, scope=scope, id=scope_id, by="ada", reason="agreed", time=at(seconds)
+    )
+
+
+def test_who_deletes_the_same_in_one_session_after_another_is_killed_and_then_the_agent_is() -> None:
+    loop = fleet()
+    assert decided(loop.event(delete(0, "a"))) == []
+    assert decided(loop.event(delete(10, "a"))) == ["NUDGE session a: loop_suspected"]
+    killed_b = ["KILL session b: session_killed_agent_destruction"] * 2
+    assert decided(loop.event(delete(20, "b"))) == killed_b  # the decision, and its kill carried out where b is
+    assert decided(loop.event(delete(30, "c")))[0] == "KILL session c: session_killed_agent_destruction"
+    last = loop.event(delete(40, "d"))
+    assert "KILL agent cleaner: agent_killed_agent_destruction" in decided(last)
+    assert [(c.key, c.state) for c in controls(last)] == [("agent:cleaner", ControlState.KILLED)]
+    assert loop.killed == ["b", "c"]
+
+
+def test_a_killed_agent_that_goes_on_in_a_new_session_is_an_incident_and_the_session_is_killed() -> None:
+    going_on = fleet()
+    going_on.command(operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"))
+    assert decided(going_on.event(begins(5, "within the grace time"))) == []
+    followed = going_on.event(begins(60, "new"))
+    found = [d.finding.code for one in followed for d in one.detections]
+    assert (found, going_on.killed) == (["activity_after_kill"], ["new"])
+    going_on.command(operator(CommandKind.RESET, ScopeKind.AGENT, "cleaner", 70))
+    assert decided(going_on.event(begins(100, "newer"))) == []
+    assert going_on.killed == ["new"]
+
+
+def tree() -> Restarted:
+    family = fleet()
+    for number, (session, parent) in enumerate([("root", None), ("a", "root"), ("b", "a"), ("c", "root")]):
+        family.event(begins(number, session, parent, "root"))
+    return family
+
+
+def test_what_a_killed_session_started_is_killed_with_it_and_what_it_starts_later_too() -> None:
+    family = tree()
+    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
+    assert family.killed == ["a", "b"]
+    family.event(begins(20, "d", "b", "root"))
+    family.event(begins(21, "e", "c", "root"))
+    assert family.killed == ["a", "b", "d"]
+    standing = family.sessions["d"].standing.killed
+    assert standing is not None
+    assert (standing.code, standing.by) == ("session_killed_with_parent", "haltline")
+    assert standing.reason == "descends from b, which was killed: killed by ada: agreed"
+
+
+def test_the_first_session_takes_all_of_its_tree_with_it_also_where_only_parents_are_named() -> None:
+    family = tree()
+    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "root", 10))
+    assert family.killed == ["a", "b", "c", "root"]
+    unnamed = fleet()
+    unnamed.event(begins(0, "top"))
+    unnamed.event(begins(1, "child", "top"))
+    unnamed.command(operator(CommandKind.KILL, ScopeKind.SESSION, "top", 5))
+    assert unnamed.killed == ["child", "top"]
+
+
+def test_a_session_that_was_released_may_start_others_again_and_its_descendants_stay_killed() -> None:
+    family = tree()
+    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
+    family.command(operator(CommandKind.RESET, ScopeKind.SESSION, "a", 20))
+    family.event(begins(30, "new", "a", "root"))
+    assert family.killed == ["b"]
+
+
+def test_a_kill_that_is_heard_of_before_the_birth_of_the_child_is_no_less_a_kill() -> None:
+    family = fleet()
+    family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
+    family.event(begins(5, "child", "a", "a"))
+    assert family.killed == ["a", "child"]
+
+
+def test_a_storm_of_copies_is_stopped_at_its_root() -> None:
+    storm = fleet()
+    storm.event(begins(0, "root"))
+    for n in range(40):
+        storm.event(begins(1 + n / 10, f"copy{n}", "root", "root"))
+    assert len(storm.killed) == 41
+    assert storm.sessions["root"].standing.killed is not None
+    assert storm.sessions["root"].standing.killed.code == "session_killed_spawn_storm"
+
+
+def spends(seconds: float, session: str, cost_usd: float, **fields: Any) -> ActionEvent:
+    return event(seconds, session, Kind.MODEL_TURN, usage=Usage(cost_usd=cost_usd), **fields)
+
+
+def test_the_sessions_of_an_agent_share_a_budget_and_beyond_it_the_agent_is_frozen() -> None:
+    shared = fleet(agent_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
+    assert decided(shared.event(spends(0, "a", 5))) == []
+    assert decided(shared.event(spends(1, "b", 4))) == ["NUDGE agent cleaner: budget_warning"]
+    last = shared.event(spends(2, "c", 2))
+    assert decided(last) == ["BLOCK agent cleaner: agent_frozen_agent_budget"]
+    assert [(c.key, c.state) for c in controls(last)] == [("agent:cleaner", ControlState.FROZEN)]
+    assert decided(shared.event(spends(3, "c", 5))) == []  # it stands
+
+
+def test_a_budget_that_only_an_override_sets_holds_for_the_agents_that_it_names() -> None:
+    limits = Rule(settings={"limits": {"cost_usd": 10.0}})
+    named = Restarted(Core(Policy(overrides=[Override(agent="clean*", rules={"agent_budget": limits})])))
+    assert decided(named.event(spends(0, "a", 5))) == []
+    assert decided(named.event(spends(1, "b", 6))) == ["BLOCK agent cleaner: agent_frozen_agent_budget"]
+    others = [named.event(spends(n, f"{n}", 6, agent_id="writer")) for n in (2, 3)]
+    assert [decided(one) for one in others] == [[], []]
+
+
+def test_of_two_workers_the_one_that_is_ahead_tells_first_and_the_session_that_goes_on_is_the_one_that_is_killed() -> (
+    None
+):
+    loop = fleet()
+    loop.event(delete(20, "b"))
+    loop.event(delete(0, "a"))
+    assert "KILL session b: session_killed_agent_destruction" in decided(loop.event(delete(10, "a")))
+    assert loop.killed == ["b"]
+
+
+def test_small_sums_are_added_up_before_they_are_told() -> None:
+    shared = fleet(mission_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
+    told = [
+        signal
+        for n in range(50)
+        for one in shared.event(spends(n, "a", 0.03, mission_id="m"))
+        if isinstance(one, Effects)
+        for signal in one.signals
+        if signal.kind == SignalKind.SPENT
+    ]
+    assert len(told) == 12
+    assert sum(signal.amount("cost_usd") for signal in told) == pytest.approx(12 * 0.12)
+    assert {(signal.scope, signal.id) for signal in told} == {("mission", "m")}
+
+
+def test_several_agents_at_one_table_are_warned_of_and_where_a_policy_says_so_it_is_frozen() -> None:
+    def attempts(policy_rules: dict[str, Rule]) -> list[Followed]:
+        several = fleet(**policy_rules)
+        return [
+            one for n in range(4) for one in several.event(delete(40 * n, f"s{n}", agent_id=f"agent {n}"))
+        ]  # fmt: skip
+
+    warned = attempts({})
+    assert ("NUDGE target asset_id=fact_sales: target_destruction" in decided(warned), controls(warned)) == (True, [])
+    enforced = attempts({"target_destruction": Rule(mode=Mode.ENFORCE)})
+    assert [(c.key, c.state) for c in controls(enforced)] == [(f"target:{TABLE}", ControlState.FROZEN)]
+
+
+def test_files_are_other_ones_in_each_sandbox() -> None:
+    sandboxes = fleet()
+    for n in range(30):
+        remove = event(n, f"s{n}", call_id="c", action="bash", args={"command": "rm -rf /srv/data"})
+        sandboxes.event(remove)
+    assert [key for key in sandboxes.scopes if key[0] == "target"] == []
+    assert "agent_destruction" not in sandboxes.scopes["agent", "cleaner"].detectors
+
+
+def test_what_is_told_to_the_fleet_adds_up_to_what_was_done() -> None:
+    core = Core()
+    state, counted = None, 0.0
+    for n in range(100):
+        signal = Signal(
+            signal_id=f"g{n}", kind="stopped", scope="agent", id="a", session_id=f"s{n}", agent_id="a",
+            event_id=f"e{n}", time=at(n * 0.7),
+        )  # fmt: skip
+        outcome = core.on_signal(state, signal)
+        state = outcome.state
+        counted += sum(told.amount("count") for told in outcome.signals)
+    assert state is not None
+    assert counted + sum(state.untold.counts.values()) == 100
+    assert counted < 100
+
+
+def test_a_signal_that_comes_twice_counts_once_and_one_that_is_not_known_is_passed_over() -> None:
+    core = Core(Policy(rules={"agent_budget": Rule(settings={"limits": {"calls": 100.0}})}))
+    signal = Signal(
+        signal_id="g",
+        kind="spent",
+        scope="agent",
+        id="a",
+        session_id="s",
+        event_id="e",
+        time=at(0),
+        amounts={"calls": 9.0},
+    )
+    state = core.on_signal(None, signal).state
+    assert core.on_signal(state, signal).applied is False
+    assert state.detectors["agent_budget"].used == {"calls": 9.0}
+    for unknown in ({"kind": "sneezed"}, {"scope": "galaxy"}):
+        later = core.on_signal(None, signal.model_copy(update=unknown))
+        assert (later.applied, [*later.detections, *later.failures]) == (True, [])
+
+
+@given(order=st.permutations(list(range(8))))
+@settings(max_examples=30, deadline=None)
+def test_whatever_comes_first_the_whole_tree_of_a_killed_session_is_killed(order: list[int]) -> None:
+    born = [Signal(
+        signal_id=f"g{n}", kind="started", scope=SignalScope.ROOT, id="s0", session_id=f"s{n}",
+        parent_session_id=f"s{(n - 1) // 2}", event_id=f"e{n}", time=at(n),
+    ) for n in range(1, 8)]  # fmt: skip
+    kill = Signal(
+        signal_id="k", kind="killed", scope=SignalScope.ROOT, id="s0", session_id="s0", event_id="k", time=at(9)
+    )
+    core, state = Core(Policy(rules={"spawn_storm": Rule(enabled=False)})), None
+    killed: list[str] = []
+    for number in order:
+        outcome = core.on_signal(state, [kill, *born][number])
+        state = state_codec.decode_scope(state_codec.encode(outcome.state))
+        killed += [command.id for command in outcome.commands]
+    assert sorted(killed) == [f"s{n}" for n in range(1, 8)]

@@ -1,0 +1,223 @@
+"""Detectors of other packages, found as Python finds them: a package on the path, with its metadata."""
+
+import urllib.request
+from pathlib import Path
+from textwrap import dedent
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+from typer.testing import CliRunner
+
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from haltline.interventions.agent import Guard, Refused
+from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.core import Core
+from haltline.streams.engine.plugins import installed
+from haltline.streams.local.system import health_url
+from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.sessions.processor import SessionProcessor
+from tests.builders import T0_MS, event
+from tests.mock_cluster import QuickBroker
+from tests.streams.running import running_worker
+from tests.streams.sessions.test_processor import Counted, Raw, Sent
+from tests.waiting import wait_until
+
+DETECTOR = '''
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pydantic
+from pydantic import Field
+
+from haltline.detectors.features.observation import Observation
+from haltline.detectors.framework.base import SETTINGS, Detector
+from haltline.schemas.events import Kind
+from haltline.schemas.findings import Finding, Severity
+
+
+@dataclass(slots=True)
+class State:
+    """How often each table was locked."""
+
+    locks: int = 0
+
+
+@pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=SETTINGS)
+class TableLocks(Detector[State]):
+    """More than `limit` locks of tables in one session."""
+
+    id: ClassVar[str] = "table_locks"
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.PROPOSED, Kind.COMPLETED})
+    limit: Annotated[int, Field(ge=1, le=1000)] = 2
+
+    def start(self) -> State:
+        return State()
+
+    def concerns(self, act: Observation) -> bool:
+        return act.is_attempt and act.action == "lock_table"
+
+    def observe(self, state: State, act: Observation) -> Finding | None:
+        state.locks += 1
+        if state.locks <= self.limit:
+            return None
+        return self.finding("table_locks", Severity.CRITICAL, f"{state.locks} tables locked", (act.evidence,))
+'''
+POLICY = "name: locks\nrules:\n  table_locks:\n    settings: {limit: 1}\n"
+LOCKS = [event(s, "lock_table", f"table=t{s}", kind="action.proposed", outcome=None) for s in range(4)]
+
+
+def install(site: Path, package: str, code: str, *points: str) -> None:
+    """What pip leaves of a package: its module, and its metadata with entry points."""
+    (site / f"{package}.py").write_text(dedent(code), encoding="utf-8")
+    info = site / f"{package}-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("\n".join(["[haltline.detectors]", *points]), encoding="utf-8")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(site)
+    return site
+
+
+@pytest.fixture
+def locks(site: Path, request: pytest.FixtureRequest) -> None:
+    """Installed under a module name of its own: a module is imported once for all tests."""
+    name = f"locks_{abs(hash(request.node.nodeid))}"
+    install(site, name, DETECTOR, f"table_locks = {name}:TableLocks")
+
+
+@pytest.mark.usefixtures("locks")
+def test_a_policy_names_it_and_it_decides() -> None:
+    core = Core(parse_policy(POLICY, plugins=installed()), installed())
+    outcomes = [core.on_event(None, LOCKS[0])]
+    outcomes += [core.on_event(outcomes[0].state, lock) for lock in LOCKS[1:]]
+    assert [d.finding.reason for o in outcomes for d in o.detections if d.finding.detector == "table_locks"] == [
+        "2 tables locked",
+        "3 tables locked",
+        "4 tables locked",
+    ]
+
+
+@pytest.mark.usefixtures("locks")
+def test_backtest_runs_it(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    (tmp_path / "sessions.jsonl").write_bytes(b"\n".join(e.to_json() for e in LOCKS))
+    arguments = ["backtest", "--json", "--policy", str(tmp_path / "policy.yaml"), str(tmp_path / "sessions.jsonl")]
+    said = CliRunner().invoke(app, arguments)
+    assert said.exit_code == Exit.OK, said.output
+    result = orjson.loads(said.stdout)
+    assert (result["level"], result["first"]["detector"], result["first"]["seq"]) == ("PAUSE", "table_locks", 1)
+
+
+@pytest.mark.usefixtures("locks")
+def test_local_mode_runs_it() -> None:
+    guard = Guard(mode="local", policy=Policy(rules={"table_locks": Rule()}))
+
+    @guard.tool
+    def lock_table(table: str) -> str:
+        return "locked"
+
+    assert [lock_table(table="a"), lock_table(table="b")] == ["locked", "locked"]
+    with pytest.raises(Refused, match="approval"):
+        lock_table(table="c")
+
+
+def test_one_that_raises_is_counted_by_name_and_its_event_kept(site: Path) -> None:
+    broken = DETECTOR.replace("state.locks += 1", "state.locks += 1 / 0")
+    install(site, "broken_locks", broken, "table_locks = broken_locks:TableLocks")
+    plugins = installed()
+    counted, sent = Counted(), Sent()
+    pipeline = SessionProcessor(
+        Core(parse_policy(POLICY, plugins=plugins), plugins),
+        topics=Topics(),
+        partitions=1,
+        load=lambda _: None,
+        outbox=sent,
+        metrics=counted,
+    )
+    pipeline.process([Raw("haltline.actions", 0, n, T0_MS, b"s1", e.to_json()) for n, e in enumerate(LOCKS)])
+    assert counted.told.count("table_locks raised") == len(LOCKS)
+    assert sent.of("haltline.dead-letter") == [e.to_json() for e in LOCKS]
+
+
+@pytest.mark.usefixtures("locks")
+def test_a_wrong_setting_is_refused_with_its_line() -> None:
+    with pytest.raises(BadPolicy, match=r"^policy:4: rules\.table_locks\.settings\.limit: expected less than or equal"):
+        parse_policy(POLICY.replace("limit: 1", "limit: 1001"), plugins=installed())
+
+
+def test_one_that_cannot_be_imported_is_refused_with_the_package_and_the_line(site: Path) -> None:
+    install(site, "lame_locks", "import not_installed_anywhere", "table_locks = lame_locks:TableLocks")
+    with pytest.raises(BadPolicy) as raised:
+        parse_policy(POLICY, plugins=installed())
+    assert str(raised.value) == (
+        "policy:3: rules.table_locks: lame_locks:TableLocks of lame_locks 1.2: "
+        "expected a detector that can be imported,"
+        " got ModuleNotFoundError: No module named 'not_installed_anywhere'"
+    )
+
+
+def test_what_no_policy_names_is_not_imported(site: Path) -> None:
+    install(site, "unused_locks", "raise AssertionError('imported')", "table_locks = unused_locks:TableLocks")
+    assert installed().ids == ("table_locks",)
+    assert parse_policy("name: default", plugins=installed()).name == "default"
+
+
+def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_path: Path) -> None:
+    for package in ("one_pack", "other_pack"):
+        install(site, package, DETECTOR, f"table_locks = {package}:TableLocks")
+    with pytest.raises(
+        ValueError, match=r"expected one detector of the name 'table_locks', got .*_pack 1.2 and .*_pack"
+    ):
+        installed()
+    said = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])
+    assert said.exit_code == Exit.USAGE
+    assert "expected one detector of the name 'table_locks'" in said.output.replace("\n", " ")
+
+
+def test_the_name_of_a_built_in_detector_is_refused(site: Path) -> None:
+    install(site, "evil_locks", DETECTOR, "cycle = evil_locks:TableLocks")
+    with pytest.raises(ValueError, match=r"got 'cycle' from evil_locks:TableLocks of evil_locks 1.2"):
+        Core(Policy(), installed())
+
+
+def test_a_worker_switches_off_a_slow_one_and_says_so(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = DETECTOR.replace("state.locks += 1", "import time; time.sleep(0.006); state.locks += 1")
+    install(site, "slow_locks", slow, "table_locks = slow_locks:TableLocks")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("rules:\n  table_locks: {mode: shadow}\n")
+    with QuickBroker() as broker:
+        broker.ensure_topics(Topics())
+        with running_worker(broker.bootstrap, tmp_path, "--policy", str(policy)) as worker:
+
+            def locks(session: str) -> None:
+                producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+                for second in range(40):
+                    lock = event(second, "lock_table", f"table=t{second}", session=session)
+                    producer.produce(Topics().actions, key=session, value=lock.to_json())
+                assert producer.flush(10) == 0
+
+            def counts(line: str) -> bool:
+                with urllib.request.urlopen(f"{health_url(worker)}/metrics", timeout=5) as page:
+                    return f"haltline_{line}" in page.read().decode().splitlines()
+
+            locks("s1")
+            wait_until(lambda: counts('detector_errors_total{detector="table_locks"} 1.0'), "it is switched off")
+            locks("s2")
+            processed = f'events_processed_total{{topic="{Topics().actions}"}} 80.0'
+            wait_until(lambda: counts(processed), "further events are processed")
+            # Ten of a hundred calls may be slow. At the next one it was switched off, and that event is kept.
+            assert counts('detector_overruns_total{detector="table_locks"} 11.0')
+            assert counts('detector_errors_total{detector="table_locks"} 1.0')
+            assert counts('dead_letters_total{reason="detector_failed"} 1.0')
+            worker.require_running()

@@ -1,0 +1,95 @@
+"""Which detectors look at a session: in a worker all of them, in the agent's own process those that are heeded."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from haltline.detectors import PATTERNS
+from haltline.interventions.state.defaults import default_mode
+from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core, SessionState
+from haltline.streams.policy.loader import parse_policy
+from haltline.streams.replay.traces import read_traces
+from tests.builders import bash
+
+TRACES = Path(__file__).parents[3] / ".." / "shared" / "traces" / "taubench.jsonl.gz"
+LOOK = bash(0, "cat /etc/shadow")
+"""An attempt that the review of steps, in shadow by default, looks at and remembers."""
+OF_REVIEWS = {
+    "name": "reviewed", "type": "event_count", "select": {"found": {"finding": "step_review"}}, "timespan": "1m",
+    "condition": {"gte": 1},
+}  # fmt: skip
+
+
+def looked(policy: Policy, *, alone: bool) -> set[str]:
+    """The detectors that made a state of their own."""
+    return set(Core(policy, alone=alone).on_event(None, LOOK).state.detectors)
+
+
+def correlating(status: str) -> Policy:
+    return parse_policy(orjson.dumps({"correlations": [OF_REVIEWS | {"status": status}]}).decode())
+
+
+def test_a_worker_runs_what_is_in_shadow_and_the_agents_own_process_does_not() -> None:
+    named = Policy(rules={"step_review": Rule()})
+    worker, alone = looked(named, alone=False), looked(Policy(), alone=True)
+    assert "step_review" in worker - alone
+    assert alone == {name for name in worker if default_mode(name) is not Mode.SHADOW}
+
+
+@pytest.mark.parametrize("mode", [Mode.WARN, Mode.ENFORCE])
+def test_a_rule_that_a_policy_takes_out_of_shadow_is_heeded_everywhere(mode: Mode) -> None:
+    assert "step_review" in looked(Policy(rules={"step_review": Rule(mode=mode)}), alone=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "runs"),
+    [("stable", True), ("test", True), ("experimental", False)],
+    ids=["enforced", "that warns", "in shadow itself"],
+)
+def test_what_a_correlation_goes_by_is_looked_for(status: str, *, runs: bool) -> None:
+    assert ("step_review" in looked(correlating(status), alone=True)) is runs
+
+
+@pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
+def test_both_say_the_same_to_the_agent() -> None:
+    worker, alone, said = Core(), Core(alone=True), 0
+    for session in read_traces(TRACES):
+        states: list[SessionState | None] = [None, None]
+        for _, event in session.events:
+            outcomes = [core.on_event(state, event) for core, state in zip((worker, alone), states, strict=True)]
+            states = [outcome.state for outcome in outcomes]
+            heard = [o.decision for o in outcomes if o.decision is not None and o.decision.level > Level.ALLOW]
+            assert len({(d.level, d.code, d.message, d.evidence) for d in heard}) == min(1, len(heard))
+            assert len(heard) in (0, 2)
+            said += len(heard) // 2
+    assert said > 0
+
+
+@pytest.mark.parametrize(("rule", "measured"), [("stagnation", True), ("error_repetition", False)])
+def test_progress_is_measured_only_where_a_rule_asks_for_it(rule: str, *, measured: bool) -> None:
+    without = Policy(rules={name: Rule(enabled=False) for name in PATTERNS if name != rule})
+    steps = [bash(number, f"ls {number}", output_head="a b") for number in range(3)]
+    assert (steps_measured(None, without, steps).calls.novelty.steps == 3) is measured
+
+
+def test_what_was_measured_is_forgotten_when_no_rule_asks_any_more() -> None:
+    """Steps that were not seen must not look new when a rule asks again."""
+    idle = Policy(rules={name: Rule(enabled=False) for name in PATTERNS if name != "error_repetition"})
+    state = steps_measured(None, Policy(), [bash(0, "ls", output_head="a b")])
+    assert state.calls.novelty.steps == 1
+    state = steps_measured(state, idle, [bash(1, "ls", output_head="a b")])
+    assert state.calls.novelty.steps == 0
+    assert steps_measured(state, Policy(), [bash(2, "ls", output_head="a b")]).calls.novelty.steps == 1
+
+
+def steps_measured(state: SessionState | None, policy: Policy, events: Iterable[ActionEvent]) -> SessionState:
+    core = Core(policy)
+    for event in events:
+        state = core.on_event(state, event).state
+    assert state is not None
+    return state

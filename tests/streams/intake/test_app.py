@@ -1,0 +1,374 @@
+import asyncio
+import gzip
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import ClientSession
+from aiohttp.test_utils import TestServer
+
+from haltline.interventions.agent.rules.settings import ClientRules
+from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.control import ControlState
+from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.streams.intake.app import Intake
+from haltline.streams.intake.otlp import MAX_SPANS, NotOtlp, spans_of
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn, decision, now_ms, silent, standing, third_delete_kills
+from tests.streams.intaking import Post, serving, with_intake
+from tests.waiting import wait_until
+
+BOMB = gzip.compress(b" " * 64 * 1024 * 1024)
+TOOL = {"kind": "action.proposed", "session_id": "s1", "action": "bash"}
+
+
+CLOUD = {
+    "specversion": "1.0",
+    "id": "e1",
+    "source": "a",
+    "subject": "s1",
+    "type": "model.turn",
+    "time": "2025-06-16T12:00:00Z",
+}
+SPAN = {
+    "traceId": "t", "spanId": "1", "startTimeUnixNano": "1750000000000000000", "endTimeUnixNano": "1750000001000000000",
+    "attributes": [
+        {"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}},
+        {"key": "gen_ai.tool.name", "value": {"stringValue": "bash"}},
+        {"key": "gen_ai.conversation.id", "value": {"stringValue": "s1"}},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "wanted"),
+    [
+        pytest.param({"events": [TOOL, TOOL]}, "application/json", 2, id="a batch"),
+        pytest.param([TOOL], "application/json", 1, id="a list"),
+        pytest.param(TOOL, "application/json", 1, id="one event"),
+        pytest.param(orjson.dumps(TOOL) + b"\n\n" + orjson.dumps(TOOL), "application/x-ndjson", 2, id="lines"),
+        pytest.param(CLOUD, "application/cloudevents+json", 1, id="a CloudEvent"),
+        pytest.param([CLOUD, CLOUD | {"id": "e2"}], "application/cloudevents-batch+json", 2, id="CloudEvents"),
+        pytest.param([], "application/json", 0, id="nothing"),
+    ],
+)
+def test_events_are_accepted_when_the_broker_has_them(
+    embedded: EmbeddedBroker, body: Any, kind: str, wanted: int
+) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        said = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
+        assert said == (202, {"accepted": wanted})
+        wait_until(lambda: len(worker.events) == wanted, "the worker reads them")
+        assert {e.session_id for e in worker.events} <= {"s1"}
+        assert len({e.event_id for e in worker.events}) == wanted
+
+
+def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
+    event = TOOL | {"args": {"password": "hunter2"}, "targets": ["url=http://a:pw123@b"], "error": "token=abcdef"}
+    with StandIn(embedded.bootstrap) as worker:
+        with_intake(embedded.bootstrap, lambda post: post("/v1/events", event))
+        wait_until(lambda: worker.events, "the worker reads it")
+        (read,) = worker.events
+        assert read.args == {"password": "[redacted:password]"}
+        assert "pw123" not in read.targets[0]
+        assert read.error == "token=[redacted:token]"
+        assert read.args_digest is not None
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "status", "wanted"),
+    [
+        (b"{", "application/json", 400, "the body: expected JSON, got"),
+        (7, "application/json", 400, "the body: expected a list of events, got int"),
+        ({"events": [TOOL, {"session_id": "s1"}]}, "application/json", 400, "events[1]: invalid: kind"),
+        ({"events": [TOOL | {"time": "noon"}]}, "application/json", 400, "events[0]: invalid: time"),
+        ([7], "application/json", 400, "events[0]: "),
+        ([TOOL] * 1001, "application/json", 413, "expected at most 1000 events, got 1001"),
+        (TOOL, "text/plain", 415, "Content-Type: expected JSON, got 'text/plain'"),
+        (TOOL, "application/x-protobuf", 415, "Content-Type: expected JSON, got 'application/x-protobuf'"),
+        (b"{\n", "application/x-ndjson", 400, "events[0]: "),
+        ({"id": 7}, "application/cloudevents+json", 400, "events[0]: "),
+    ],
+)
+def test_what_cannot_be_read_is_told_by_its_place_and_nothing_is_accepted(
+    embedded: EmbeddedBroker, body: Any, kind: str, status: int, wanted: str
+) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        came, said = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
+        assert came == status
+        assert wanted in said["errors"][0]
+        with_intake(embedded.bootstrap, lambda post: post("/v1/events", TOOL | {"session_id": "s2"}))
+        wait_until(lambda: worker.events, "a good one is read")
+        assert {e.session_id for e in worker.events} == {"s2"}
+
+
+def test_a_verdict_is_waited_for_and_its_result_told(embedded: EmbeddedBroker) -> None:
+    call = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}}
+
+    async def talk(post: Post) -> list[Any]:
+        said = []
+        for number in range(3):
+            status, verdict = await post("/v1/verdict", call | {"call_id": f"c{number}"})
+            said.append((status, verdict["allowed"], verdict["killed"], verdict.get("code")))
+            if verdict["allowed"]:
+                result = {"session_id": "s1", "call_id": f"c{number}", "output": "gone"}
+                assert await post("/v1/result", result) == (200, {})
+        return said
+
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+        assert with_intake(embedded.bootstrap, talk) == [
+            (200, True, False, None),
+            (200, True, False, None),
+            (200, False, True, "session_killed_loop_guard"),
+        ]
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the intake")
+        assert worker.outcomes("s1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+        assert {e.agent_id for e in worker.events} == {"js"}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "wanted"),
+    [
+        ({"level": Level.NUDGE, "message": "Think again."}, {"hints": "Think again."}),
+        ({"level": Level.REINFORCE, "message": "Go back.\nThe task: x"}, {"hints": "Go back.\nThe task: x"}),
+        (
+            {"level": Level.THROTTLE, "message": "Slow down.", "limits": {"actions_per_min": 6}},
+            {"hints": "Slow down.", "limits": {"actions_per_min": 6.0}},
+        ),
+        (
+            {"level": Level.NUDGE, "message": "Only so.", "arguments": {"depth": 1}, "without_arguments": ("force",)},
+            {"hints": "Only so.", "change_arguments": {"put": {"depth": 1}, "remove": ["force"]}},
+        ),
+        (
+            {"level": Level.BLOCK, "message": "Not that.", "code": "scope_creep"},
+            {"allowed": False, "code": "scope_creep", "message": "Not that."},
+        ),
+    ],
+    ids=lambda value: value["level"].value if "level" in value else "",
+)
+def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(
+    embedded: EmbeddedBroker, verdict: dict[str, Any], wanted: dict[str, Any]
+) -> None:
+    def say(event: ActionEvent) -> Decision:
+        return decision(verdict["level"], event).model_copy(update=verdict)
+
+    call = {"session_id": "s1", "action": "write_file", "args": {"path": "x", "force": True}, "call_id": "c"}
+    with StandIn(embedded.bootstrap, say):
+        status, said = with_intake(embedded.bootstrap, lambda post: post("/v1/verdict", call))
+    assert (status, said) == (200, {"allowed": True, "call_id": "c", "killed": False} | wanted)
+
+
+def test_the_models_next_turn_is_refused_once_the_session_is_frozen(embedded: EmbeddedBroker) -> None:
+    turn = {"session_id": "s1", "kind": "model.turn"}
+    with StandIn(embedded.bootstrap) as worker:
+
+        async def talk(post: Post) -> list[Any]:
+            before = await post("/v1/verdict", turn)
+            worker.control(standing(state=ControlState.FROZEN, code="session_frozen_spend_velocity"))
+            frozen = before
+            while frozen[1]["allowed"]:  # until the entry has arrived
+                await asyncio.sleep(0.02)
+                frozen = await post("/v1/verdict", turn)
+            return [before, frozen]
+
+        before, (status, frozen) = with_intake(embedded.bootstrap, talk)
+    assert before == (200, {"allowed": True, "killed": False})
+    assert (status, frozen["code"], frozen["killed"]) == (200, "session_frozen_spend_velocity", False)
+
+
+def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded: EmbeddedBroker) -> None:
+    async def talk(post: Post) -> list[Any]:
+        calls = [{"session_id": "s1", "action": name} for name in ("read_file", "drop_table")]
+        return [(await post("/v1/verdict", call))[1] for call in calls]
+
+    with StandIn(embedded.bootstrap, silent):
+        read, drop = with_intake(embedded.bootstrap, talk, budget_s=0.05)
+    assert (read["allowed"], drop["allowed"], drop["code"]) == (True, False, "no_verdict")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "wanted"),
+    [
+        ("/v1/verdict", [], 400, "the body: expected an object, got list"),
+        ("/v1/verdict", {"action": "a"}, 400, "session_id: expected a text, got None"),
+        ("/v1/verdict", {"session_id": "s"}, 400, "action: expected a text, got None"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "args": 7}, 400, "args: expected an object, got int"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "targets": 7}, 400, "targets: expected a list of texts"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": "bad"}, 400, "effect: expected one of read"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "effect": []}, 400, "effect: expected a text, got []"),
+        ("/v1/verdict", {"session_id": "s", "action": "a", "agent_id": 7}, 400, "agent_id"),
+        ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "expected a call of session s that was asked about"),
+        ("/v1/traces", {"resourceSpans": 7}, 400, "expected an OTLP request"),
+        ("/v1/nothing", {}, 404, "expected POST /v1/events, /v1/verdict, /v1/result or /v1/traces"),
+        ("/healthz", {}, 405, "got POST /healthz"),
+    ],
+)
+def test_a_question_that_cannot_be_read_is_told(
+    embedded: EmbeddedBroker, path: str, body: Any, status: int, wanted: str
+) -> None:
+    came, said = with_intake(embedded.bootstrap, lambda post: post(path, body))
+    assert (came, wanted in said["errors"][0]) == (status, True), said
+
+
+def test_spans_of_generative_ai_are_events_and_others_are_none_of_ours(embedded: EmbeddedBroker) -> None:
+    other = {"traceId": "t", "spanId": "2", "attributes": [{"key": "http.method", "value": {"stringValue": "GET"}}]}
+    bad = {"traceId": "t", "attributes": SPAN["attributes"]}
+    body = {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN, other, bad]}]}]}
+    with StandIn(embedded.bootstrap) as worker:
+        status, said = with_intake(embedded.bootstrap, lambda post: post("/v1/traces", body))
+        assert (status, said["partialSuccess"]["rejectedSpans"]) == (200, 1)
+        wait_until(lambda: worker.events, "the worker reads it")
+        assert [(e.kind, e.session_id, e.action) for e in worker.events] == [(Kind.COMPLETED, "s1", "bash")]
+
+
+def test_only_who_has_the_token_is_heard(embedded: EmbeddedBroker) -> None:
+    async def talk(post: Post) -> list[int]:
+        said = [await post("/v1/events", [], **headers) for headers in ({}, {"Authorization": "Bearer no"})]
+        return [status for status, _ in [*said, await post("/v1/events", [], Authorization="Bearer secret")]]
+
+    assert with_intake(embedded.bootstrap, talk, token="secret") == [401, 401, 202]
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "status"),
+    [
+        pytest.param("localhost:1", None, 202, id="by its name"),
+        pytest.param("[::1]", None, 202, id="by another address of this machine"),
+        pytest.param("rebound.example", None, 421, id="by a name that was made to lead here"),
+        pytest.param("[", None, 421, id="by something that is no name"),
+        pytest.param("intake.internal", "secret", 202, id="by any name, with the token"),
+    ],
+)
+def test_without_a_token_it_has_to_be_meant(
+    embedded: EmbeddedBroker, host: str, token: str | None, status: int
+) -> None:
+    async def talk(post: Post) -> int:
+        said, _ = await post("/v1/events", [], Host=host, Authorization=f"Bearer {token}")
+        return said
+
+    assert with_intake(embedded.bootstrap, talk, token=token) == status
+
+
+def test_what_rules_have_counted_of_a_session_at_work_is_not_given_up_for_another_session(
+    embedded: EmbeddedBroker,
+) -> None:
+    def ask(session_id: str) -> dict[str, str]:
+        return {"session_id": session_id, "agent_id": "a", "action": "search"}
+
+    async def talk(post: Post) -> list[tuple[int, Any]]:
+        said = [await post("/v1/verdict", ask(session_id)) for session_id in ("one", "one", "other")]
+        return [(status, body.get("code")) for status, body in said]
+
+    rules = ClientRules(rate_limits={"search": {"max_count": 1, "window_seconds": 3600}})
+    limited = {"max_sessions": 1, "rules": rules}
+    with StandIn(embedded.bootstrap, lambda _: Level.ALLOW):
+        assert with_intake(embedded.bootstrap, talk, **limited) == [(200, None), (200, "rate_limited"), (503, None)]
+        assert with_intake(embedded.bootstrap, talk, max_sessions=1) == [(200, None)] * 3
+
+
+def test_with_the_broker_away_it_says_so() -> None:
+    async def talk() -> int:
+        settings = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking", close_budget_s=0)
+        async with (
+            TestServer(Intake(settings).app()) as server,
+            ClientSession(server.make_url("/")) as http,
+            http.get("/healthz") as response,
+        ):
+            return response.status
+
+    assert asyncio.run(talk()) == 503
+
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "http_agent.mjs"
+
+
+def test_an_agent_in_javascript_is_stopped_at_its_third_delete(embedded: EmbeddedBroker) -> None:
+    if subprocess.run(["node", "-e", "fetch"], capture_output=True, check=False).returncode:
+        pytest.skip("needs node 18 or newer")
+    command = [sys.executable, "-m", "haltline.cli", "intake", "--bootstrap", embedded.bootstrap, "--port", "0"]
+    with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
+        with subprocess.Popen([*command, "--budget", "20"], stdout=subprocess.PIPE, text=True) as intake:
+            assert intake.stdout is not None
+            address = intake.stdout.readline().strip()
+            done = subprocess.run(["node", str(EXAMPLE), address], capture_output=True, text=True, check=False)
+            intake.send_signal(signal.SIGTERM)
+        assert intake.returncode == 0
+        assert done.stdout.splitlines() == [
+            "deleted fact_sales",
+            "deleted fact_sales",
+            "stopped: session_killed_loop_guard",
+        ], done.stderr
+        assert worker.of(Kind.MODEL_TURN)[0].time <= now_ms()
+        assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
+
+
+def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: EmbeddedBroker) -> None:
+    async def talk() -> str:
+        async with serving(embedded.bootstrap, token="secret") as address, ClientSession(address) as http:
+            await http.post("/v1/events", json=[TOOL], headers={"Authorization": "Bearer secret"})
+            await http.get("/of/nobody/42")
+            async with http.get("/metrics") as response:
+                assert response.status == 401
+            async with http.get("/metrics", headers={"Authorization": "Bearer secret"}) as response:
+                return await response.text()
+
+    told = asyncio.run(talk())
+    assert 'haltline_http_requests_total{route="/v1/events",status="202"} 1.0' in told
+    assert "haltline_intake_events_total 1.0" in told
+    assert "haltline_intake_sessions 0.0" in told
+    assert "nobody" not in told
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "headers", "status", "problem"),
+    [
+        pytest.param(
+            b"x", "application/json", {"Content-Encoding": "x"}, 415, "Content-Encoding: expected", id="packed"
+        ),
+        pytest.param(b"x", "text/plain", {"Content-Encoding": "gzip"}, 415, "Content-Type", id="another type"),
+        pytest.param(BOMB, "application/json", {"Content-Encoding": "gzip"}, 413, "expected at most", id="a bomb"),
+        pytest.param(
+            b"[" + b"{}," * 1001 + b"{}]", "application/json", {}, 413, "got 1002", id="more events than are read"
+        ),
+        pytest.param(b"\n" * 1_000_000, "application/x-ndjson", {}, 413, "at most 1000", id="lines of nothing"),
+        pytest.param(b"[" + b"{}," * 600_000 + b"{}]", "application/json", {}, 413, "500000 values", id="values"),
+        pytest.param(b'{"a": NaN}', "application/json", {}, 400, "expected JSON", id="a number that is none"),
+        pytest.param(b"[" * 200_000, "application/json", {}, 400, "expected JSON", id="brackets without end"),
+    ],
+)
+def test_what_is_too_much_is_refused(
+    embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, problem: str
+) -> None:
+    async def talk(post: Post) -> tuple[int, Any]:
+        return await post("/v1/events", body, kind, **headers)
+
+    said, answer = with_intake(embedded.bootstrap, talk)
+    assert said == status
+    assert problem in str(answer)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-protobuf"])
+def test_spans_that_are_too_many_are_counted_before_they_are_made(kind: str) -> None:
+    spans = MAX_SPANS + 1
+    if kind == "application/json":
+        body = orjson.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [{}] * spans}]}]})
+    else:
+        scope = b"\x12\x00" * spans
+        resource = b"\x12" + _varint(len(scope)) + scope
+        body = b"\x0a" + _varint(len(resource)) + resource
+
+    with pytest.raises(NotOtlp, match=f"expected at most {MAX_SPANS} spans"):
+        spans_of(body, kind)
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*found, number])

@@ -1,0 +1,218 @@
+"""The intake with the official SDKs at the other end: OpenTelemetry's exporter over OTLP/HTTP, and CloudEvents'."""
+
+import asyncio
+import gzip
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import ClientSession
+from cloudevents.core.bindings.http import HTTPMessage, to_binary_event, to_structured_event
+from cloudevents.core.v1.event import CloudEvent
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode, Tracer
+
+from haltline.schemas.events import Kind, Outcome, Usage
+from haltline.streams.intake import otlp
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn
+from tests.streams.intaking import Post, serving, with_intake
+from tests.waiting import wait_until
+
+
+def one_run(tracer: Tracer) -> None:
+    """What an agent's instrumentation writes, by the conventions: only the outermost span names the conversation."""
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "cleaner", "gen_ai.conversation.id": "s1"}
+    with tracer.start_as_current_span("invoke_agent cleaner", attributes=agent):
+        with tracer.start_as_current_span("chat m-1", attributes={"gen_ai.operation.name": "chat"}) as chat:
+            chat.set_attribute("gen_ai.request.model", "m-1")
+            chat.set_attribute("gen_ai.usage.input_tokens", 900)
+            chat.set_attribute("gen_ai.usage.cache_read.input_tokens", 500)
+            chat.set_attribute("gen_ai.usage.output_tokens", 40)
+        tool = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "delete_asset",
+            "gen_ai.tool.call.id": "c1",
+            "gen_ai.tool.call.arguments": '{"asset_id": "fact_sales", "password": "hunter2"}',
+        }
+        with tracer.start_as_current_span("execute_tool delete_asset", attributes=tool) as span:
+            span.set_attribute("gen_ai.tool.call.result", "still there")
+        with tracer.start_as_current_span(
+            "execute_tool delete_asset", attributes=tool | {"error.type": "Locked"}
+        ) as span:
+            span.set_status(StatusCode.ERROR, "asset is locked")
+        with tracer.start_as_current_span("GET", attributes={"http.request.method": "GET"}):
+            pass
+
+
+def recorded() -> Any:
+    """The spans of such a run."""
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    one_run(provider.get_tracer("agent"))
+    provider.shutdown()
+    return kept.get_finished_spans()
+
+
+@pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip, Compression.Deflate])
+def test_spans_of_the_official_exporter_are_events(embedded: EmbeddedBroker, compression: Compression) -> None:
+    async def run() -> SpanExportResult:
+        async with serving(embedded.bootstrap, token="secret") as address:
+            exporter: SpanExporter = OTLPSpanExporter(
+                f"{address}/v1/traces", headers={"Authorization": "Bearer secret"}, compression=compression
+            )
+            said = await asyncio.to_thread(exporter.export, recorded())
+            await asyncio.to_thread(exporter.shutdown)
+            return said
+
+    with StandIn(embedded.bootstrap) as worker:
+        assert asyncio.run(run()) is SpanExportResult.SUCCESS
+        wait_until(lambda: len(worker.events) == 4, "the worker reads them; the request of HTTP is none of ours")
+        assert {(e.session_id, e.agent_id) for e in worker.events} == {("s1", "cleaner")}
+        turn, ok, failed, whole = worker.events
+        assert (turn.kind, turn.action) == (Kind.MODEL_TURN, "m-1")
+        assert turn.usage == Usage(input_tokens=400, output_tokens=40, cache_read_tokens=500)
+        assert (ok.kind, ok.action, ok.call_id, ok.outcome) == (Kind.COMPLETED, "delete_asset", "c1", Outcome.OK)
+        assert ok.args == {"asset_id": "fact_sales", "password": "[redacted:password]"}
+        assert (ok.output_head, ok.output_bytes) == ("still there", 11)
+        assert ok.output_digest is not None
+        assert (failed.outcome, failed.error) == (Outcome.ERROR, "Locked: asset is locked")
+        assert whole.kind is Kind.HEARTBEAT
+
+
+def request_of(spans: int, *, without_id: int = 0) -> pb.ExportTraceServiceRequest:
+    request = pb.ExportTraceServiceRequest()
+    scope = request.resource_spans.add().scope_spans.add()
+    for number in range(spans):
+        span = scope.spans.add(trace_id=bytes(16), span_id=number.to_bytes(8, "big"), name="chat")
+        if number >= without_id:
+            span.start_time_unix_nano, span.end_time_unix_nano = 1_750_000_000_000_000_000, 1_750_000_001_000_000_000
+        entry = span.attributes.add(key="gen_ai.operation.name")
+        entry.value.string_value = "chat"
+    return request
+
+
+def posted(embedded: EmbeddedBroker, body: bytes, kind: str = otlp.PROTOBUF, **headers: str) -> tuple[int, str, bytes]:
+    async def run() -> tuple[int, str, bytes]:
+        async with serving(embedded.bootstrap) as address, ClientSession() as http:
+            said = {"Content-Type": kind, **headers}
+            async with http.post(f"{address}/v1/traces", data=body, headers=said) as response:
+                return response.status, response.content_type, await response.read()
+
+    return asyncio.run(run())
+
+
+def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded: EmbeddedBroker) -> None:
+    with StandIn(embedded.bootstrap) as worker:
+        status, kind, body = posted(embedded, request_of(3, without_id=1).SerializeToString())
+        said = pb.ExportTraceServiceResponse.FromString(body)
+        assert (status, kind, said.partial_success.rejected_spans) == (200, otlp.PROTOBUF, 1)
+        assert "span '0000000000000000': invalid" in said.partial_success.error_message
+        wait_until(lambda: len(worker.events) == 2, "the others are accepted")
+    assert posted(embedded, request_of(1).SerializeToString())[2] == b""
+    assert posted(embedded, b"{}", "application/json") == (200, "application/json", b"{}")
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "headers", "status", "wanted"),
+    [
+        (b"\xff\xff", otlp.PROTOBUF, {}, 400, "expected an OTLP request in protobuf"),
+        (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
+        (b"{", "application/json", {}, 400, "expected JSON"),
+        (b'{"events": []}', "application/json", {}, 400, "expected an OTLP request"),
+        (b"a", "text/plain", {}, 415, "expected JSON"),
+        (gzip.compress(b" " * 9 * 1024 * 1024), otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 413, "expected at most"),
+        (b"no gzip", otlp.PROTOBUF, {"Content-Encoding": "gzip"}, 400, ""),
+    ],
+    ids=[
+        "broken protobuf",
+        "other protobuf",
+        "broken JSON",
+        "another request",
+        "another type",
+        "a gzip bomb",
+        "no gzip",
+    ],
+)
+def test_a_request_that_cannot_be_read_is_told_in_its_own_format(
+    embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, wanted: str
+) -> None:
+    came, answered, said = posted(embedded, body, kind, **headers)
+    assert came == status
+    if answered == otlp.PROTOBUF:  # a Status is alike on the wire: a code, and a message
+        assert wanted in pb.ExportTracePartialSuccess.FromString(said).error_message
+    else:
+        assert wanted.encode() in said
+
+
+def test_without_the_package_for_protobuf_json_is_asked_for(
+    embedded: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.trace.v1", None)
+    status, _, _ = posted(embedded, request_of(1).SerializeToString())
+    assert status == 415
+    assert posted(embedded, b"{}", "application/json")[0] == 200
+
+
+ATTRIBUTES = {
+    "id": "e1", "source": "cleaner", "type": "com.example.action.proposed", "subject": "säss-1", "specversion": "1.0",
+}  # fmt: skip
+DATA = {"action": "delete_asset", "args": {"asset_id": "x", "api_key": "abc123"}}
+
+
+@pytest.mark.parametrize("made", [to_binary_event, to_structured_event], ids=["binary", "structured"])
+def test_events_of_the_official_sdk_are_accepted(
+    embedded: EmbeddedBroker, made: Callable[[CloudEvent], HTTPMessage]
+) -> None:
+    message = made(CloudEvent(ATTRIBUTES | {"datacontenttype": "application/json"}, DATA))
+
+    async def run() -> tuple[int, Any]:
+        async with (
+            serving(embedded.bootstrap) as address,
+            ClientSession() as http,
+            http.post(f"{address}/v1/events", data=message.body, headers=message.headers) as response,
+        ):
+            return response.status, await response.json()
+
+    with StandIn(embedded.bootstrap) as worker:
+        assert asyncio.run(run()) == (202, {"accepted": 1})
+        wait_until(lambda: worker.events, "the worker reads it")
+        (event,) = worker.events
+        assert (event.event_id, event.session_id, event.agent_id, event.action) == (
+            "e1", "säss-1", "cleaner", "delete_asset",
+        )  # fmt: skip
+        assert event.args == {"asset_id": "x", "api_key": "[redacted:api_key]"}
+
+
+CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.items()}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "wanted"),
+    [
+        (b"", {}, 202, "accepted"),
+        (b"{}", {"ce-time": "2025-06-16T12:00:00Z"}, 202, "accepted"),
+        (b"{}", {"ce-time": "noon"}, 400, "expected an RFC 3339 time"),
+        (b"{}", {"ce-specversion": "0.3"}, 400, "specversion: expected 1.0, got '0.3'"),
+        (b"{}", {"ce-type": "lunch"}, 400, "kind"),
+        (b"{}", {"ce-subject": "%FF%FE" * 200}, 400, "session_id"),
+        (b"<xml/>", {}, 400, "not_json"),
+        (b"[]", {}, 400, "expected a JSON object as the CloudEvent's data, got list"),
+    ],
+)
+def test_a_binary_event_is_read_or_told_of(
+    embedded: EmbeddedBroker, body: bytes, headers: dict[str, str], status: int, wanted: str
+) -> None:
+    async def talk(post: Post) -> tuple[int, Any]:
+        return await post("/v1/events", body, **{**CE, **headers})
+
+    came, said = with_intake(embedded.bootstrap, talk)
+    assert (came, wanted in orjson.dumps(said).decode()) == (status, True), said

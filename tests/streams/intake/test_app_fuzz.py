@@ -1,0 +1,188 @@
+"""Whatever is sent to a route of the intake: a clear answer, never a failure of ours, and nothing is lost silently."""
+
+import asyncio
+import gzip
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from aiohttp import ClientSession
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
+
+from haltline.schemas import cloudevents, otel
+from haltline.streams.intake import otlp
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.interventions.agent.stand_in import StandIn
+from tests.streams.intake.test_app_formats import request_of
+from tests.streams.intaking import serving
+from tests.waiting import wait_until
+
+NAMES = (
+    "events", "kind", "session_id", "agent_id", "action", "args", "targets", "effect", "call_id", "time", "event_id",
+    "usage", "error", "output", "v", "specversion", "id", "source", "subject", "type", "data", "data_base64",
+    "resourceSpans", "scopeSpans", "spans", "traceId", "spanId", "parentSpanId", "startTimeUnixNano", "attributes",
+    "endTimeUnixNano", "key", "value", "stringValue", "intValue", "kvlistValue", "values", "status", "code",
+)  # fmt: skip
+LEAF = (
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
+    | st.sampled_from(("s1", "s2", "1.0", "action.proposed", "model.turn", "bash", "execute_tool", "read", "\ud800"))
+)  # fmt: skip
+VALUES = st.recursive(
+    LEAF,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@st.composite
+def almost(draw: st.DrawFn, good: dict[str, Any]) -> dict[str, Any]:
+    """Something good, with a field that is left out or anything."""
+    changed = draw(st.none() | st.sampled_from(sorted(good)))
+    kept = {name: value for name, value in good.items() if name != changed}
+    return kept if changed is None or draw(st.booleans()) else kept | {changed: draw(VALUES)}
+
+
+EVENT = almost(
+    {"kind": "action.completed", "session_id": "s1", "agent_id": "a", "action": "bash", "args": {"command": "ls"},
+     "time": "2025-06-16T12:00:00Z", "usage": {"input_tokens": 7}, "targets": ["x=1"], "error": "no", "v": 1,
+     "output_head": "x", "task": {"goal": "tidy"}, "duration_ms": 0.5, "event_id": "e"}
+)  # fmt: skip
+CLOUD = almost(
+    {"specversion": "1.0", "id": "e1", "source": "a", "subject": "s1", "type": "model.turn", "data": {"action": "m"},
+     "time": "2025-06-16T12:00:00Z"}
+)  # fmt: skip
+TOLD = ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.usage.input_tokens", "gen_ai.tool.call.arguments",
+        "gen_ai.conversation.id", "mcp.method.name", "gen_ai.tool.call.result", "error.type")  # fmt: skip
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> dict[str, Any]:
+    """A span of a tool or of a model, with a field that is left out or anything."""
+    said = draw(
+        st.lists(almost({"key": draw(st.sampled_from(TOLD)), "value": {"stringValue": "execute_tool"}}), max_size=4)
+    )
+    good = {
+        "traceId": "t", "spanId": draw(st.sampled_from(("1", "2"))), "parentSpanId": "1", "name": "bash", "kind": 2,
+        "startTimeUnixNano": "1750000000000000000", "endTimeUnixNano": "1750000001000000000",
+        "status": {"code": 2, "message": "no"}, "attributes": said,
+    }  # fmt: skip
+    return draw(almost(good))
+
+
+SCOPE = st.fixed_dictionaries({"spans": st.lists(spans() | LEAF, max_size=3)})
+RESOURCE = st.fixed_dictionaries({"scopeSpans": st.lists(SCOPE, max_size=2)})
+TRACES = st.fixed_dictionaries({"resourceSpans": st.lists(RESOURCE, max_size=2) | VALUES})
+CALL = almost(
+    {"session_id": "s1", "action": "bash", "args": {"command": "ls"}, "targets": ["x=1"], "effect": "read",
+     "call_id": "c", "output": "x", "agent_id": "a"}
+)  # fmt: skip
+
+
+@st.composite
+def broken(draw: st.DrawFn) -> bytes:
+    """A request in protobuf, with some bytes changed, or cut."""
+    raw = bytearray(request_of(2).SerializeToString())
+    for _ in range(draw(st.integers(0, 4))):
+        raw[draw(st.integers(0, len(raw) - 1))] = draw(st.integers(0, 255))
+    return bytes(raw[: draw(st.integers(0, len(raw)))])
+
+
+def in_json(values: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    return values.map(lambda value: json.dumps(value).encode())
+
+
+# aiohttp sends no others.
+HEADER = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8).map(str.strip)
+CE_HEADERS = st.dictionaries(
+    st.sampled_from(("ce-specversion", "ce-id", "ce-type", "ce-subject", "ce-source", "ce-time", "Content-Encoding")),
+    HEADER | st.sampled_from(("1.0", "model.turn", "s1", "%FF", "%", "gzip", "2025-06-16T12:00:00Z")),
+    max_size=7,
+)
+JSON, BATCH = "application/json", "application/cloudevents-batch+json"
+BODIES = {
+    ("/v1/events", JSON): in_json(EVENT | st.lists(EVENT, max_size=3)),
+    ("/v1/events", "application/x-ndjson"): st.lists(in_json(EVENT) | st.binary(max_size=8), max_size=3).map(
+        b"\n".join
+    ),
+    ("/v1/events", cloudevents.STRUCTURED): in_json(CLOUD),
+    ("/v1/events", BATCH): in_json(st.lists(CLOUD | LEAF, max_size=3)),
+    ("/v1/verdict", JSON): in_json(CALL),
+    ("/v1/result", JSON): in_json(CALL),
+    ("/v1/traces", JSON): in_json(TRACES),
+    ("/v1/traces", otlp.PROTOBUF): broken(),
+}
+KINDS = st.sampled_from(sorted(BODIES))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[str, bytes, dict[str, str]]:
+    """A path, a body and headers."""
+    path, kind = draw(KINDS)
+    if draw(st.integers(0, 3)) == 0:
+        body, kind = draw(st.binary(max_size=20) | in_json(VALUES)), draw(st.sampled_from((kind, "text/plain", "")))
+    else:
+        body = draw(BODIES[path, kind])
+    if draw(st.integers(0, 3)) == 0:
+        return path, body, draw(CE_HEADERS) | {"Content-Type": kind}
+    return path, body, {"Content-Type": kind}
+
+
+GOOD = {"kind": "action.completed", "session_id": "s1", "action": "bash"}
+ODD = {"key": "mcp.method.name", "value": {"stringValue": "tools/call"}}
+ODD_SPAN = {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [ODD], "kind": [2]}]}]}]}
+
+
+def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(embedded: EmbeddedBroker) -> None:
+    accepted = 0
+
+    async def run() -> None:
+        quick = serving(embedded.bootstrap, budget_s=0.01, start_budget_s=0.0, close_budget_s=10.0)
+        async with quick as address, ClientSession(address) as http:
+            loop = asyncio.get_running_loop()
+
+            async def ask(path: str, body: bytes, headers: dict[str, str]) -> tuple[int, str, bytes]:
+                async with http.post(path, data=body, headers=headers) as response:
+                    return response.status, response.content_type, await response.read()
+
+            await asyncio.to_thread(
+                _ask_all, lambda *said: asyncio.run_coroutine_threadsafe(ask(*said), loop).result(30)
+            )
+
+    def _ask_all(ask: Callable[[str, bytes, dict[str, str]], tuple[int, str, bytes]]) -> None:
+        @given(request=requests(), is_compressed=st.booleans())
+        @example(request=("/v1/events", json.dumps(GOOD).encode(), {"Content-Type": JSON}), is_compressed=True)
+        @example(request=("/v1/traces", json.dumps(ODD_SPAN).encode(), {"Content-Type": JSON}), is_compressed=False)
+        @settings(max_examples=120, suppress_health_check=list(HealthCheck))
+        def any_request(request: tuple[str, bytes, dict[str, str]], is_compressed: bool) -> None:
+            nonlocal accepted
+            path, body, headers = request
+            kind, sent = headers["Content-Type"], body
+            if is_compressed:
+                sent, headers = gzip.compress(body), headers | {"Content-Encoding": "gzip"}
+            status, answered, said = ask(path, sent, headers)
+            assert status in {200, 202, 400, 404, 413, 415}, said
+            if status == 202:
+                accepted += orjson.loads(said)["accepted"]
+            elif status == 200 and path == "/v1/traces":
+                accepted += len(otel.of_agents(otlp.spans_of(body, kind))) - _rejected(kind, said)
+            elif status >= 400:
+                told = said.decode(errors="replace") if answered == otlp.PROTOBUF else orjson.loads(said)["errors"][0]
+                assert re.search("expected|invalid|needs|not_json", told), told
+
+        any_request()
+
+    with StandIn(embedded.bootstrap) as worker:
+        asyncio.run(run())
+        what = "every event that was accepted, and no other, is on the topic; those of guards are numbered"
+        wait_until(lambda: len([e for e in worker.events if e.seq is None]) == accepted, what)
+        assert accepted > 0
+
+
+def _rejected(kind: str, said: bytes) -> int:
+    if kind == otlp.PROTOBUF:
+        return pb.ExportTraceServiceResponse.FromString(said).partial_success.rejected_spans
+    return int(orjson.loads(said).get("partialSuccess", {}).get("rejectedSpans", 0))

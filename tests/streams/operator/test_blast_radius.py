@@ -1,0 +1,144 @@
+"""Whom a kill would stop, and whom it stopped."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner, Result
+
+from haltline.cli.app import app
+from haltline.cli.common import Exit
+from haltline.interventions.agent import Guard, Refused
+from haltline.schemas.control import CommandKind
+from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.streams.operator.blast_radius import blast_radius_of
+from haltline.streams.operator.client import Operator
+from haltline.streams.operator.commands import NotAllowed
+from tests.streams.running import running_system
+from tests.waiting import wait_until
+
+T0_MS = 1_750_000_000_000
+BY_ADA = ("--by", "ada", "--reason", "so")
+
+
+def event(second: float, session: str, kind: Kind = Kind.PROPOSED, **fields: Any) -> ActionEvent:
+    said = {"event_id": f"{session}@{second}", "kind": kind, "session_id": session, "time": T0_MS + int(second * 1000)}
+    return ActionEvent.model_validate(said | fields)
+
+
+EVENTS = [
+    event(0, "s1", agent_id="cleaner", mission_id="m1", action="delete_asset", targets=["asset_id=a"]),
+    event(1, "s2", agent_id="cleaner", action="read_asset", parent_session_id="s1"),
+    event(2, "s3", agent_id="writer", action="delete_asset", parent_session_id="s2", root_session_id="s1"),
+    event(3, "s4", agent_id="writer", mission_id="m1"),
+    event(4, "s4", Kind.SESSION_ENDED, agent_id="writer"),
+]
+
+
+@pytest.mark.parametrize(
+    ("scope", "scope_id", "sessions"),
+    [
+        (ScopeKind.SESSION, "s1", ["s3", "s2", "s1"]),
+        (ScopeKind.SESSION, "s2", ["s3", "s2"]),
+        (ScopeKind.SESSION, "s4", []),
+        (ScopeKind.AGENT, "cleaner", ["s2", "s1"]),
+        (ScopeKind.MISSION, "m1", ["s1"]),
+        (ScopeKind.TOOL, "delete_asset", ["s3", "s1"]),
+        (ScopeKind.TARGET, "asset_id=a", ["s1"]),
+        (ScopeKind.FLEET, "*", ["s3", "s2", "s1"]),
+    ],
+)
+def test_whom_a_kill_would_stop(scope: ScopeKind, scope_id: str, sessions: list[str]) -> None:
+    assert [seen.session_id for seen in blast_radius_of(scope, scope_id, EVENTS).sessions] == sessions
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_system(tmp_path_factory.mktemp("impact")) as address:
+        yield address
+
+
+def haltline(bootstrap: str, *arguments: str) -> Result:
+    arguments = (*arguments, *BY_ADA, "--bootstrap", bootstrap, "--timeout", "30")
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+
+
+def guard_of(bootstrap: str, session: str, agent: str) -> Guard:
+    guard = Guard(session_id=session, agent_id=agent, bootstrap=bootstrap, start_budget_s=30.0)
+    with guard.action("read_asset"):
+        pass
+    wait_until(lambda: guard.ready, f"{session} knows what stands", deadline_s=30)
+    return guard
+
+
+def refusal(guard: Guard, tool: str = "write_file") -> str | None:
+    try:
+        with guard.action(tool):
+            return None
+    except Refused as refused:
+        return refused.code
+
+
+def answers(guard: Guard, refused: tuple[str | None, str | None]) -> bool:
+    """What it says to a call that looks, and to one that touches."""
+    return (refusal(guard, "read_file"), refusal(guard)) == refused
+
+
+def test_an_agents_kill_is_previewed_carried_out_and_listed(bootstrap: str) -> None:
+    guards = [guard_of(bootstrap, f"p{number}", "previewed") for number in (1, 2)]
+    other = guard_of(bootstrap, "p3", "another")
+    preview = haltline(bootstrap, "kill", "--scope", "agent", "previewed", "--preview")
+    assert (preview.exit_code, "this would stop 2 sessions of 1 agent" in preview.output) == (Exit.OK, True)
+    assert refusal(guards[0]) is None
+    killed = haltline(bootstrap, "kill", "--scope", "agent", "previewed", "--until-stopped", "--json")
+    assert killed.exit_code == Exit.OK, killed.output
+    said = orjson.loads(killed.stdout)
+    assert (set(said["stopped_ms"]), said["silent"]) == ({"p1", "p2"}, [])
+    assert [refusal(guard) for guard in (*guards, other)] == ["agent_killed_by_operator"] * 2 + [None]
+    released = haltline(bootstrap, "reset", "--scope", "agent", "previewed", "--only", "p1")
+    assert released.exit_code == Exit.OK, released.output
+    with guard_of(bootstrap, "p1", "previewed") as again:
+        assert refusal(again) is None
+    assert refusal(guards[1]) == "agent_killed_by_operator"
+    for guard in (*guards, other):
+        guard.close()
+
+
+def test_a_session_is_contained_frozen_and_let_go(bootstrap: str) -> None:
+    with guard_of(bootstrap, "held", "holder") as guard:
+        for command, refused in (
+            ("contain", (None, "session_contained_by_operator")),
+            ("freeze", ("session_frozen_by_operator", "session_frozen_by_operator")),
+            ("lift", (None, None)),
+        ):
+            done = haltline(bootstrap, command, "held")
+            assert done.exit_code == Exit.OK, done.output
+            wait_until(partial(answers, guard, refused), f"{command} is known to the agent's side", deadline_s=30)
+
+
+def test_the_fleet_takes_two_operators(bootstrap: str) -> None:
+    operator = Operator(bootstrap, answer_within_s=30)
+    first = operator.kill(ScopeKind.FLEET, "*", by="ada", reason="all of it")
+    assert (first.second_wanted, first.after) == (True, None)
+    assert operator.kill(ScopeKind.FLEET, "*", by="ada", reason="again").second_wanted
+    second = operator.kill(ScopeKind.FLEET, "*", by="bo", reason="yes, all of it")
+    assert second.after is not None
+    assert (second.after.key, second.after.by) == ("fleet:*", "bo")
+    with pytest.raises(NotAllowed, match="expected one that is not killed"):
+        operator.hold(CommandKind.CONTAIN, ScopeKind.FLEET, "*", by="ada", reason="softer")
+    assert operator.reset(ScopeKind.FLEET, "*", by="ada", reason="over").answered
+
+
+def test_of_a_declared_batch_it_is_known_how_much_is_used(bootstrap: str) -> None:
+    declared = haltline(bootstrap, "batch", "bulk-1", "--max-deletes", "40", "--targets", "asset_id=stg_*")
+    assert declared.exit_code == Exit.OK, declared.output
+    with Guard(session_id="bulk-1", bootstrap=bootstrap, mode="blocking", budget_s=30.0, start_budget_s=30.0) as guard:
+        for number in range(4):
+            with guard.action("delete_asset", targets=[f"asset_id=stg_{number}"]):
+                pass
+    done = CliRunner().invoke(app, ["batches", "--json", "--bootstrap", bootstrap])
+    (batch,) = [b for b in orjson.loads(done.stdout) if b["session_id"] == "bulk-1"]
+    assert (batch["by"], batch["used"], batch["batch"]["max_deletes"]) == ("ada", 4, 40)

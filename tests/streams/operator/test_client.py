@@ -1,0 +1,260 @@
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from haltline.schemas.control import CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.decisions import Decision, Level, ScopeKind
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic, Unreachable, open_consumer
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.operator.client import Operator
+from haltline.streams.operator.commands import NotAllowed
+from haltline.streams.operator.ids import NotFound
+from tests.mock_cluster import MockCluster
+from tests.streams.running import running_system, running_worker
+from tests.waiting import wait_until
+
+TOPICS = Topics()
+SESSION = ScopeKind.SESSION
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_system(tmp_path_factory.mktemp("operator")) as address:
+        yield address
+
+
+@pytest.fixture
+def operator(bootstrap: str) -> Operator:
+    return Operator(bootstrap, answer_within_s=30.0)
+
+
+def send(bootstrap: str, topic: str, key: str, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    producer.produce(topic, key=key, value=value)
+    assert producer.flush(10) == 0
+
+
+def commands(bootstrap: str, key: str) -> list[bytes | None]:
+    with LogReader(bootstrap, [TOPICS.commands]) as reader:
+        return [message.value() for message in reader.to_end() if message.key() == key.encode()]
+
+
+def a_decision(decision_id: str, session_id: str, detector: str = "destructive_repeat") -> Decision:
+    return Decision(
+        decision_id=decision_id,
+        session_id=session_id,
+        event_id="e1",
+        time=1_790_000_000_000,
+        level=Level.BLOCK,
+        code="loop_detected",
+        reason="3 deletes",
+        detector=detector,
+    )
+
+
+def test_a_kill_stands_with_who_and_why(operator: Operator) -> None:
+    answer = operator.kill(SESSION, "kill-1", by="ada", reason="deletes the wrong schema")
+    assert answer.answered
+    assert answer.before is None
+    (standing,) = [record for record in operator.standing() if record.id == "kill-1"]
+    assert standing == answer.after
+    assert (standing.state, standing.by, standing.reason) == (ControlState.KILLED, "ada", "deletes the wrong schema")
+    assert standing.stopped_at is None
+
+
+def test_a_second_kill_finds_the_first_and_leaves_it(operator: Operator) -> None:
+    first = operator.kill(SESSION, "kill-2", by="ada", reason="first")
+    second = operator.kill(SESSION, "kill-2", by="bob", reason="second")
+    assert second.answered
+    assert second.before == first.after
+    assert first.after is not None
+    assert second.after is not None
+    assert second.after.decision_id == first.after.decision_id
+    assert (second.after.by, second.after.reason, second.after.since) == ("ada", "first", first.after.since)
+
+
+def test_a_reset_releases_and_a_second_one_does_no_harm(operator: Operator) -> None:
+    killed = operator.kill(SESSION, "reset-1", by="ada", reason="loops")
+    released = operator.reset(SESSION, "reset-1", by="ada", reason="task corrected")
+    assert (released.answered, released.before) == (True, killed.after)
+    assert released.after is not None
+    assert (released.after.state, released.after.actions_left) == (ControlState.PROBATION, 20)
+    again = operator.reset(SESSION, "reset-1", by="ada", reason="task corrected")
+    assert (again.answered, again.before) == (True, released.after)
+
+
+def test_a_reset_without_probation_leaves_nothing_standing(operator: Operator) -> None:
+    operator.kill(SESSION, "reset-3", by="ada", reason="loops")
+    released = operator.reset(SESSION, "reset-3", by="ada", reason="was a test", probation_actions=0)
+    assert (released.answered, released.after) == (True, None)
+    assert "reset-3" not in {record.id for record in operator.standing()}
+
+
+def test_a_session_that_was_released_can_be_killed_again(operator: Operator) -> None:
+    operator.kill(SESSION, "reset-2", by="ada", reason="first")
+    operator.reset(SESSION, "reset-2", by="ada", reason="task corrected")
+    answer = operator.kill(SESSION, "reset-2", by="ada", reason="still wrong")
+    assert answer.after is not None
+    assert answer.after.reason == "still wrong"
+
+
+@pytest.mark.parametrize(
+    ("scope", "scope_id"),
+    [
+        pytest.param(ScopeKind.AGENT, "cleaner", id="an agent"),
+        pytest.param(ScopeKind.TOOL, "delete_asset", id="a tool"),
+        pytest.param(ScopeKind.TARGET, "asset_id=fact_sales", id="a target"),
+        pytest.param(ScopeKind.MISSION, "m1", id="a mission"),
+    ],
+)
+def test_other_scopes_are_killed_and_released(operator: Operator, scope: ScopeKind, scope_id: str) -> None:
+    killed = operator.kill(scope, scope_id, by="ada", reason="stop all of it")
+    assert killed.answered
+    assert killed.after in operator.standing()
+    assert operator.reset(scope, scope_id, by="ada", reason="over").answered
+    assert killed.after not in operator.standing()
+
+
+def test_until_stopped_waits_for_the_agents_side(bootstrap: str, operator: Operator) -> None:
+    killed = operator.kill(SESSION, "stop-1", by="ada", reason="loops").after
+    assert killed is not None
+    assert killed.decided_at is not None
+    stopped = Feedback(
+        feedback_id="f1",
+        decision_id=killed.decision_id,
+        session_id="stop-1",
+        stage=Stage.STOPPED,
+        time=killed.decided_at + 7,
+        decided_at=killed.decided_at,
+    )
+    send(bootstrap, TOPICS.feedback, "stop-1", stopped.to_json())
+    answer = operator.kill(SESSION, "stop-1", by="ada", reason="loops", until_stopped=True)
+    assert answer.answered
+    assert answer.after is not None
+    assert answer.after.time_to_stop_ms == 7
+
+
+def test_until_stopped_says_no_when_no_agent_answers(bootstrap: str) -> None:
+    impatient = Operator(bootstrap, answer_within_s=2.0)
+    assert not impatient.kill(SESSION, "stop-2", by="ada", reason="loops", until_stopped=True).answered
+
+
+def test_a_batch_is_answered_when_the_worker_has_it(operator: Operator) -> None:
+    answer = operator.declare_batch(
+        "batch-1", max_deletes=100, targets=("asset_id=stg_*",), lasts=timedelta(hours=1), by="ada", reason="clean-up"
+    )
+    assert answer.answered
+    assert answer.command.kind is CommandKind.BATCH
+    assert answer.command.batch is not None
+    assert answer.command.batch.expires - answer.command.time == pytest.approx(3_600_000, abs=1000)
+
+
+def test_a_label_finds_the_session_of_its_decision(bootstrap: str, operator: Operator) -> None:
+    send(bootstrap, TOPICS.interventions, "label-1", a_decision("d-label-1", "label-1").to_json())
+    answer = operator.label(operator.decision("d-label"), "false_alarm", by="ada", reason="was the nightly clean-up")
+    assert answer.answered
+    assert (answer.command.id, answer.command.decision_id, answer.command.label) == (
+        "label-1",
+        "d-label-1",
+        "false_alarm",
+    )
+
+
+def test_a_decision_that_is_not_there_is_not_found(operator: Operator) -> None:
+    with pytest.raises(NotFound, match="decision not found: d-none"):
+        operator.decision("d-none")
+
+
+def test_an_operators_own_kill_has_no_rule_to_be_right_about(operator: Operator) -> None:
+    killed = operator.kill(SESSION, "label-2", by="ada", reason="loops").after
+    assert killed is not None
+    with pytest.raises(NotAllowed, match=r"expected the decision of a rule.*haltline missed label-2 --rule RULE"):
+        operator.label(operator.decision(killed.decision_id[:16]), "confirmed", by="ada", reason="checked")
+    assert len(commands(operator._bootstrap, "label-2")) == 1, "no label was sent"
+
+
+def test_nobody_is_waited_for_of_whom_nothing_was_heard(operator: Operator) -> None:
+    killed = operator.kill(SESSION, "unheard-1", by="ada", reason="must not start").after
+    assert killed is not None
+    assert killed.unheard
+
+
+def test_what_may_not_be_commanded_is_refused_and_never_sent(bootstrap: str, operator: Operator) -> None:
+    with pytest.raises(NotAllowed, match="reason: expected a text that says it, got '  '"):
+        operator.reset(SESSION, "never", by="ada", reason="  ")
+    with pytest.raises(NotAllowed, match="by: expected a text"):
+        operator.kill(SESSION, "never", by="", reason="loops")
+    with pytest.raises(NotAllowed, match="id: expected a text"):
+        operator.kill(SESSION, "", by="ada", reason="loops")
+    with pytest.raises(NotAllowed, match=r"expected the id \* with the scope fleet"):
+        operator.kill(ScopeKind.FLEET, "never", by="ada", reason="loops")
+    with pytest.raises(NotAllowed, match="expected it to last up to 8:00:00, got 8:00:01"):
+        operator.declare_batch("never", max_deletes=1, lasts=timedelta(hours=8, seconds=1), by="ada", reason="r")
+    with pytest.raises(NotAllowed, match="expected one of confirmed, false_alarm"):
+        operator.label(a_decision("d1", "never"), "perhaps", by="ada", reason="r")
+    assert commands(bootstrap, "never") == []
+
+
+def test_lag_is_what_the_workers_have_not_committed(operator: Operator) -> None:
+    operator.declare_batch("lag-1", max_deletes=1, lasts=timedelta(minutes=1), by="ada", reason="r")
+    lag = operator.lag()
+    assert {partition.topic for partition in lag} == set(TOPICS.session_sources)
+    assert all(partition.lag_records <= partition.end for partition in lag)
+    wait_until(lambda: sum(p.lag_records for p in operator.lag()) == 0, "nothing waits any more")
+
+
+def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+    hasty = Operator(embedded.bootstrap, answer_within_s=0.5)
+    assert not hasty.kill(SESSION, "later", by="ada", reason="loops").answered
+    assert not hasty.declare_batch(
+        "later", max_deletes=1, lasts=timedelta(hours=1), by="ada", reason="clean-up"
+    ).answered
+    assert len(commands(embedded.bootstrap, "later")) == 2
+    assert sum(partition.lag_records for partition in hasty.lag()) == 2
+    assert hasty.standing() == []
+    with running_worker(embedded.bootstrap, tmp_path):
+        wait_until(lambda: [record.id for record in hasty.standing()] == ["later"], "the kill stands")
+
+
+def test_no_broker_is_unreachable_within_seconds() -> None:
+    before = time.monotonic()
+    with pytest.raises(Unreachable, match=r"broker 127\.0\.0\.1:1: expected an answer within 5 s, got"):
+        Operator("127.0.0.1:1").kill(SESSION, "s", by="ada", reason="loops")
+    assert time.monotonic() - before < 20
+
+
+def test_a_broker_that_is_far_away_is_reached(mock_cluster: Callable[..., MockCluster]) -> None:
+    cluster = mock_cluster()
+    cluster.set_round_trip(700)
+    open_consumer(cluster.bootstrap, "far", within_s=30.0).close()
+
+
+def test_a_refusal_by_one_of_several_brokers_is_the_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.create_server(("127.0.0.1", 0)) as other:
+        # The one refuses TLS, the other one says nothing.
+        refusing = threading.Thread(target=lambda: _hang_up(other), daemon=True)
+        refusing.start()
+        addresses = ",".join(f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, other))
+        with pytest.raises(Unreachable, match=f"broker {addresses}: expected an answer within 3 s, got"):
+            open_consumer(addresses, "nobody", within_s=3.0, client={"security.protocol": "SSL"})
+
+
+def _hang_up(server: socket.socket) -> None:
+    with suppress(OSError):
+        while True:
+            connection, _ = server.accept()
+            connection.sendall(b"this is no TLS")
+            connection.close()
+
+
+def test_topics_that_are_missing_are_named(embedded: EmbeddedBroker) -> None:
+    with pytest.raises(NoSuchTopic, match=r"topic other\.control: expected one that is there"):
+        Operator(embedded.bootstrap, topics=Topics("other.")).standing()

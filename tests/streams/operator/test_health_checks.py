@@ -1,0 +1,155 @@
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.acls import Role, grants
+from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.operator import health_checks
+from haltline.streams.operator.client import PartitionLag
+from haltline.streams.operator.health_checks import CommandReport, Verdict
+from haltline.streams.runtime.health import HealthServer
+from haltline.streams.runtime.health import Verdict as Health
+from haltline.streams.runtime.metrics import Metrics
+
+TOPICS = Topics()
+AGENT = "User:agent"
+SHIPPED = [
+    grant.binding()
+    for grant in grants(
+        {role: f"User:{role}" for role in Role},
+        TOPICS,
+        changelogs=("c", "d"),
+        group="haltline",
+        audit_group="haltline-audit",
+    )
+]
+
+
+def allowed(
+    principal: str,
+    name: str,
+    operation: AclOperation = AclOperation.WRITE,
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+) -> AclBinding:
+    return AclBinding(ResourceType.TOPIC, name, pattern, principal, "*", operation, AclPermissionType.ALLOW)
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        pytest.param([], Verdict.OK, id="those that are shipped"),
+        pytest.param([allowed(AGENT, TOPICS.control)], Verdict.BAD, id="an agent that may release itself"),
+        pytest.param([allowed("User:*", TOPICS.commands)], Verdict.BAD, id="everybody may command"),
+        pytest.param([allowed(AGENT, "*", AclOperation.ALL)], Verdict.BAD, id="an agent that may do everything"),
+        pytest.param(
+            [allowed(AGENT, "haltline.", pattern=ResourcePatternType.PREFIXED)], Verdict.BAD, id="by the prefix"
+        ),
+        pytest.param([allowed(AGENT, "other.", pattern=ResourcePatternType.PREFIXED)], Verdict.OK, id="other topics"),
+        pytest.param([allowed(AGENT, TOPICS.control, AclOperation.READ)], Verdict.OK, id="reading is another thing"),
+        pytest.param([allowed("User:worker", TOPICS.control)], Verdict.OK, id="a worker decides"),
+    ],
+)
+def test_an_agent_that_could_release_itself_is_found(more: list[AclBinding], verdict: Verdict) -> None:
+    found = health_checks.permissions([*SHIPPED, *more], TOPICS, AGENT)
+    assert found.verdict is verdict, found
+    assert bool(found.do) == (verdict is Verdict.BAD)
+
+
+def test_agents_that_may_write_nothing_are_found() -> None:
+    found = health_checks.permissions(SHIPPED, TOPICS, "User:bot")
+    assert (found.verdict, found.came) == (Verdict.BAD, "User:bot may not write haltline.actions")
+
+
+@pytest.mark.parametrize(
+    ("committed", "records", "verdict"),
+    [
+        pytest.param(5, 0, Verdict.OK, id="up to date"),
+        pytest.param(None, 0, Verdict.OK, id="nothing has come yet"),
+        pytest.param(None, 3, Verdict.BAD, id="nobody reads"),
+        pytest.param(5, 3, Verdict.OK, id="some wait"),
+        pytest.param(5, 20_000, Verdict.NOTE, id="many wait"),
+    ],
+)
+def test_how_far_a_group_is(committed: int | None, records: int, verdict: Verdict) -> None:
+    lag = [PartitionLag(topic="t", partition=0, committed=committed, end=9, lag_records=records)]
+    assert health_checks.progress("workers' progress", lag, "haltline", "haltline worker").verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("off_s", "verdict"),
+    [
+        pytest.param({"worker": 0.4, "sink": -1.2}, Verdict.OK, id="all agree"),
+        pytest.param({"worker": 0.4, "sink": -90.0}, Verdict.BAD, id="one is behind"),
+        pytest.param({"worker": None}, Verdict.NOTE, id="nobody tells"),
+    ],
+)
+def test_clocks_that_differ_are_found(off_s: dict[str, float | None], verdict: Verdict) -> None:
+    found = health_checks.clocks({where: CommandReport(200, "", off) for where, off in off_s.items()})
+    assert found.verdict is verdict
+    assert verdict is not Verdict.BAD or "sink is -90 s off" in found.came
+
+
+@contextmanager
+def serving(metrics: Metrics, *, alive: bool = True, ready: bool = True) -> Iterator[str]:
+    reasons = () if ready else ("the state is being recovered",)
+    health = Health(alive=alive, ready=ready, reasons=reasons, partitions=4, lag_records=2, stuck=())
+    server = HealthServer("127.0.0.1", 0, verdict=lambda: health, exposition=metrics.exposition)
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.close()
+
+
+def test_a_process_says_how_it_is_and_what_time_it_has() -> None:
+    with serving(Metrics(), ready=False) as url:
+        alive, ready = health_checks.health("worker", url, needed=True, do="start it")
+        said = health_checks.ask(f"{url}/healthz")
+    assert (alive.verdict, ready.verdict, ready.came) == (Verdict.OK, Verdict.BAD, "the state is being recovered")
+    assert said.clock_off_s is not None
+    assert abs(said.clock_off_s) < 5
+    (gone,) = health_checks.health("worker", url, needed=True, do="start it")
+    assert (gone.verdict, gone.do) == (Verdict.BAD, "start it")
+    (gone,) = health_checks.health("console", url, needed=False, do="start it")
+    assert gone.verdict is Verdict.NOTE
+
+
+def flown(up: float, ago_s: float) -> Callable[[Metrics], None]:
+    def tell(metrics: Metrics) -> None:
+        metrics.gauge("canary_up").set(up)
+        metrics.gauge("canary_last_flight_timestamp_seconds").set(time.time() - ago_s)
+
+    return tell
+
+
+@pytest.mark.parametrize(
+    ("tell", "verdict"),
+    [
+        pytest.param(flown(1, 5), Verdict.OK, id="it was stopped"),
+        pytest.param(flown(0, 5), Verdict.BAD, id="it was not"),
+        pytest.param(flown(1, 5000), Verdict.BAD, id="that was long ago"),
+        pytest.param(lambda _: None, Verdict.NOTE, id="none has flown yet"),
+    ],
+)
+def test_what_the_last_canary_came_to(tell: Callable[[Metrics], None], verdict: Verdict) -> None:
+    metrics = Metrics("canary")
+    tell(metrics)
+    with serving(metrics) as url:
+        assert health_checks.canary(url, time.time()).verdict is verdict
+    assert health_checks.canary(url, time.time()).verdict is Verdict.NOTE
+
+
+def test_a_policy_that_workers_could_not_use_is_found(embedded: EmbeddedBroker) -> None:
+    assert health_checks.published_policies(embedded.bootstrap, TOPICS, {}).verdict is Verdict.OK
+    produce_confirmed(embedded.bootstrap, TOPICS.policies, key=b"default", value=b"name: default\nversion: 7")
+    told = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
+    assert (told.verdict, told.came) == (Verdict.OK, "default (version 7)")
+    produce_confirmed(embedded.bootstrap, TOPICS.policies, key=b"default", value=b"rules: {no_such_rule: {}}")
+    wrong = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
+    assert wrong.verdict is Verdict.BAD
+    assert "no_such_rule" in wrong.came

@@ -1,0 +1,55 @@
+"""One place says which id is meant: for sessions, agents, missions, decisions, requests and whatever else has ids."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
+
+IDS = ("night", "night-7", "night-8", "day-1")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        pytest.param("day-1", "day-1", id="a whole id"),
+        pytest.param("d", "day-1", id="the beginning of one"),
+        pytest.param("night", "night", id="a whole id that is also the beginning of others"),
+    ],
+)
+def test_an_id_is_found_by_its_beginning(given: str, meant: str) -> None:
+    assert resolve("session", given, IDS) == meant
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "says"),
+    [
+        pytest.param(
+            "n", Ambiguous, "session n: .* of one id: night, night-7, night-8$", id="the beginning of several"
+        ),
+        pytest.param("noon", NotFound, "session not found: noon; try another$", id="the beginning of none"),
+        pytest.param("NIGHT-7", NotFound, "session not found: NIGHT-7", id="in other letters"),
+        pytest.param("", NotFound, "session not found: ", id="nothing is the beginning of nothing"),
+    ],
+)
+def test_what_is_not_found_is_said(given: str, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        resolve("session", given, IDS, hint="try another")
+
+
+def test_of_many_candidates_some_are_listed() -> None:
+    with pytest.raises(Ambiguous, match=r"s-0, s-1, .*, s-7 and 2 more$"):
+        resolve("session", "s-", (f"s-{number}" for number in range(10)))
+
+
+@given(ids=st.sets(st.text("ab", min_size=1, max_size=4), min_size=1), data=st.data())
+def test_a_whole_id_is_always_itself_and_nothing_else_is_ever_meant(ids: set[str], data: st.DataObject) -> None:
+    one = data.draw(st.sampled_from(sorted(ids)))
+    assert resolve("session", one, ids) == one
+    begins = one[: data.draw(st.integers(1, len(one)))]
+    try:
+        meant = resolve("session", begins, ids)
+    except Ambiguous:
+        assert sum(other.startswith(begins) for other in ids) > 1
+    else:
+        assert meant == begins or [other for other in ids if other.startswith(begins)] == [meant]

@@ -1,0 +1,180 @@
+"""The published schema and the loader say the same of a document."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from haltline.detectors import ALL, BY_ID, PATTERNS
+from haltline.detectors.framework.settings import annotations_of
+from haltline.detectors.framework.strictness import direction_of, stricter
+from haltline.detectors.session.stagnation_candidate import StagnationCandidate
+from haltline.schemas.decisions import Mode
+from haltline.schemas.policy import Policy, Preset
+from haltline.streams.engine.effective_rules import rule_of
+from haltline.streams.policy import presets
+from haltline.streams.policy.json_schema import policy_schema
+from haltline.streams.policy.loader import BadPolicy, parse_policy
+
+SCHEMA = policy_schema()
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+SETTINGS = [(detector.id, name) for detector in ALL for name in annotations_of(detector)]
+
+
+def loads(document: dict[str, Any]) -> bool:
+    """Whether it is loaded; what no schema can say, the order of settings, is not held against a document."""
+    try:
+        parse_policy(yaml.safe_dump(document))
+    except BadPolicy as refused:
+        return "<=" in str(refused).partition(": expected ")[2].partition(", got ")[0]
+    return True
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("rule", [pytest.param(d.id, id=f"{d.id} has its settings described") for d in ALL])
+def test_every_setting_of_every_rule_is_described(rule: str) -> None:
+    said = SCHEMA["properties"]["rules"]["properties"][rule]["properties"]["settings"]
+    assert set(said["properties"]) == set(annotations_of(BY_ID[rule]))
+    for name, setting in said["properties"].items():
+        assert setting.get("description"), f"{rule}.{name}: expected a text below it that says what it is"
+        assert setting["x-stricter"] in {"lower", "higher", "more", "neither"}, name
+        assert ("x-unit" in setting) == name.endswith(("_s", "_per_min", "_tokens")), name
+
+
+def test_the_parts_of_a_document_are_described() -> None:
+    for name, place in {"Policy": SCHEMA, **{n: SCHEMA["$defs"][n] for n in ("Tool", "Override", "Exemption")}}.items():
+        unsaid = [field for field, said in place["properties"].items() if not said.get("description")]
+        assert not unsaid, f"{name}: expected a text below each field"
+    assert SCHEMA["properties"]["cooldown_s"]["description"].startswith("A rule does not repeat a decision")
+
+
+VALUES: st.SearchStrategy[Any] = st.one_of(
+    st.integers(-2, 40),
+    st.sampled_from([10**6, 10**9, 3.0, 0.5, 1.5, -0.5, "3", "medium", "jaccard", True, None, "", [], {}]),
+    st.lists(st.integers(1, 12), min_size=2, max_size=4),
+    st.dictionaries(st.sampled_from(["tokens", "calls", "wishes"]), st.integers(-1, 5), max_size=2),
+    st.lists(st.sampled_from(["/etc/*", "", "x" * 600]), max_size=2),
+)
+
+
+@given(st.sampled_from(SETTINGS), VALUES, st.booleans())
+@example(("retry_storm", "last_actions"), "3", False)  # as a number it would contradict another setting
+def test_a_setting_is_loaded_when_the_schema_takes_it(place: tuple[str, str], value: Any, overridden: bool) -> None:
+    rules = {"rules": {place[0]: {"settings": {place[1]: value}}}}
+    document: dict[str, Any] = {"overrides": [rules]} if overridden else rules
+    assert loads(document) == VALIDATOR.is_valid(document)
+
+
+@pytest.mark.parametrize(
+    ("document", "good"),
+    [
+        pytest.param("{}", True, id="nothing said"),
+        pytest.param("{v: 1, name: x, version: 7, cooldown_s: 5, session_ttl_h: 1.5, kill_grace_s: 0}", True, id="all"),
+        pytest.param("{v: 2}", False, id="another version of the format"),
+        pytest.param("{nam: x}", False, id="a misspelt field"),
+        pytest.param("{version: '7'}", False, id="a text where a number belongs"),
+        pytest.param("{version: 7.0}", True, id="a whole number with a point"),
+        pytest.param("{version: true}", False, id="a truth where a number belongs"),
+        pytest.param("{name: ''}", False, id="an empty name"),
+        pytest.param("{cooldown_s: .inf}", False, id="for ever", marks=pytest.mark.filterwarnings("ignore")),
+        pytest.param("{rules: {loop: {}}}", False, id="a rule that there is not"),
+        pytest.param("{rules: {cycle: {mode: loud}}}", False, id="a mode that there is not"),
+        pytest.param("{rules: {cycle: {enabled: 1}}}", False, id="a number where a truth belongs"),
+        pytest.param("{rules: {cycle: {levels: {high: BLOCK}}}}", True, id="a level"),
+        pytest.param("{rules: {cycle: {levels: {worst: BLOCK}}}}", False, id="a severity that there is not"),
+        pytest.param("{rules: {cycle: {levels: {high: block}}}}", False, id="a level in small letters"),
+        pytest.param("{rules: }", False, id="an empty section"),
+        pytest.param("{tools: [{match: 'rm*', effect: destructive, reading: shell}]}", True, id="a tool"),
+        pytest.param("{tools: [{effect: destructive}]}", False, id="a tool without a name"),
+        pytest.param("{preset: starter}", True, id="a preset"),
+        pytest.param("{preset: strict}", False, id="a preset that there is not"),
+        pytest.param("{overrides: [{agent: a, rules: {cycle: {mode: warn}}}]}", True, id="an override"),
+        pytest.param("{overrides: [{agent: a}]}", False, id="an override of nothing"),
+        pytest.param(
+            "{overrides: [{rules: {}, exemption: {by: ada, reason: r, expires: '2026-12-01T00:00:00Z'}}]}",
+            True, id="an exemption",
+        ),
+        pytest.param("{overrides: [{rules: {}, exemption: {by: ada, reason: r}}]}", False, id="one without an end"),
+        pytest.param(
+            "{overrides: [{rules: {}, exemption: {by: '', reason: r, expires: 1800000000000}}]}", False, id="by nobody"
+        ),
+        pytest.param("{overrides: [{rules: {cycle: {settings: {perod: 3}}}}]}", False, id="misspelt in an override"),
+    ],
+)  # fmt: skip
+def test_a_document_is_loaded_when_the_schema_takes_it(document: str, good: bool) -> None:
+    assert loads(yaml.safe_load(document)) is good
+    as_json = yaml.safe_load(document)
+    if as_json.get("cooldown_s") != float("inf"):  # JSON has none
+        assert VALIDATOR.is_valid(as_json) is good
+
+
+def test_a_time_may_be_written_as_yaml_writes_it() -> None:
+    text = "overrides: [{rules: {}, exemption: {by: ada, reason: r, expires: 2026-12-01T00:00:00Z}}]"
+    (override,) = parse_policy(text).overrides
+    assert override.exemption is not None
+    assert override.exemption.expires == 1_796_083_200_000
+
+
+@pytest.mark.parametrize("preset", [pytest.param(p, id=f"the preset {p}") for p in Preset])
+def test_a_preset_is_a_document_like_any_other(preset: Preset) -> None:
+    text = (Path(presets.__file__).parent / f"{preset}.yaml").read_text(encoding="utf-8")
+    VALIDATOR.validate(yaml.safe_load(text))
+    spelled_out = parse_policy(f"{{preset: {preset}}}")
+    assert spelled_out.preset is None
+    assert spelled_out.rules == parse_policy(text).rules
+
+
+def test_starter_enforces_only_what_is_certain_to_be_harm() -> None:
+    policy = parse_policy("{preset: starter}")
+    assert set(policy.rules) == set(PATTERNS), "each rule has its mode in starter.yaml"
+    modes = {detector.id: rule_of(policy, detector, ()).mode for detector in ALL}
+    enforced = {
+        "destructive_repeat",
+        "destructive_volume",
+        "severe_destruction",
+        "unread_execution",
+        "own_release",
+    }
+    assert {name for name, mode in modes.items() if mode is Mode.ENFORCE} == enforced
+
+
+def test_standard_is_what_holds_without_a_word() -> None:
+    assert parse_policy("{preset: standard}") == Policy(preset=None)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(d.id, id=f"{d.id} is nowhere looser")
+        for d in ALL
+        if d is not StagnationCandidate  # only tried, in shadow, until it is promoted
+    ],
+)
+def test_regulated_is_stricter_than_standard(rule: str) -> None:
+    detector = BY_ID[rule]
+    ours, standard = (rule_of(parse_policy(f"{{preset: {p}}}"), detector, ()) for p in ("regulated", "standard"))
+    assert ours.enabled
+    assert ours.mode is (Mode.WARN if rule in ("behavioral_drift", "goal_drift") else Mode.ENFORCE)
+    assert all(level >= standard.levels[severity] for severity, level in ours.levels.items())
+    strict, plain = detector(**ours.settings), detector(**standard.settings)
+    for name, annotation in annotations_of(detector).items():
+        declared = direction_of(annotation)
+        assert declared is not None
+        assert stricter(declared, getattr(plain, name), getattr(strict, name)) == getattr(strict, name), name
+    assert ours != standard
+
+
+def test_what_a_document_says_comes_before_its_preset() -> None:
+    policy = parse_policy(
+        "{preset: regulated, cooldown_s: 9, rules: {destructive_volume: {settings: {max_deletes: 7}, mode: warn}}}"
+    )
+    rule = policy.rules["destructive_volume"]
+    assert (rule.mode, rule.settings["max_deletes"], rule.settings["window_s"]) == (Mode.WARN, 7, 300)
+    assert (policy.cooldown_s, policy.kill_grace_s) == (9, 5)

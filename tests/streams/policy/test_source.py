@@ -1,0 +1,347 @@
+"""A policy that changes while the worker runs: from a file, and from the topic."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import Message, Producer
+
+from haltline.schemas.dead_letter import DeadLetter
+from haltline.schemas.decisions import Decision
+from haltline.schemas.policy import Policy
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.core import Core
+from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.policy.loader import BadPolicy, parse_policy
+from haltline.streams.policy.publish import publish
+from haltline.streams.policy.source import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
+from tests.mock_cluster import ApiKey, MockCluster, QuickBroker
+from tests.streams.running import running_worker
+from tests.waiting import wait_until
+
+TOPICS = Topics()
+T0_MS = 1_750_000_000_000
+
+
+@pytest.fixture
+def bootstrap() -> Iterator[str]:
+    with QuickBroker() as broker:
+        broker.ensure_topics(TOPICS)
+        yield broker.bootstrap
+
+
+def put(bootstrap: str, topic: str, *records: tuple[str, bytes | None]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    for key, value in records:
+        producer.produce(topic, key=key.encode(), value=value)
+    assert producer.flush(10) == 0
+
+
+def document(version: int, name: str = "default", **fields: object) -> tuple[str, bytes]:
+    return name, orjson.dumps({"name": name, "version": version, **fields})
+
+
+def next_of(source: PolicySource) -> News:
+    found: list[News] = []
+
+    def came() -> bool:
+        found.extend(source.take())
+        return bool(found)
+
+    wait_until(came, "the policy's source tells something")
+    assert len(found) == 1
+    return found[0]
+
+
+def version(news: News) -> int:
+    assert isinstance(news, Core), news
+    return news.policy.version
+
+
+def test_a_file_that_changed_is_read_again_and_a_bad_one_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1\n", encoding="utf-8")
+    source = PolicyFile(file)
+    try:
+        assert source.core.policy.version == 1
+        file.write_text("version: 2\ncooldown_s: 5\n", encoding="utf-8")
+        assert version(next_of(source)) == 2
+        file.write_text("version: 3\ncooldown: 5\n", encoding="utf-8")
+        refused = next_of(source)
+        assert isinstance(refused, Refusal)
+        assert refused.detail.startswith(f"{file}:2: cooldown: ")
+        file.unlink()
+        gone = next_of(source)
+        assert isinstance(gone, Refusal)
+        assert "No such file" in gone.detail
+        file.write_text("version: 4\n", encoding="utf-8")
+        assert version(next_of(source)) == 4
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize(
+    ("saved", "problem"),
+    [
+        pytest.param("", "got an empty document", id="empty"),
+        pytest.param("# by ada\n", "got an empty document", id="nothing but a comment"),
+        pytest.param("version: 2\nrules:\n", "rules", id="cut behind a line"),
+        pytest.param("version: 2\ncooldown_s: 3", ":2: expected a line break at the end", id="cut within a number"),
+        pytest.param('{"version": 2, "cooldown_s": 30', "not YAML", id="cut JSON"),
+    ],
+)
+def test_a_file_that_is_being_saved_is_refused_and_read_when_it_is_whole(
+    tmp_path: Path, saved: str, problem: str
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1\n", encoding="utf-8")
+    source = PolicyFile(file)
+    try:
+        file.write_text(saved, encoding="utf-8")
+        source.look()
+        refused = next_of(source)
+        assert isinstance(refused, Refusal)
+        assert problem in refused.detail
+        file.write_text('{"version": 2, "cooldown_s": 30}', encoding="utf-8")
+        source.look()
+        assert version(next_of(source)) == 2
+    finally:
+        source.close()
+
+
+def test_a_file_that_never_ended_with_a_line_break_is_not_taken_as_cut(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1", encoding="utf-8")
+    source = PolicyFile(file)
+    try:
+        file.write_text("version: 2", encoding="utf-8")
+        source.look()
+        assert version(next_of(source)) == 2
+    finally:
+        source.close()
+
+
+def test_an_empty_file_is_no_policy_to_begin_with(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.touch()
+    with pytest.raises(BadPolicy, match="got an empty document"):
+        PolicyFile(file)
+
+
+def test_what_a_policy_says_in_vain_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("overrides: [{agent: a, rules: {cycle: {mode: shadow}}}]", encoding="utf-8")
+    PolicyFile(file).close()
+    assert "overrides.0.rules.cycle.mode: shadow is looser than enforce, which holds" in caplog.text
+
+
+def test_a_file_is_read_at_once_when_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 1\n", encoding="utf-8")
+    source = PolicyFile(file)
+    try:
+        source.look()
+        assert version(next_of(source)) == 1
+    finally:
+        source.close()
+
+
+def test_without_a_document_on_the_topic_the_defaults_hold(bootstrap: str) -> None:
+    source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
+    try:
+        assert source.core.policy == Policy()
+        assert source.take() == []
+    finally:
+        source.close()
+
+
+def test_the_topic_is_read_to_its_end_before_anything_is_decided(bootstrap: str) -> None:
+    put(bootstrap, TOPICS.policies, document(2), document(9, "other"), document(3), ("default", b"{nonsense"))
+    source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
+    try:
+        assert source.core.policy.version == 3, "the last one that can be used"
+    finally:
+        source.close()
+
+
+def test_documents_that_can_all_not_be_used_are_no_start(bootstrap: str) -> None:
+    put(bootstrap, TOPICS.policies, document(2, nonsense=1))
+    with pytest.raises(BadPolicy, match=r"haltline\.policies \d:0:1: nonsense: "):
+        PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
+
+
+def test_what_comes_on_the_topic_holds_or_is_refused_whole(bootstrap: str) -> None:
+    source = PolicyTopic(bootstrap, TOPICS.policies, fetch_wait_ms=10)
+    try:
+        put(bootstrap, TOPICS.policies, document(9, "other"), document(2, preset="starter"))
+        followed = next_of(source)
+        assert isinstance(followed, Core)
+        assert (followed.policy.version, followed.policy.preset) == (2, None)
+        assert "destructive_volume" in followed.policy.rules
+
+        bad = orjson.dumps({"version": 3, "rules": {"destructive_volume": {"settings": {"max_deletes": 0}}}})
+        put(bootstrap, TOPICS.policies, ("default", bad))
+        refused = next_of(source)
+        assert isinstance(refused, Refusal)
+        assert "rules.destructive_volume.settings.max_deletes: expected " in refused.detail
+        assert refused.record is not None
+        assert refused.record.value == bad
+
+        put(bootstrap, TOPICS.policies, ("default", orjson.dumps({"name": "other"})))
+        refused = next_of(source)
+        assert isinstance(refused, Refusal)
+        assert "name: expected 'default' as the record's key says, got 'other'" in refused.detail
+
+        put(bootstrap, TOPICS.policies, ("default", None))
+        taken_away = next_of(source)
+        assert isinstance(taken_away, Core)
+        assert taken_away.policy == Policy()
+    finally:
+        source.close()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(lambda cluster: cluster.fail_next(ApiKey.FETCH, [29] * 3), id="is refused for a while"),
+        pytest.param(lambda cluster: (cluster.set_down(), cluster.set_up()), id="loses the broker for a while"),
+    ],
+)
+def test_the_topic_is_followed_on_when_a_worker(fault: Callable[[MockCluster], object]) -> None:
+    with MockCluster() as cluster:
+        cluster.create_topic(TOPICS.policies)
+        put(cluster.bootstrap, TOPICS.policies, document(2))
+        source = PolicyTopic(cluster.bootstrap, TOPICS.policies, fetch_wait_ms=10)
+        try:
+            fault(cluster)
+            put(cluster.bootstrap, TOPICS.policies, document(3))
+            assert version(next_of(source)) == 3, "and what was known already is not told again"
+        finally:
+            source.close()
+
+
+def published(bootstrap: str, text: str) -> Policy:
+    policy, _ = publish(
+        parse_policy(text),
+        bootstrap=bootstrap,
+        topic=TOPICS.policies,
+        by="ada",
+        reason="as agreed",
+        time_ms=T0_MS,
+    )
+    return policy
+
+
+def test_a_published_document_says_who_and_why_and_only_what_was_said(bootstrap: str) -> None:
+    text = "rules: {cycle: {mode: warn}}\noverrides: [{agent: a, rules: {budget: {settings: {limits: {calls: 9}}}}}]"
+    assert published(bootstrap, text).version == 2
+    (record,) = current(bootstrap, TOPICS.policies).values()
+    assert orjson.loads(record.value or b"") == {
+        "v": 1,
+        "name": "default",
+        "version": 2,
+        "rules": {"cycle": {"mode": "warn"}},
+        "overrides": [{"agent": "a", "rules": {"budget": {"settings": {"limits": {"calls": 9}}}}}],
+        "published": {"by": "ada", "reason": "as agreed", "time": T0_MS},
+    }
+    assert parse_policy((record.value or b"").decode()) == published(bootstrap, text).model_copy(update={"version": 2})
+
+
+def test_a_version_is_published_once(bootstrap: str) -> None:
+    assert published(bootstrap, "version: 7").version == 7
+    with pytest.raises(BadPolicy, match=r"version: expected more than 7, which is there under 'default', got 7"):
+        published(bootstrap, "version: 7")
+    assert published(bootstrap, "cooldown_s: 5").version == 8
+    assert published(bootstrap, "name: other").version == 2
+    documents = {name: orjson.loads(r.value or b"") for name, r in current(bootstrap, TOPICS.policies).items()}
+    assert {name: said["version"] for name, said in documents.items()} == {"default": 8, "other": 2}
+
+
+def proposal(number: int, session: str = "s1") -> bytes:
+    return orjson.dumps({
+        "event_id": f"{session}-{number}",
+        "kind": "action.proposed",
+        "session_id": session,
+        "time": T0_MS + number * 1000,
+        "call_id": f"c{number}",
+        "action": "read_asset",
+        "await_verdict": True,
+    })  # fmt: skip
+
+
+def dead_letter(message: Message) -> DeadLetter:
+    headers = [(str(name), value) for name, value in list(message.headers() or ()) if isinstance(value, bytes)]
+    key, value = message.key(), message.value()
+    assert isinstance(key, bytes)
+    assert isinstance(value, bytes)
+    return DeadLetter.from_record(key, value, headers)
+
+
+class Verdicts:
+    """Proposes, and reads which policy the answer names."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._reader = LogReader(bootstrap, [TOPICS.interventions])
+        self._number = 0
+
+    def version(self) -> int:
+        self._number += 1
+        put(self._bootstrap, TOPICS.actions, ("s1", proposal(self._number)))
+        answers: list[Decision] = []
+
+        def answered() -> bool:
+            message = self._reader.poll(0.2)
+            if message is not None:
+                answers.append(Decision.model_validate_json(message.value() or b""))
+            return any(answer.event_id == f"s1-{self._number}" for answer in answers)
+
+        wait_until(answered, "the verdict comes")
+        return answers[-1].policy_version
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+def test_a_running_worker_takes_a_published_policy_in_and_keeps_it_over_a_bad_one(
+    bootstrap: str, tmp_path: Path
+) -> None:
+    with running_worker(bootstrap, tmp_path):
+        verdicts = Verdicts(bootstrap)
+        try:
+            assert verdicts.version() == 1
+            published(bootstrap, "version: 5")
+            wait_until(lambda: verdicts.version() == 5, "the published policy is in force")
+            put(bootstrap, TOPICS.policies, document(6, nonsense=1))
+            with LogReader(bootstrap, [TOPICS.dead_letter]) as letters:
+                found: list[DeadLetter] = []
+
+                def buried() -> bool:
+                    message = letters.poll(0.2)
+                    if message is not None:
+                        found.append(dead_letter(message))
+                    return bool(found)
+
+                wait_until(buried, "the bad policy is a dead letter")
+            assert (found[0].topic, found[0].raw) == (TOPICS.policies, document(6, nonsense=1)[1])
+            assert "nonsense" in found[0].detail
+            assert verdicts.version() == 5
+        finally:
+            verdicts.close()
+
+
+def test_a_running_worker_reads_its_file_again_on_sighup(bootstrap: str, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("version: 3\n", encoding="utf-8")
+    with running_worker(bootstrap, tmp_path, "--policy", str(file)) as worker:
+        verdicts = Verdicts(bootstrap)
+        try:
+            assert verdicts.version() == 3
+            file.write_text("version: 4\n", encoding="utf-8")
+            os.kill(worker.pid, signal.SIGHUP)
+            wait_until(lambda: verdicts.version() == 4, "the file's new policy is in force")
+        finally:
+            verdicts.close()

@@ -1,0 +1,54 @@
+"""What is read of YAML from outside, and what is refused before anything is built of it."""
+
+import pytest
+
+from haltline.streams.policy.yaml_text import MAX_CHARS, MAX_DEPTH, MAX_NODES, BadYaml, value_of
+
+LEVELS = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 10))
+BILLION = f"l0: &l0 {'x' * 16}\n{LEVELS}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(BILLION, "line 2: expected a value, got an alias", id="aliases of aliases, 7 GB"),
+        pytest.param("a: &a [*a]", "line 1: expected a value, got an alias", id="an alias of itself"),
+        pytest.param("a: &a {b: 1}\nc:\n  <<: *a", "line 3: expected a value, got an alias", id="a merge"),
+        pytest.param("[" * 100_000, f"line 1: expected at most {MAX_DEPTH} levels", id="brackets without end"),
+        pytest.param("- " * 5_000, f"line 1: expected at most {MAX_DEPTH} levels", id="lists without end"),
+        pytest.param("? " * 5_000, f"line 1: expected at most {MAX_DEPTH} levels", id="keys without end"),
+        pytest.param(f"[{'1,' * (MAX_NODES + 1)}]", f"expected at most {MAX_NODES} keys and values", id="a long list"),
+        pytest.param("x" * (MAX_CHARS + 1), f"expected at most {MAX_CHARS} characters", id="a long text"),
+        pytest.param("1" + ":1" * 50_000, "expected a number of at most", id="a long number to the base of 60"),
+        pytest.param("1" + ":1" * 30 + ".5", None, id="a shorter one is one"),
+        pytest.param("9" * 100_000, "expected a number of at most", id="a long number"),
+        pytest.param('!!int ""', "expected values that YAML has", id="a number of no digits"),
+        pytest.param("!!bool x", "expected values that YAML has", id="neither true nor false"),
+        pytest.param("!!timestamp x", "expected values that YAML has", id="no time"),
+        pytest.param("2001-02-30", "expected values that YAML has", id="a day that there is not"),
+        pytest.param("!!python/object/apply:os.system [ls]", "could not determine a constructor", id="a program"),
+        pytest.param("a: 1\n---\na: 2", "but found another document", id="two documents"),
+        pytest.param("a: [", "line 1: expected the node content", id="one that was cut"),
+    ],
+)
+def test_a_document_beyond_the_bounds_is_refused(text: str, problem: str | None) -> None:
+    if problem is None:
+        assert isinstance(value_of(text), float)
+        return
+    with pytest.raises(BadYaml) as bad:
+        value_of(text)
+    assert problem in str(bad.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("", None, id="nothing"),
+        pytest.param("# a comment", None, id="a comment"),
+        pytest.param("a: {b: [1, 2.5, x, true, null]}", {"a": {"b": [1, 2.5, "x", True, None]}}, id="values"),
+        pytest.param('{"a": "\\u00e9"}', {"a": "é"}, id="JSON"),
+        pytest.param("a: &name 1", {"a": 1}, id="an anchor that nothing names"),
+    ],
+)
+def test_what_is_within_them_is_read(text: str, value: object) -> None:
+    assert value_of(text) == value

@@ -1,0 +1,151 @@
+"""A history of which every figure of a backtest was worked out by hand.
+
+One rule is on: `destructive_repeat`, which nudges at the second delete of one thing and kills at the third.
+The strict policy kills at the second. Each delete costs 2 USD when it is made, 5 USD when it is prevented.
+
+| session | deletes one table at second | label       | stopped now           | stopped if strict    |
+| ------- | --------------------------- | ----------- | --------------------- | -------------------- |
+| loop    | 0, 6, 12, 18                | confirmed   | at 4 (the third)      | at 2 (the second)    |
+| pair    | 100, 106                    | missed      |                       | at 2                 |
+| tidy    | 200, 206                    | false_alarm |                       | at 2                 |
+| once    | 300                         |             |                       |                      |
+"""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from haltline.cli.app import app
+from haltline.detectors import ALL
+from haltline.schemas.control import Command, CommandKind
+from tests.builders import at
+from tests.streams.replay.recorded import LiveLog, deletes
+
+SECONDS = {"loop": (0, 6, 12, 18), "pair": (100, 106), "tidy": (200, 206), "once": (300,)}
+LABELS = {"loop": "confirmed", "pair": "missed", "tidy": "false_alarm"}
+PRICES = {"prices": [{"action": "delete_asset", "usd": 5}]}
+SHADOWED = {detector.id: {"mode": "shadow"} for detector in ALL if detector.id != "destructive_repeat"}
+KILL_AT_SECOND = {"levels": {"low": "KILL"}}
+SECOND = "loop_suspected, 2 deletes on asset_id={} in 6s"
+COSTS = "{} USD of refused calls prevented; {} USD spent after the stop"
+
+
+def policy(name: str, **rule: Any) -> dict[str, Any]:
+    return {"name": name, "rules": SHADOWED | {"destructive_repeat": rule}, "interventions": PRICES}
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    log = LiveLog()
+    for session, seconds in SECONDS.items():
+        log.events(
+            one if one.outcome is None else one.model_validate({**one.model_dump(), "usage": {"cost_usd": 2}})
+            for one in deletes(session, *seconds)
+        )
+    for session, label in LABELS.items():
+        name, rule = (None, "destructive_repeat") if label == "missed" else (f"of {session}", None)
+        log.command(
+            Command(
+                command_id=f"label of {session}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at",
+                time=at(900), label=label, decision_id=name, code=rule,
+            )
+        )  # fmt: skip
+    return log.audited(tmp_path_factory.mktemp("history") / "audit")
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("policies")
+    for name, rule in (("now", {}), ("strict", KILL_AT_SECOND)):
+        (folder / f"{name}.yaml").write_bytes(orjson.dumps(policy(name, **rule)))
+    return folder
+
+
+def run(history: Path, *arguments: object) -> str:
+    done = CliRunner().invoke(app, ["backtest", str(history), *map(str, arguments)], env={"COLUMNS": "160"})
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def stop(session: str, number: int) -> dict[str, Any]:
+    event = deletes(session, *SECONDS[session])[number]
+    return {"seq": number, "event_id": event.event_id, "detector": "destructive_repeat", "level": "KILL"}
+
+
+def totals(stopped: int, nudged: int, prevented: float, after: float, **by_label: int) -> dict[str, Any]:
+    return {
+        "sessions": 4,
+        "stopped": stopped,
+        "nudged": nudged,
+        "stopped_by_label": by_label,
+        "cost_prevented_usd": prevented,
+        "cost_after_stop_usd": after,
+    }
+
+
+NOW = totals(1, 2, 5.0, 4.0, confirmed=1) | {
+    "quality": {"right": 1, "wrong": 0, "overlooked": 1, "precision": 1.0, "recall": 0.5}
+}
+STRICT = totals(3, 0, 15.0, 10.0, confirmed=1, false_alarm=1, missed=1) | {
+    "quality": {"right": 2, "wrong": 1, "overlooked": 0, "precision": 0.6667, "recall": 1.0}
+}
+
+
+def test_trips_that_appear_and_move_by_session_with_what_both_policies_come_to(history: Path, policies: Path) -> None:
+    options = ("--policy", policies / "strict.yaml", "--against", policies / "now.yaml", "--json")
+    *sessions, last = map(orjson.loads, run(history, *options).splitlines())
+    told = {one["session_id"]: (one["change"], one["first"], one["against"]) for one in sessions}
+    assert told == {
+        "loop": ("moves", stop("loop", 2), {"level": "KILL", "first": stop("loop", 4)}),
+        "pair": ("appears", stop("pair", 2), {"level": "NUDGE", "first": None}),
+        "tidy": ("appears", stop("tidy", 2), {"level": "NUDGE", "first": None}),
+        "once": ("same", None, {"level": "ALLOW", "first": None}),
+    }
+    changes = {"moves": 1, "appears": 2, "same": 1}
+    assert last == {"summary": {"changes": changes, "policy": STRICT, "against": NOW}}
+
+
+def test_trips_that_vanish_the_other_way_round(history: Path, policies: Path) -> None:
+    options = ("--policy", policies / "now.yaml", "--against", policies / "strict.yaml", "--json")
+    *sessions, last = map(orjson.loads, run(history, *options).splitlines())
+    vanished = {one["session_id"]: one["change"] for one in sessions}
+    assert vanished == {"loop": "moves", "pair": "vanishes", "tidy": "vanishes", "once": "same"}
+    assert last["summary"] == {
+        "changes": {"moves": 1, "vanishes": 2, "same": 1},
+        "policy": NOW,
+        "against": STRICT,
+    }
+
+
+def test_people_are_told_what_changes_and_the_story_of_each_would_be_kill(history: Path, policies: Path) -> None:
+    said = run(history, "--policy", policies / "strict.yaml", "--against", policies / "now.yaml").splitlines()
+    assert said[said.index(next(line for line in said if line.startswith("now: "))) :] == [
+        f"now: 3 of 4 sessions stopped, 0 nudged; precision 67%; recall 100%; {COSTS.format(15, 10)}",
+        f"against: 1 of 4 sessions stopped, 2 nudged; precision 100%; recall 50%; {COSTS.format(5, 4)}",
+        "3 of 4 sessions fare differently",
+        "trips: 2 appear, 0 vanish, 1 are at another place or level",
+        "  loop: KILL at 4 by destructive_repeat -> KILL at 2 by destructive_repeat (moves)",
+        "  pair: NUDGE -> KILL at 2 by destructive_repeat (appears)",
+        "  tidy: NUDGE -> KILL at 2 by destructive_repeat (appears)",
+        "would be killed: pair (missed)",
+        f"  at 2: KILL by destructive_repeat: {SECOND.format('pair')}",
+        "would be killed: tidy (false_alarm)",
+        f"  at 2: KILL by destructive_repeat: {SECOND.format('tidy')}",
+    ]
+
+
+def test_a_sweep_over_one_threshold(history: Path, policies: Path, tmp_path: Path) -> None:
+    place = "rules.destructive_repeat.settings.same_target_prior"
+    options = ("--policy", policies / "now.yaml", "--sweep", f"{place}=1,2,9", "--plot", tmp_path / "s.svg", "--json")
+    rows = list(map(orjson.loads, run(history, *options).splitlines()))
+    none = {"right": 0, "wrong": 0, "overlooked": 2, "precision": None, "recall": 0.0}
+    assert rows == [
+        {"setting": place, "value": 1, **NOW},
+        {"setting": place, "value": 2, **totals(1, 2, 5.0, 2.0, confirmed=1), "quality": NOW["quality"]},
+        {"setting": place, "value": 9, **totals(0, 3, 0.0, 0.0), "quality": none},
+    ]
+    drawn = (tmp_path / "s.svg").read_text()
+    assert all(f">{text}</text>" in drawn for text in ("sessions", place, "stopped", "nudged", "stopped: confirmed"))

@@ -1,0 +1,337 @@
+"""The order of a checkpoint, looked at from the broker at the moment of acknowledging."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import KafkaError
+
+from haltline.streams.runtime.changelog import EPOCH_HEADER, LOGS_HEADER, Epoch, PartitionState
+from haltline.streams.runtime.checkpoint import Checkpointer
+from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
+from haltline.streams.runtime.processor_api import Change, Load, RawRecord
+from tests.mock_cluster import MockCluster
+from tests.streams.counting import Log
+
+CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True)
+class Record:
+    key: bytes
+    value: bytes
+    offset: int = 0
+    partition: int = 0
+    topic: str = "events"
+    timestamp: int = 0
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+class Keeping:
+    """Keeps the last value of each key, and tells it at once; loads a key each time it sees it."""
+
+    def __init__(self, load: Load, outbox: ConfirmedProducer) -> None:
+        self.load = load
+        self.outbox = outbox
+        self.loaded: list[bytes | None] = []
+        self.dirty: dict[bytes, tuple[int, bytes]] = {}
+        self.revoked: list[int] = []
+        self.idle_ms = 0
+        self.asked: list[tuple[bytes, bytes]] = []
+
+    def process(self, records: Sequence[RawRecord]) -> None:
+        for record in records:
+            assert record.key is not None
+            assert record.value is not None
+            self.loaded.append(self.load(record.key))
+            self.dirty[record.key] = (record.partition, record.value)
+            self.outbox.send("out", key=record.key, value=record.value)
+
+    def changed(self) -> Iterator[Change]:
+        dirty, self.dirty = self.dirty, {}
+        for key, (partition, value) in dirty.items():
+            yield partition, key, value if value != b"drop" else None
+
+    def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
+
+    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
+        return b"%s forgets %s of %s" % (key, " ".join(ends).encode(), encoded)
+
+    def tick(self) -> None: ...
+
+    def idle_before_ms(self, partition: int) -> int:
+        return self.idle_ms if partition == 0 else 0
+
+    def outlives(self, key: bytes, encoded: bytes) -> bool:
+        self.asked.append((key, encoded))
+        return encoded == b"killed"
+
+    def revoke(self, partitions: Collection[int]) -> None:
+        self.revoked += partitions
+
+
+class Owned:
+    """The slices of partitions 0 and 1, as recovered and claimed."""
+
+    def __init__(self) -> None:
+        self.slices = {number: PartitionState(number) for number in (0, 1)}
+        for part in self.slices.values():
+            part.claim(generation=1, now_ms=1, last_offset=-1)
+
+    def slice(self, partition: int) -> PartitionState:
+        return self.slices[partition]
+
+    def owned(self) -> Collection[PartitionState]:
+        return self.slices.values()
+
+    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
+        return {f"topic-{partition}-{logs.decode()}": 0}
+
+
+class Bench:
+    """A checkpointer on a mock cluster."""
+
+    def __init__(self, cluster: MockCluster) -> None:
+        self.cluster = cluster
+        for topic in ("out", "marks", CHANGELOG):
+            cluster.create_topic(topic, 2)
+        self.log = Log(cluster.bootstrap)
+        self.owned = Owned()
+        self.commits = 0
+        self.outbox = ConfirmedProducer(cluster.bootstrap)
+        self.checkpointer = Checkpointer(
+            self._pipeline,
+            self.outbox,
+            self.owned,
+            changelog=CHANGELOG,
+            alive=lambda: None,
+            commit=self._commit,
+        )
+
+    def _pipeline(self, load: Load, outbox: ConfirmedProducer) -> Keeping:
+        self.pipeline = Keeping(load, outbox)
+        return self.pipeline
+
+    async def _commit(self) -> None:
+        self.commits += 1
+
+    def process(self, *records: Record, acknowledge: Callable[[], object] = lambda: None) -> None:
+        self.checkpointer.process(records, acknowledge)
+
+    def on_broker(self, topic: str) -> int:
+        return sum(self.log.ends(topic).values())
+
+
+@pytest.fixture
+def bench(mock_cluster: Callable[[], MockCluster]) -> Iterator[Bench]:
+    bench = Bench(mock_cluster())
+    yield bench
+    bench.log.close()
+    bench.outbox.close(10)
+
+
+def test_a_batch_is_acknowledged_when_what_followed_and_its_states_are_on_the_broker(bench: Bench) -> None:
+    seen: list[tuple[int, int, bytes | None]] = []
+
+    def acknowledge() -> None:
+        seen.append((bench.on_broker("out"), bench.on_broker(CHANGELOG), bench.owned.slice(0).values.get(b"a")))
+
+    bench.process(Record(b"a", b"1"), Record(b"b", b"2"), acknowledge=acknowledge)
+    assert seen == []
+    written = asyncio.run(bench.checkpointer.checkpoint())
+
+    assert seen == [(2, 2, b"1")]
+    assert (written.batches, written.states, written.state_bytes) == (1, 2, 4)
+    assert bench.commits == 1
+
+
+def test_states_are_not_written_before_what_followed_from_them_is_confirmed(bench: Bench) -> None:
+    bench.cluster.fail_topic("out", KafkaError.UNKNOWN_TOPIC_OR_PART)  # its records wait
+    bench.process(Record(b"a", b"1"))
+
+    async def meanwhile() -> None:
+        running = asyncio.create_task(bench.checkpointer.checkpoint())
+        other = ConfirmedProducer(bench.cluster.bootstrap)
+        for _ in range(50):  # long enough for a state to be written
+            other.send("marks", key=b"m", value=b"m")
+            await other.confirmed(other.cut())
+        assert bench.on_broker(CHANGELOG) == 0
+        bench.cluster.fail_topic("out", 0)
+        await running
+
+    asyncio.run(meanwhile())
+    assert (bench.on_broker("out"), bench.on_broker(CHANGELOG)) == (1, 1)
+
+
+def test_a_batch_that_is_processed_while_a_checkpoint_waits_is_acknowledged_by_the_next(bench: Bench) -> None:
+    acknowledged: list[str] = []
+    bench.process(Record(b"a", b"1"), acknowledge=lambda: acknowledged.append("first"))
+
+    async def meanwhile() -> None:
+        running = asyncio.create_task(bench.checkpointer.checkpoint())
+        await asyncio.sleep(0)  # the checkpoint has taken its list, and waits for the broker
+        bench.process(Record(b"a", b"2", offset=1), acknowledge=lambda: acknowledged.append("second"))
+        await running
+
+    asyncio.run(meanwhile())
+    assert acknowledged == ["first"]
+    asyncio.run(bench.checkpointer.checkpoint())
+    assert acknowledged == ["first", "second"]
+    assert bench.owned.slice(0).values == {b"a": b"2"}
+
+
+def test_a_state_is_loaded_as_it_was_given_out_last_also_while_it_is_being_written(bench: Bench) -> None:
+    bench.process(Record(b"a", b"1"))
+
+    async def meanwhile() -> None:
+        running = asyncio.create_task(bench.checkpointer.checkpoint())
+        await asyncio.sleep(0)
+        bench.process(Record(b"a", b"2"))
+        await running
+
+    asyncio.run(meanwhile())
+    bench.process(Record(b"a", b"3"))
+
+    assert bench.pipeline.loaded == [None, b"1", b"1"]
+
+
+def test_keys_of_another_partition_are_not_found(bench: Bench) -> None:
+    bench.process(Record(b"a", b"1", partition=0))
+    asyncio.run(bench.checkpointer.checkpoint())
+    bench.process(Record(b"a", b"2", partition=1))
+
+    assert bench.pipeline.loaded == [None, None]
+
+
+def test_a_dropped_state_is_a_tombstone_and_gone_from_the_table(bench: Bench) -> None:
+    bench.process(Record(b"a", b"1"))
+    asyncio.run(bench.checkpointer.checkpoint())
+    bench.process(Record(b"a", b"drop"))
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    assert bench.owned.slice(0).values == {}
+    assert [message.value() for message in bench.log.records(CHANGELOG)] == [b"1", None]
+
+
+def test_a_state_that_was_recovered_and_never_heard_of_again_is_dropped_unless_it_is_to_be_kept(bench: Bench) -> None:
+    for number in (0, 1):
+        part = bench.owned.slice(number)
+        part.put(b"idle", b"1", written_ms=1000)
+        part.put(b"kept", b"killed", written_ms=1001)
+        part.put(b"fresh", b"3", written_ms=2000)
+    bench.pipeline.idle_ms = 2000
+    for _ in range(2):
+        asyncio.run(bench.checkpointer.checkpoint())
+
+    assert bench.pipeline.asked == [(b"idle", b"1"), (b"kept", b"killed")], "each once, and none of partition 1"
+    assert bench.owned.slice(0).values == {b"kept": b"killed", b"fresh": b"3"}
+    (tombstone,) = bench.log.records(CHANGELOG)
+    assert (tombstone.partition(), tombstone.key(), tombstone.value()) == (0, b"idle", None)
+
+
+def test_a_state_that_changes_when_it_is_found_idle_is_written_and_not_dropped(bench: Bench) -> None:
+    bench.owned.slice(0).put(b"a", b"1", written_ms=1000)
+    bench.pipeline.idle_ms = 2000
+    bench.process(Record(b"a", b"2"))
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    assert bench.pipeline.asked == []
+    assert bench.owned.slice(0).values == {b"a": b"2"}
+
+
+def test_a_state_that_was_dropped_is_not_found_by_what_comes_while_that_is_written(bench: Bench) -> None:
+    bench.owned.slice(0).put(b"a", b"1", written_ms=1000)
+    bench.pipeline.idle_ms = 2000
+
+    async def meanwhile() -> None:
+        running = asyncio.create_task(bench.checkpointer.checkpoint())
+        await asyncio.sleep(0)
+        bench.process(Record(b"a", b"2"))
+        await running
+
+    asyncio.run(meanwhile())
+    assert bench.pipeline.loaded == [None]
+    asyncio.run(bench.checkpointer.checkpoint())
+    assert bench.owned.slice(0).values == {b"a": b"2"}
+
+
+def test_states_carry_their_owner_s_epoch(bench: Bench) -> None:
+    bench.process(Record(b"a", b"1"))
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    (message,) = bench.log.records(CHANGELOG)
+    assert message.headers() == [(EPOCH_HEADER, Epoch(1, 1).encode())]
+
+
+def test_keys_whose_last_record_is_late_are_written_anew_without_any_batch(bench: Bench) -> None:
+    part = bench.owned.slice(1)
+    part.put(b"kept", b"7", written_ms=1)
+    part.late |= {b"kept", b"gone"}
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    assert {message.key(): message.value() for message in bench.log.records(CHANGELOG)} == {
+        b"kept": b"7",
+        b"gone": None,
+    }
+    assert bench.commits == 0
+
+
+def test_a_state_of_other_logs_is_loaded_without_what_it_includes_of_them_until_it_is_written(bench: Bench) -> None:
+    part = bench.owned.slice(0)
+    part.logs = b"now"
+    part.put(b"a", b"1", written_ms=1, logs=b"before")
+    bench.process(Record(b"a", b"2"))
+    assert bench.pipeline.loaded == [b"a forgets topic-0-before of 1"]
+
+    asyncio.run(bench.checkpointer.checkpoint())
+    bench.process(Record(b"a", b"3", offset=1))
+    assert bench.pipeline.loaded[-1] == b"2"
+    (message,) = bench.log.records(CHANGELOG)
+    assert message.headers() == [(EPOCH_HEADER, Epoch(1, 1).encode()), (LOGS_HEADER, b"now")]
+
+
+def test_a_state_of_other_logs_that_is_written_anew_after_a_late_record_includes_nothing_of_them(bench: Bench) -> None:
+    part = bench.owned.slice(1)
+    part.logs = b"now"
+    part.put(b"kept", b"7", written_ms=1, logs=b"before")
+    part.late.add(b"kept")
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    (message,) = bench.log.records(CHANGELOG)
+    assert message.value() == b"kept forgets topic-1-before of 7"
+    assert part.other_logs == {}
+
+
+def test_forgotten_partitions_are_neither_acknowledged_nor_kept(bench: Bench) -> None:
+    acknowledged: list[int] = []
+    bench.process(Record(b"a", b"1", partition=0), acknowledge=lambda: acknowledged.append(0))
+    bench.process(Record(b"b", b"1", partition=1), acknowledge=lambda: acknowledged.append(1))
+    asyncio.run(bench.checkpointer.forget({0}))
+    asyncio.run(bench.checkpointer.checkpoint())
+
+    assert acknowledged == [1]
+    assert bench.pipeline.revoked == [0]
+
+
+def test_a_change_in_a_partition_of_another_worker_is_an_error(bench: Bench) -> None:
+    del bench.owned.slices[1]
+    bench.pipeline.dirty[b"a"] = (1, b"1")
+
+    with pytest.raises(RuntimeError, match=r"expected changes in the partitions of this worker \(\[0\]\), got one of"):
+        asyncio.run(bench.checkpointer.checkpoint())
+
+
+def test_many_states_do_not_hold_up_micro_batches(bench: Bench) -> None:
+    bench.process(*(Record(b"%d" % number, bytes(100)) for number in range(20_000)))
+
+    async def meanwhile() -> int:
+        running = asyncio.create_task(bench.checkpointer.checkpoint())
+        turns = 0
+        while not running.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(meanwhile()) > 10
+    assert bench.on_broker(CHANGELOG) == 20_000

@@ -1,0 +1,140 @@
+"""The worker's memory stays bounded though Python does not collect by itself."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.streams.engine.core import Core, SessionState
+from haltline.streams.runtime.garbage import Collector, collecting
+
+START_MS = 1_750_000_000_000
+
+
+class Clock:
+    """A clock that stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Node:
+    """An object that can hold itself."""
+
+    itself: "Node | None" = None
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def collector(clock: Clock) -> Iterator[Collector]:
+    with collecting():
+        yield Collector(clock)
+
+
+def cycle() -> "weakref.ref[Node]":
+    node = Node()
+    node.itself = node
+    return weakref.ref(node)
+
+
+def test_python_does_not_collect_by_itself_meanwhile_and_does_again_afterwards() -> None:
+    assert gc.isenabled()
+    with collecting():
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_new_cycle_is_gone_after_a_second(collector: Collector, clock: Clock) -> None:
+    found = cycle()
+    collector.tick()
+    assert found() is not None
+    clock.now_s = 1.0
+    collector.tick()
+    assert found() is None
+
+
+def test_many_new_objects_are_looked_through_at_once(collector: Collector) -> None:
+    found = cycle()
+    kept: list[list[int]] = [[] for _ in range(60_000)]
+    collector.tick()
+    assert found() is None
+    assert len(kept) == 60_000
+
+
+def test_a_cycle_that_lived_for_some_seconds_is_gone_after_a_minute(collector: Collector, clock: Clock) -> None:
+    node = Node()
+    found = weakref.ref(node)
+    for second in range(1, 4):
+        clock.now_s = float(second)
+        collector.tick()
+    node.itself = node
+    del node
+    clock.now_s = 4.0
+    collector.tick()
+    assert found() is not None
+    clock.now_s = 60.0
+    collector.tick()
+    assert found() is None
+
+
+def test_what_is_frozen_is_found_when_partitions_are_given_up(collector: Collector) -> None:
+    node = Node()
+    found = weakref.ref(node)
+    collector.whole()
+    node.itself = node
+    del node
+    collector.whole()
+    assert found() is not None
+    collector.anew()
+    assert found() is None
+
+
+def test_sessions_that_come_and_go_leave_nothing(collector: Collector, clock: Clock) -> None:
+    """Of each round of sessions, with a failure that holds its traceback in a cycle, nothing is left."""
+    core, sizes = Core(), []
+    for round_ in range(6):
+        states = {f"{round_}-{number}": run_through(core, f"{round_}-{number}") for number in range(40)}
+        assert all(state.events == 8 for state in states.values())
+        fail()
+        states.clear()
+        clock.now_s += 1.0
+        collector.tick()
+        sizes.append(len(gc.get_objects()) + gc.get_freeze_count())
+    assert sizes[-1] <= sizes[2]
+
+
+def run_through(core: Core, session_id: str) -> SessionState:
+    state: SessionState | None = None
+    for number in range(4):
+        for kind in (Kind.PROPOSED, Kind.COMPLETED):
+            event = ActionEvent(
+                event_id=f"{session_id} {number} {kind}",
+                kind=kind,
+                session_id=session_id,
+                time=START_MS + 1000 * number,
+                call_id=f"c{number}",
+                action="bash",
+                args={"command": f"python run_{number}.py > out.txt"},
+            )
+            state = core.on_event(state, event).state
+    assert state is not None
+    return state
+
+
+def fail() -> None:
+    try:
+        int("one")
+    except ValueError as error:
+        held = error  # its traceback holds this frame, which holds it
+    assert held.__traceback__ is not None

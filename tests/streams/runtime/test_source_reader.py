@@ -1,0 +1,332 @@
+"""Records on their way from librdkafka to the event loop: whose they are, their order, and how many wait."""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from haltline.streams.kafka.settings import WorkerSettings
+from haltline.streams.runtime.health import Partition
+from haltline.streams.runtime.source_reader import Fetched, Record, SourceReader, consumer_settings
+from tests.waiting import wait_until
+
+COMMANDS, EVENTS = "commands", "events"
+
+
+class Message:
+    """As confluent-kafka hands one out."""
+
+    def __init__(self, topic: str, partition: int, offset: int, error: KafkaError | None = None) -> None:
+        self._topic, self._partition, self._offset, self._error = topic, partition, offset, error
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def topic(self) -> str:
+        return self._topic
+
+    def partition(self) -> int:
+        return self._partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1000 + self._offset
+
+    def key(self) -> bytes:
+        return b"key"
+
+    def value(self) -> bytes:
+        return b"%d" % self._offset
+
+    def headers(self) -> None:
+        return None
+
+
+class BadName(Message):
+    """A header's name is not UTF-8."""
+
+    def headers(self) -> None:
+        raise SystemError("returned a result with an exception set")
+
+
+class Librdkafka:
+    """The consumer of one topic: what a test puts there is fetched. As the original, it keeps nothing over `assign`."""
+
+    def __init__(self, on_error: Callable[[KafkaError], None]) -> None:
+        self.on_error = on_error
+        self.fetched: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.assigned: list[dict[int, int]] = []
+        self.to_come = self.handed_out = self.dealt_with = 0
+        """How many messages a test put there, were handed out, and were dealt with when more were asked for."""
+        self.closed = False
+
+    def assign(self, partitions: list[TopicPartition], /) -> None:
+        while not self.fetched.empty():
+            self.fetched.get()
+        self.assigned.append({tp.partition: tp.offset for tp in partitions})
+
+    def poll(self, timeout: float, /) -> Message | None:
+        self.dealt_with = self.handed_out
+        try:
+            message = self.fetched.get(timeout=timeout) if timeout else self.fetched.get_nowait()
+        except queue.Empty:
+            return None
+        self.handed_out += 1
+        return message
+
+    def consume(self, num_messages: int, /, timeout: float) -> list[Message]:
+        assert timeout == 0
+        found: list[Message] = []
+        while len(found) < num_messages and not self.fetched.empty():
+            found.append(self.fetched.get())
+        self.handed_out += len(found)
+        return found
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Bench:
+    """A reader of two topics; what it takes stands in `taken`. Nothing is taken while a test does not await."""
+
+    def __init__(self, *, max_poll_records: int = 100, buffered_batches: int = 4) -> None:
+        self.taken: list[Fetched] = []
+        self.failures: list[BaseException] = []
+        self.of: dict[str, Librdkafka] = {}
+        self.on_taken: Callable[[], object] = lambda: None
+
+        def open_one(on_error: Callable[[KafkaError], None]) -> Librdkafka:
+            topic = threading.current_thread().name.removeprefix("reads ")
+            self.of[topic] = Librdkafka(on_error)
+            return self.of[topic]
+
+        self.reader = SourceReader(
+            (COMMANDS, EVENTS),
+            self._take,
+            open_with=open_one,
+            on_failure=self.failures.append,
+            max_poll_records=max_poll_records,
+            buffered_batches=buffered_batches,
+        )
+        wait_until(lambda: len(self.of) == 2, "both consumers are made")
+
+    def _take(self, fetched: Fetched) -> None:
+        self.taken.append(fetched)
+        self.on_taken()
+
+    def begin(self, offsets: Mapping[Partition, int]) -> None:
+        """Begins, and waits until each consumer has its partitions."""
+        before = {name: len(consumer.assigned) for name, consumer in self.of.items()}
+        self.reader.begin(offsets)
+        for name, consumer in self.of.items():
+            wait_until(lambda c=consumer, n=before[name]: len(c.assigned) > n, f"{name} is assigned")  # type: ignore[misc]  # of this turn
+
+    def fetch(self, topic: str, *messages: Message) -> None:
+        """Lets these come."""
+        consumer = self.of[topic]
+        consumer.to_come += len(messages)
+        for message in messages:
+            consumer.fetched.put(message)
+
+    def handed_over(self, topic: str) -> None:
+        consumer = self.of[topic]
+        wait_until(lambda: consumer.dealt_with == consumer.to_come, f"what was fetched of {topic} is on its way")
+
+    async def takes(self, batches: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self.taken) < batches:
+                await asyncio.sleep(0.001)
+
+    def offsets(self) -> list[tuple[str, int, list[int]]]:
+        return [(*fetched.place, [record.offset for record in fetched.records]) for fetched in self.taken]
+
+
+def record(topic: str, partition: int, offset: int) -> Message:
+    return Message(topic, partition, offset)
+
+
+def end(topic: str, partition: int, offset: int) -> Message:
+    return Message(topic, partition, offset, KafkaError(KafkaError._PARTITION_EOF))
+
+
+@contextmanager
+def bench(**options: Any) -> Iterator[Bench]:
+    made = Bench(**options)
+    try:
+        yield made
+    finally:
+        made.reader.close()
+    assert all(consumer.closed for consumer in made.of.values())
+
+
+def test_each_topic_is_read_from_the_offsets_it_was_given_and_a_batch_is_of_one_partition() -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 7, (EVENTS, 2): 0, (COMMANDS, 0): 3})
+            assert here.of[EVENTS].assigned[-1] == {0: 7, 2: 0}
+            assert here.of[COMMANDS].assigned[-1] == {0: 3}
+            here.fetch(EVENTS, *(record(EVENTS, partition, offset) for partition, offset in [(0, 7), (2, 0), (0, 8)]))
+            await here.takes(2)
+            first = here.taken[0]
+            assert here.offsets() == [(EVENTS, 0, [7, 8]), (EVENTS, 2, [0])]
+            assert first.following == 9
+            assert first.records[0] == Record(EVENTS, 0, 7, 1007, b"key", b"7", ())
+
+    asyncio.run(run())
+
+
+def test_a_batch_has_no_more_records_than_was_asked() -> None:
+    async def run() -> None:
+        with bench(max_poll_records=2) as here:
+            here.begin({(EVENTS, 0): 0})
+            here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(5)))
+            await here.takes(3)
+            assert [offset for _, _, offsets in here.offsets() for offset in offsets] == [0, 1, 2, 3, 4]
+            assert max(len(fetched.records) for fetched in here.taken) <= 2
+
+    asyncio.run(run())
+
+
+def test_the_end_of_a_partition_is_behind_the_marks_of_a_transaction() -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 5})
+            here.fetch(EVENTS, record(EVENTS, 0, 5))
+            await here.takes(1)
+            here.fetch(EVENTS, end(EVENTS, 0, 6), end(EVENTS, 0, 7))
+            await here.takes(2)
+            assert [(len(fetched.records), fetched.following) for fetched in here.taken] == [(1, 6), (0, 7)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("again", [record, end], ids=["a record", "an end"])
+def test_a_log_that_begins_again_is_in_no_batch_with_the_one_before(again: Callable[[str, int, int], Message]) -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 5})
+            here.fetch(EVENTS, record(EVENTS, 0, 5), record(EVENTS, 0, 6), again(EVENTS, 0, 0))
+            await here.takes(2)
+            assert [fetched.first for fetched in here.taken] == [5, 0]
+            assert here.taken[0].following == 7
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("again", [{}, {(EVENTS, 0): 0}], ids=["partitions went", "partitions went and came back"])
+def test_a_batch_that_is_on_its_way_when_partitions_go_is_never_taken(again: Mapping[Partition, int]) -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 0})
+            here.fetch(EVENTS, record(EVENTS, 0, 0))
+            here.handed_over(EVENTS)
+            here.reader.stop()
+            here.begin(again)
+            await asyncio.sleep(0)  # the loop turns: what was on its way arrives
+            await asyncio.sleep(0)
+            assert here.taken == []
+            if again:
+                here.fetch(EVENTS, record(EVENTS, 0, 0))
+                await here.takes(1)
+                assert here.offsets() == [(EVENTS, 0, [0])]
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_waits_for_room_when_partitions_go_is_dropped_and_the_next_assignment_is_read() -> None:
+    async def run() -> None:
+        with bench(max_poll_records=1, buffered_batches=1) as here:
+            here.begin({(EVENTS, 0): 0})
+            consumer = here.of[EVENTS]
+            here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(3)))
+            wait_until(lambda: consumer.handed_out == 2, "one is on its way, and one waits for room")
+            here.begin({(EVENTS, 0): 10})
+            assert consumer.assigned[-1] == {0: 10}
+            here.fetch(EVENTS, record(EVENTS, 0, 10))
+            await here.takes(1)
+            assert here.offsets() == [(EVENTS, 0, [10])]
+
+    asyncio.run(run())
+
+
+def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it_comes_in_order() -> None:
+    async def run() -> None:
+        with bench(max_poll_records=1, buffered_batches=2) as here:
+            ahead: list[int] = []
+            here.on_taken = lambda: ahead.append(here.of[EVENTS].handed_out - len(here.taken))
+            here.begin({(EVENTS, 0): 0})
+            here.fetch(EVENTS, *(record(EVENTS, 0, offset) for offset in range(50)))
+            wait_until(lambda: here.of[EVENTS].handed_out == 3, "two are on their way, and one waits for room")
+            await here.takes(50)
+            assert [offsets for _, _, offsets in here.offsets()] == [[offset] for offset in range(50)]
+            assert max(ahead) <= 3
+
+    asyncio.run(run())
+
+
+def test_what_waits_of_an_earlier_topic_goes_first() -> None:
+    async def run() -> None:
+        with bench(max_poll_records=1) as here:
+            here.begin({(EVENTS, 0): 0, (COMMANDS, 0): 0})
+            for topic in (EVENTS, COMMANDS):
+                here.fetch(topic, record(topic, 0, 0), record(topic, 0, 1))
+                here.handed_over(topic)
+            await here.takes(4)
+            assert here.offsets() == [(topic, 0, [offset]) for topic in (COMMANDS, EVENTS) for offset in (0, 1)]
+
+    asyncio.run(run())
+
+
+def test_a_record_whose_headers_cannot_be_read_is_there_without_them() -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 0})
+            here.fetch(EVENTS, BadName(EVENTS, 0, 0), record(EVENTS, 0, 1))
+            while sum(len(fetched.records) for fetched in here.taken) < 2:
+                await asyncio.sleep(0.001)
+            assert [tuple(one.headers) for fetched in here.taken for one in fetched.records] == [(), ()]
+            assert here.failures == []
+
+    asyncio.run(run())
+
+
+def test_what_librdkafka_gets_over_by_itself_is_passed_over() -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 0})
+            gone = Message(EVENTS, 0, -1001, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+            here.fetch(EVENTS, gone, record(EVENTS, 0, 0))
+            here.of[EVENTS].on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+            await here.takes(1)
+            assert here.offsets() == [(EVENTS, 0, [0])]
+            assert here.failures == []
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_may_not_be_read_is_a_failure() -> None:
+    async def run() -> None:
+        with bench() as here:
+            here.begin({(EVENTS, 0): 0})
+            here.fetch(EVENTS, Message(EVENTS, 0, -1001, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+            wait_until(lambda: here.failures, "the failure is told")
+            (failure,) = here.failures
+            assert isinstance(failure, KafkaException)
+            assert failure.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    asyncio.run(run())
+
+
+def test_the_consumer_is_given_the_connection_of_every_client_and_commits_nothing() -> None:
+    secured = {"security.protocol": "ssl", "ssl.ca.location": "/etc/ca.pem"}
+    settings = WorkerSettings(bootstrap="a:1,b:2", sources=(EVENTS,), group="g", client=secured, fetch_wait_ms=10)
+    asked = consumer_settings(settings)
+    assert asked.items() >= {**secured, "bootstrap.servers": "a:1,b:2", "fetch.wait.max.ms": 10}.items()
+    assert (asked["enable.auto.commit"], asked["isolation.level"]) == (False, "read_uncommitted")

@@ -1,0 +1,88 @@
+"""What counts in the topics as they are, and what in topics that are no more."""
+
+import pytest
+
+from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.topic_ids import Logs, Topic
+from haltline.streams.runtime.topic_incarnations import TopicIncarnations
+
+CHANGELOG = "states"
+BEFORE = Logs({"actions": "a1", "commands": "c1"}, "s1")
+NOW = Logs({"actions": "a2", "commands": "c1"}, "s1")
+UNKNOWN = Logs({})
+
+
+def lives(logs: Logs, **ends: int) -> tuple[TopicIncarnations, Metrics]:
+    metrics = Metrics()
+    found = TopicIncarnations(logs, CHANGELOG, metrics)
+    found.ends = {(topic, 0): end for topic, end in ends.items()}
+    return found, metrics
+
+
+def counted(metrics: Metrics, topic: str) -> float | None:
+    return metrics.registry.get_sample_value("haltline_topics_made_anew_total", {"topic": topic})
+
+
+def test_logs_are_known_when_the_id_of_every_topic_is() -> None:
+    known = {"actions": Topic("a1", 4), "commands": Topic("c1", 4), CHANGELOG: Topic("s1", 4)}
+    assert Logs.of(known, CHANGELOG) == BEFORE
+    assert Logs.of({**known, "commands": Topic(None, 4)}, CHANGELOG) == UNKNOWN
+    assert UNKNOWN.mark == b""
+
+
+@pytest.mark.parametrize(
+    ("logs", "mark", "others"),
+    [
+        pytest.param(NOW, NOW.mark, set(), id="of the same logs"),
+        pytest.param(NOW, BEFORE.mark, {"actions"}, id="one topic was made anew"),
+        pytest.param(NOW, b"", set(), id="written by an older release: believed"),
+        pytest.param(UNKNOWN, BEFORE.mark, set(), id="the cluster does not tell: believed"),
+        pytest.param(NOW, b"\xff", {"actions", "commands"}, id="a mark of nobody: nothing of it is known"),
+        pytest.param(Logs({**NOW.ids, "signals": "x"}), NOW.mark, {"signals"}, id="a source that was not read then"),
+    ],
+)
+def test_a_mark_tells_which_topics_are_others(logs: Logs, mark: bytes, others: set[str]) -> None:
+    assert logs.others(mark) == others
+
+
+def test_a_state_includes_nothing_of_a_topic_that_was_made_anew_nor_what_is_beyond_an_end() -> None:
+    found, _ = lives(NOW, actions=7, commands=3)
+    assert found.ends_for(0, BEFORE.mark) == {"actions": 0, "commands": 3}
+    assert found.ends_for(0, b"") == {"actions": 7, "commands": 3}
+    assert found.ends_for(1, BEFORE.mark) == {"actions": 0}, "of a partition that is not assigned"
+
+
+@pytest.mark.parametrize(
+    ("logs", "committed", "beside", "marks", "begins_at", "told"),
+    [
+        pytest.param(NOW, 40, NOW.in_commit("actions"), [], 40, 0, id="as it was"),
+        pytest.param(NOW, 40, BEFORE.in_commit("actions"), [], None, 1, id="made anew and grown beyond"),
+        pytest.param(NOW, 140, BEFORE.in_commit("actions"), [], None, 1, id="made anew"),
+        pytest.param(NOW, None, "", [BEFORE.mark], None, 1, id="made anew, and the cluster forgot what was committed"),
+        pytest.param(NOW, None, "", [b"", NOW.mark], None, 0, id="nothing was committed"),
+        pytest.param(
+            NOW, 40, NOW.in_commit("actions"), [BEFORE.mark], 40, 0, id="made anew, and said by an earlier one"
+        ),
+        pytest.param(NOW, 40, "", [], 40, 0, id="committed by an older release"),
+        pytest.param(NOW, 140, "", [], None, 1, id="committed by an older release, beyond the end"),
+        pytest.param(NOW, 140, "by hand = x", [], None, 1, id="committed by somebody else, beyond the end"),
+        pytest.param(UNKNOWN, 40, "", [], 40, 0, id="no ids"),
+        pytest.param(UNKNOWN, 140, "", [], None, 1, id="no ids, beyond the end"),
+        pytest.param(NOW, 140, NOW.in_commit("actions"), [], 100, 0, id="the same log lost its end"),
+    ],
+)
+def test_where_reading_begins(
+    logs: Logs, committed: int | None, beside: str, marks: list[bytes], begins_at: int | None, told: int
+) -> None:
+    found, metrics = lives(logs, actions=100)
+    for _ in range(2):
+        assert found.begins_at(("actions", 0), committed, beside, marks) == begins_at
+    assert len(found.notes) == told
+    assert counted(metrics, "actions") == (told or (0 if logs.ids else None))
+
+
+def test_a_changelog_that_was_made_anew_is_told_and_reading_goes_on_where_it_was() -> None:
+    found, metrics = lives(Logs(BEFORE.ids, "s2"), actions=100)
+    assert found.begins_at(("actions", 0), 40, BEFORE.in_commit("actions"), []) == 40
+    assert counted(metrics, CHANGELOG) == 1
+    assert "topic states was made anew: what sessions were known for is lost" in found.notes[0]

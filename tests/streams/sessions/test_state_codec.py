@@ -1,0 +1,133 @@
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.runaways import FAMILIES
+from haltline.detectors.features.novelty import Novelty, checksums
+from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.engine.cross_session import ScopeState
+from haltline.streams.sessions import state_codec
+from haltline.streams.sessions.state_codec import CorruptState, UnreadableState
+
+GOLDEN = Path(__file__).parent / "golden"
+FULL = GOLDEN / "state_v2.json"
+PACKED = "calls", "exact_calls", "pairs", "results", "beginnings"
+
+
+@pytest.mark.parametrize("file", sorted(GOLDEN.glob("state_v1*.json")), ids=lambda file: file.stem)
+def test_a_state_of_an_older_release_is_read_and_nothing_of_it_is_lost(file: Path) -> None:
+    written = orjson.loads(file.read_bytes())
+    state = state_codec.decode(file.read_bytes())
+    read = state_codec.shown(state_codec.decode(state_codec.encode(state)))
+    novelty = state.calls.novelty
+    if (numbers := written["calls"].pop("novelty", None)) is not None:
+        assert [checksums(getattr(novelty, name)) for name in PACKED] == [tuple(numbers.pop(name)) for name in PACKED]
+        assert novelty.words.split() == list(numbers.pop("words"))
+        assert {str(line): told & 0xF for line, told in novelty.templates.items()} == {
+            line: count for line, (count, _) in numbers.pop("templates").items()
+        }
+        assert _kept(numbers, read["calls"]["novelty"]) == numbers
+    assert _kept(written, read) == written | {"v": 2}
+
+
+def _kept(written: object, read: object) -> object:
+    """What is read now, without fields that have come since."""
+    if isinstance(written, dict) and isinstance(read, dict):
+        return {name: _kept(value, read[name]) for name, value in written.items()}
+    if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
+        return [_kept(one, other) for one, other in zip(written, read, strict=True)]
+    return read
+
+
+def test_a_state_of_this_version_is_read_as_the_release_that_brought_it_did() -> None:
+    assert state_codec.decode(FULL.read_bytes()) == state_codec.decode((GOLDEN / "state_v1.json").read_bytes())
+
+
+def test_an_older_release_sees_that_it_is_another_version() -> None:
+    """It reads JSON, and ends where `v` is a number that it does not know."""
+    for state in (SessionState("s1", due_ms=7), ScopeState("agent", "a1")):
+        assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_session_decides_the_same_when_its_state_is_written_and_read_after_every_event(family: Any) -> None:
+    core, state, kept = Core(), None, None
+    for offset, event in enumerate(family.case(1).events):
+        at = Position("actions", 0, offset)
+        outcome = core.on_event(state, event, at)
+        state = outcome.state
+        again = core.on_event(None if kept is None else state_codec.decode(kept), event, at)
+        assert [finding.to_json() for finding in again.detections] == [one.to_json() for one in outcome.detections]
+        assert again.decision == outcome.decision
+        kept = state_codec.encode(again.state)
+        assert state_codec.decode(kept) == state
+
+
+words = st.sets(st.text("abcdefgh0", min_size=1, max_size=20), max_size=60)
+
+
+@given(st.lists(words, max_size=20))
+def test_words_are_known_again_from_their_text(texts: list[set[str]]) -> None:
+    live, restarted = Novelty(), Novelty()
+    for text in texts:
+        restarted = msgspec.msgpack.decode(msgspec.msgpack.encode(restarted), type=Novelty)
+        assert live._new_words(set(text)) == restarted._new_words(set(text))
+        assert live.words == restarted.words == " ".join(live._known)
+        assert len(live._known) <= 400
+
+
+def test_the_state_of_a_detector_that_is_gone_is_kept_for_the_release_that_knows_it() -> None:
+    state = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
+    assert state_codec.decode(state_codec.encode(state)) == state
+
+
+def test_what_is_remembered_is_shown_by_its_names() -> None:
+    shown = state_codec.shown(SessionState("s1", seen=b"\x01\xff", events=3))
+    assert (shown["session_id"], shown["seen"], shown["events"]) == ("s1", "01ff", 3)
+
+
+WRITTEN = state_codec.encode(SessionState("s1"))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"{", id="not JSON"),
+        pytest.param(b"[]", id="not an object"),
+        pytest.param(b'{"v": "1", "session_id": "s1"}', id="a version that is no number"),
+        pytest.param(b'{"v": 1}', id="no session"),
+        pytest.param(b'{"v": 1, "session_id": "s1", "events": "many"}', id="a wrong type"),
+        pytest.param(b'{"v": 1, "session_id": "s1", "seen": "no digits"}', id="no hashes"),
+        pytest.param(b'{"v": 1, "session_id": "s1", "calls": {"novelty": {"calls": [-1]}}}', id="no checksum"),
+        pytest.param(
+            b'{"v": 1, "session_id": "s1", "detectors": {"destructive_repeat": {"attempts": 1}}}',
+            id="a detector's state of another shape",
+        ),
+        pytest.param(b'{"v": 2, "session_id": "s1"}', id="of this version, laid out otherwise"),
+        pytest.param(WRITTEN[:-1], id="cut"),
+        pytest.param(WRITTEN[:-9] + b'"}', id="cut within"),
+        pytest.param(WRITTEN.replace(b"state", b"stage"), id="another field"),
+        pytest.param(WRITTEN[:60] + b"AAAA" + WRITTEN[64:], id="other bytes"),
+        pytest.param(b'{"due_ms":0,"v":2,"state":"!"}', id="not base64"),
+        pytest.param(b'{"due_ms":0,"v":2,"state":""}', id="nothing compressed"),
+        pytest.param(state_codec.encode(ScopeState("agent", "a1")), id="of an agent"),
+        pytest.param(
+            state_codec.encode(SessionState("s1", detectors={"budget": {"used": 1}})), id="a detector's other shape"
+        ),
+    ],
+)
+def test_what_is_no_state_cannot_be_read_and_it_says_so(data: bytes) -> None:
+    with pytest.raises(UnreadableState, match=r"expected a state|state version"):
+        state_codec.decode(data)
+
+
+def test_a_state_of_another_release_is_not_taken_for_damage() -> None:
+    with pytest.raises(CorruptState, match="state version: expected 2 or less, got 3") as raised:
+        state_codec.decode(b'{"v": 3, "session_id": "s1"}')
+    assert not isinstance(raised.value, UnreadableState)
