@@ -322,7 +322,8 @@ class Enforcer:
                 if decision.level is not Level.ROLLBACK:
                     self._acknowledge(Stage.APPLIED, decision.decision_id, decision.decided_at, call_id=call_id)
             advice = [advice_of(d) for d in decisions if d.level < Level.PAUSE]
-            refusing = max((d for d in decisions if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
+            # Of two as hard, the verdict on this call before one that came late: the agent is told of what it does now.
+            refusing = max((d for d in decisions[::-1] if d.level >= Level.PAUSE), key=lambda d: d.level, default=None)
             if refusing is None:
                 self._running[call_id] = call.action
             return Admitted(None if refusing is None else cause_of(refusing), advice, rollbacks)

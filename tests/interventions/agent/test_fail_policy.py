@@ -179,6 +179,18 @@ def test_a_verdict_that_comes_too_late_takes_effect_at_the_next_action() -> None
         pytest.fail("it was executed")
 
 
+def test_the_verdict_on_a_call_refuses_it_before_one_that_came_late_and_is_as_hard() -> None:
+    guard = ScriptedGuard(Level.ALLOW, Level.BLOCK)
+    with guard.action("get_asset"):
+        pass
+    first = next(event for event in guard.events if event.kind is Kind.PROPOSED)
+    guard.send(decision(Level.BLOCK, first, decision_id="late"))  # a worker that has taken over decides once more
+    with pytest.raises(Refused) as refused, guard.action("get_asset"):
+        pytest.fail("it was executed")
+    assert refused.value.decision is not None
+    assert refused.value.decision.decision_id != "late"
+
+
 def test_a_late_refusal_of_what_was_refused_already_does_nothing_more() -> None:
     guard = ScriptedGuard(None, Level.ALLOW)
     with pytest.raises(Refused, match="no_verdict"), guard.action("delete_asset"):
