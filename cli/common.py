@@ -174,12 +174,12 @@ class Commands(TyperGroup):
 
 
 def _refusal(error: KafkaError) -> tuple[str, Exit]:
-    said = f"broker: {error.name()}: {error.str()}"
+    reason = f"broker: {error.name()}: {error.str()}"
     if error.code() == KafkaError._INVALID_ARG:
-        return said, Exit.USAGE
+        return reason, Exit.USAGE
     if error.code() in _NOT_ALLOWED:
-        return f"{said} These credentials may not do that; `haltline topics acls` says who may do what.", Exit.NO
-    return said, Exit.UNREACHABLE
+        return f"{reason} These credentials may not do that; `haltline topics acls` says who may do what.", Exit.NO
+    return reason, Exit.UNREACHABLE
 
 
 def fail(error: object, code: Exit) -> NoReturn:

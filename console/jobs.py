@@ -195,8 +195,8 @@ def _backtest(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
         sessions = [session for session in sessions if session.session_id in job.sessions]
     groups = related(sessions)
 
-    def results_of(said: Policy) -> list[Result]:
-        core = Core(said, installed())
+    def results_of(candidate: Policy) -> list[Result]:
+        core = Core(candidate, installed())
         made: list[Result] = []
         for group in groups:
             _require_wanted(job)
@@ -205,15 +205,15 @@ def _backtest(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
         return made
 
     first = results_of(policy)
-    said: dict[str, Any] = {"totals": totals_of(first).to_dict()}
+    report: dict[str, Any] = {"totals": totals_of(first).to_dict()}
     if job.against is None:
-        return said | {"sessions": [result.to_dict() for result in first if result.findings][:MAX_SHOWN]}
+        return report | {"sessions": [result.to_dict() for result in first if result.findings][:MAX_SHOWN]}
     second = results_of(job.against)
     changed = [
         {"change": change_of(new, old), "session_id": new.session_id, "new": new.to_dict(), "old": old.to_dict()}
         for new, old in zip(first, second, strict=True)
     ]
-    return said | {
+    return report | {
         "against": totals_of(second).to_dict(),
         "sessions": [one for one in changed if one["change"] != SAME][:MAX_SHOWN],
     }

@@ -36,10 +36,10 @@ def by_topic(group: str, partitions: list[PartitionLag]) -> list[dict[str, Any]]
     """Sums over the partitions of each topic, in the order in which they come."""
     found: dict[str, dict[str, Any]] = {}
     for one in partitions:
-        said = found.setdefault(
+        entry = found.setdefault(
             one.topic, {"group": group, "topic": one.topic, "partitions": 0, "lag_records": 0, "worst": 0}
         )
-        said["partitions"] += 1
-        said["lag_records"] += one.lag_records
-        said["worst"] = max(said["worst"], one.lag_records)
+        entry["partitions"] += 1
+        entry["lag_records"] += one.lag_records
+        entry["worst"] = max(entry["worst"], one.lag_records)
     return list(found.values())

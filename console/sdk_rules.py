@@ -65,8 +65,8 @@ class ConsoleRules(_Part):
         path = Path(file)
         try:
             text = path.read_text(encoding="utf-8")
-            said = tomllib.loads(text) if path.suffix == ".toml" else value_of(text)
-            return cls.model_validate(said if said is not None else {})
+            document = tomllib.loads(text) if path.suffix == ".toml" else value_of(text)
+            return cls.model_validate(document if document is not None else {})
         except BadYaml as error:
             raise ValueError(f"{path}: expected rules in YAML, JSON or TOML, got {error}") from error
         except ValueError as error:
@@ -85,11 +85,11 @@ class ConsoleRules(_Part):
             return [glob, *sorted(action for action in known if action != glob and fnmatchcase(action, glob))]
 
         def spread(by_glob: dict[str, Any]) -> dict[str, Any]:
-            return {action: said for glob, said in reversed(by_glob.items()) for action in named(glob)} | by_glob
+            return {action: value for glob, value in reversed(by_glob.items()) for action in named(glob)} | by_glob
 
         lists = [globs for globs in (rules.allowed_actions, *rules.also_allowed) if globs is not None]
         allowed = [a for a in dict.fromkeys(n for globs in lists[:1] for g in globs for n in named(g)) if _on(a, lists)]
-        said: dict[str, Any] = {
+        document: dict[str, Any] = {
             "session_budget": rules.session_budget,
             "run_budget": rules.run_budget,
             "action_budgets": spread(rules.action_budgets),
@@ -102,7 +102,7 @@ class ConsoleRules(_Part):
         }
         wanted = self.approvals
         if wanted:
-            said |= {
+            document |= {
                 "require_approval": True,
                 "approval_actions": list(dict.fromkeys(n for g in wanted.actions for n in named(g))),
                 "approval_tags": list(wanted.tags),
@@ -110,7 +110,7 @@ class ConsoleRules(_Part):
                 "approval_threshold_usd": wanted.threshold_usd,
                 "approval_timeout_seconds": wanted.timeout_s,
             }
-        return {name: value for name, value in said.items() if value not in (None, [], {})}
+        return {name: value for name, value in document.items() if value not in (None, [], {})}
 
 
 def _on(action: str, lists: list[tuple[str, ...]]) -> bool:
@@ -127,11 +127,11 @@ def _merged(parts: tuple[Arguments, ...]) -> dict[str, Any]:
     properties: dict[str, dict[str, Any]] = {}
     for part in parts:
         for name, constraint in part.properties.items():
-            said = constraint.model_dump(mode="json", exclude_none=True)
-            longest = said.pop("max_length", None)
+            merged = constraint.model_dump(mode="json", exclude_none=True)
+            longest = merged.pop("max_length", None)
             if longest is not None:  # the SDK knows expressions only
-                said.setdefault("pattern", rf"\A[\s\S]{{0,{longest}}}\Z")
-            properties.setdefault(name, {}).update(said)
+                merged.setdefault("pattern", rf"\A[\s\S]{{0,{longest}}}\Z")
+            properties.setdefault(name, {}).update(merged)
     return {
         "type": "object",
         "required": list(dict.fromkeys(name for part in parts for name in part.required)),

@@ -39,8 +39,8 @@ def install(app: FastAPI, settings: ConsoleSettings) -> Metrics:
     @app.get("/metrics", tags=["health"], response_class=Response)
     def told(request: Request, here: Here) -> Response:
         """Prometheus' text format, for a key that may look, or the token for metrics; see also `--metrics-port`."""
-        said = request.headers.get("authorization", "").encode()
-        if token is None or not hmac.compare_digest(said, f"Bearer {token}".encode()):
+        authorization = request.headers.get("authorization", "").encode()
+        if token is None or not hmac.compare_digest(authorization, f"Bearer {token}".encode()):
             who = admitted(request, here)
             if not who.may(May.LOOK):
                 raise HTTPException(403, f"{May.LOOK}: expected a role that may, got {who.role} of {who.name}")

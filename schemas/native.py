@@ -92,19 +92,19 @@ def read(value: bytes) -> ActionEvent | None:
     Of every field it says that it was set, as events that the agent's side makes do.
     """
     try:
-        said = _decode(value)
-        args = said.args
+        document = _decode(value)
+        args = document.args
         if args is not None and _may_be_deep(args, value):
             return None
-        fields = asdict(said)
-        if type(said.time) is str:
-            fields["time"] = epoch_ms(said.time)
+        fields = asdict(document)
+        if type(document.time) is str:
+            fields["time"] = epoch_ms(document.time)
     except (DecodeError, ValueError, RecursionError):  # ValueError: text that is no UTF-8, or a time that is none
         return None
-    if said.usage is not None:
-        fields["usage"] = _usage(asdict(said.usage))
-    if said.task is not None:
-        fields["task"] = _task(asdict(said.task))
+    if document.usage is not None:
+        fields["usage"] = _usage(asdict(document.usage))
+    if document.task is not None:
+        fields["task"] = _task(asdict(document.task))
     return _event(fields)
 
 

@@ -60,7 +60,7 @@ class Seals:
 
     def check(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
         """When the record was signed, in epoch milliseconds. Raises NotSealed."""
-        found = [said for name, said in headers or () if name == HEADER]
+        found = [header for name, header in headers or () if name == HEADER]
         if len(found) != 1 or found[0] is None:
             raise NotSealed(f"expected one header {HEADER}, got {len(found)}")
         try:

@@ -117,13 +117,13 @@ def _destroying_verb(name: str) -> str:
     return found or ""
 
 
-def _verb(said: tuple[str, ...]) -> str | None:
+def _verb(parts: tuple[str, ...]) -> str | None:
     """The verb; empty: it is another one; None: these words tell nothing."""
     at = 0
-    while at < len(said) - 1 and said[at] in _MODIFIERS:
+    while at < len(parts) - 1 and parts[at] in _MODIFIERS:
         at += 1
-    lead, rest = (said[at], said[at + 1 :]) if said else ("", ())
-    joined = "_".join(said)
+    lead, rest = (parts[at], parts[at + 1 :]) if parts else ("", ())
+    joined = "_".join(parts)
     if joined.startswith(_BEFORE_ALL):
         return "get_rid_of" if lead == "get" else f"{lead}_{rest[0]}"
     if lead in _HARMLESS:
@@ -134,10 +134,10 @@ def _verb(said: tuple[str, ...]) -> str | None:
     run_together = _RUN_TOGETHER.fullmatch(lead)
     if run_together is not None:
         return run_together[1]
-    verb = lead if lead in _DESTROYS_IN_FRONT else next((word for word in said if word in _DESTROYS), None)
+    verb = lead if lead in _DESTROYS_IN_FRONT else next((word for word in parts if word in _DESTROYS), None)
     if verb is None:
         return None
-    about = rest if verb == lead else tuple(word for word in said if word != verb)
+    about = rest if verb == lead else tuple(word for word in parts if word != verb)
     if verb in _WEAK and (not _EASILY_HAD_AGAIN.isdisjoint(about) or (verb in _DESTROYS_IN_FRONT and not about)):
         return ""
     return verb

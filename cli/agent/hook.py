@@ -101,7 +101,7 @@ def environment(arguments: list[str]) -> dict[str, str]:
         ValueError: an option that does not exist, or one without its value.
 
     """
-    said: dict[str, str] = {}
+    variables: dict[str, str] = {}
     left = list(arguments)
     while left:
         name, equals, value = left.pop(0).partition("=")
@@ -111,8 +111,8 @@ def environment(arguments: list[str]) -> dict[str, str]:
             if not left:
                 raise ValueError(f"{name}: expected a value, got none")
             value = left.pop(0)
-        said[OPTIONS[name]] = value
-    return said
+        variables[OPTIONS[name]] = value
+    return variables
 
 
 def _place(session_id: str) -> str:
@@ -129,9 +129,11 @@ def _place(session_id: str) -> str:
             f"{folder}: expected a folder that is this user's alone (mode 700), got another; HALTLINE_RUN_DIR"
         )
     # Another broker, another prefix: another companion.
-    said = "\0".join(f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("HALTLINE_"))
+    identity = "\0".join(
+        f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("HALTLINE_")
+    )
     name = session_id if len(session_id) <= 40 and session_id.replace("-", "").isalnum() else _digest(session_id)
-    return os.path.join(folder, f"{name}-{zlib.crc32(said.encode()):08x}.sock")
+    return os.path.join(folder, f"{name}-{zlib.crc32(identity.encode()):08x}.sock")
 
 
 def _digest(session_id: str) -> str:
@@ -146,9 +148,9 @@ def _ask(path: str, raw: bytes) -> dict[str, Any]:
         connection.settimeout(_ANSWER_S + float(os.environ.get("HALTLINE_APPROVAL_WAIT_S", "0")))
         connection.sendall(raw)
         connection.shutdown(socket.SHUT_WR)
-        said = b"".join(iter(lambda: connection.recv(65_536), b""))
+        reply = b"".join(iter(lambda: connection.recv(65_536), b""))
     try:
-        answer = json.loads(said)
+        answer = json.loads(reply)
     except ValueError:
         raise Unanswered("the companion ended before it answered") from None
     return answer if isinstance(answer, dict) else {}
@@ -218,13 +220,13 @@ def _unread(hook: dict[str, Any], killed: dict[str, str] | None, why: str) -> in
 
 def _deny(killed: dict[str, str] | None, otherwise: str, why: str) -> int:
     code, reason = ("no_verdict", otherwise) if killed is None else (killed["code"], killed["reason"])
-    said = {
+    output = {
         "hookEventName": "PreToolUse",
         "permissionDecision": "deny",
         "permissionDecisionReason": f"{code}: {reason}",
     }
     stop = {"continue": False, "stopReason": f"haltline: {code}: {reason}"} if killed is not None else {}
-    print(json.dumps(stop | {"hookSpecificOutput": said}))
+    print(json.dumps(stop | {"hookSpecificOutput": output}))
     print(f"haltline: hook: {why}", file=sys.stderr)
     return 0
 

@@ -35,12 +35,12 @@ def main(arguments: list[str]) -> int:
     if arguments[0] == "install":
         for name in ("--bootstrap", "--prefix", "--agent-id", "--client-config"):
             parser.add_argument(name, metavar="TEXT", help="part of the command; left out: as the environment says")
-    said = vars(parser.parse_args(arguments[1:]))
-    file, dry_run = said.pop("settings").expanduser(), said.pop("dry_run")
+    options = vars(parser.parse_args(arguments[1:]))
+    file, dry_run = options.pop("settings").expanduser(), options.pop("dry_run")
     try:
         before = file.read_bytes() if file.exists() else None
         if arguments[0] == "install":
-            after: bytes | None = installed(before, command_of(said), str(file))
+            after: bytes | None = installed(before, command_of(options), str(file))
         else:
             after = uninstalled(before, _kept(file), str(file))
         _show(file, before, after)
@@ -56,8 +56,8 @@ def command_of(options: dict[str, str | None]) -> str:
     """The command that a hook runs: by its whole path, for hooks do not have the PATH of a shell."""
     script = Path(sys.executable).with_name("haltline")
     program = [str(script)] if script.exists() else [sys.executable, "-m", "haltline.cli"]
-    said = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", value)]
-    return shlex.join([*program, "hook", *said])
+    words = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    return shlex.join([*program, "hook", *words])
 
 
 def installed(before: bytes | None, command: str, where: str) -> bytes:

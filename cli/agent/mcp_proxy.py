@@ -21,11 +21,11 @@ def main(arguments: list[str]) -> int:
     options, command = _parsed(arguments)
     http = {name: options.pop(name) for name in _OF_HTTP}
     prefix = f"mcp__{name}__" if (name := options.pop("name")) else ""
-    said = {name: value for name, value in options.items() if value is not None}
-    one_session = "session_id" in said or "HALTLINE_SESSION_ID" in os.environ
+    given = {name: value for name, value in options.items() if value is not None}
+    one_session = "session_id" in given or "HALTLINE_SESSION_ID" in os.environ
     defaults = {"HALTLINE_MODE": "blocking", "HALTLINE_SESSION_ID": uuid.uuid4().hex}
     try:
-        settings = GuardSettings.from_env(defaults | dict(os.environ), **said)
+        settings = GuardSettings.from_env(defaults | dict(os.environ), **given)
         if http["url"] is None:
             return Proxy(Guard(settings), prefix=prefix).run(command, sys.stdin.buffer, sys.stdout.buffer)
         from haltline.interventions.agent.integrations.mcp_http import HttpProxy  # noqa: PLC0415  # aiohttp: an extra

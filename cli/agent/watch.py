@@ -25,7 +25,9 @@ def main(arguments: list[str]) -> int:
         settings = GuardSettings.from_env(
             **{name: value for name, value in vars(options).items() if value is not None and name != "grace"}
         )
-        watch = Watch(settings, grace_s=options.grace, on_advice=lambda said: _say(f"{said.code}: {said.message}", 0))
+        watch = Watch(
+            settings, grace_s=options.grace, on_advice=lambda advice: _say(f"{advice.code}: {advice.message}", 0)
+        )
     except (ValueError, OSError) as error:
         return _say(str(error), 2)
     for number in (signal.SIGTERM, signal.SIGINT):

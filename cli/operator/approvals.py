@@ -165,7 +165,7 @@ def _about(request: Request) -> str:
     return f"{approval.request_id} {approval.action} {', '.join(approval.targets) or approval.arguments}"
 
 
-def _state(request: Request, said: CommandKind | None = None) -> str:
+def _state(request: Request, command: CommandKind | None = None) -> str:
     """How it stands; of one that takes several people, how many have said what. What was just said comes first."""
     approval = request.approval
     if approval.state == "pending" and (approval.quorum > 1 or approval.approved_by or approval.rejected_by):
@@ -173,7 +173,7 @@ def _state(request: Request, said: CommandKind | None = None) -> str:
             CommandKind.APPROVE: (approval.approved_by, approval.quorum),
             CommandKind.REJECT: (approval.rejected_by, max(approval.voters, approval.quorum) - approval.quorum + 1),
         }
-        first = CommandKind.REJECT if said is CommandKind.REJECT else CommandKind.APPROVE
+        first = CommandKind.REJECT if command is CommandKind.REJECT else CommandKind.APPROVE
         told = [
             f"{_DONE[kind]} by {len(names)} of {needed} needed" + (f" ({', '.join(names)})" if names else "")
             for kind, (names, needed) in sorted(votes.items(), key=lambda vote: vote[0] is not first)

@@ -304,8 +304,8 @@ def export(
         else:
             rows = exporting.write_file(table, sql, sys.stdout.buffer, form, options)
     except QueryFailed as error:  # of the SQL, only the condition is the caller's
-        said = _AT_LINE.sub("", str(error).replace("audit query: ", f"--where {where!r:.100}: "))
-        fail(f"audit export: {said}", Exit.USAGE)
+        reason = _AT_LINE.sub("", str(error).replace("audit query: ", f"--where {where!r:.100}: "))
+        fail(f"audit export: {reason}", Exit.USAGE)
     except (OSError, DeltaError, ValueError) as error:
         fail(f"audit export: {error}", Exit.USAGE)
     say(f"{rows} rows") if out is not None or to is not None else sys.stdout.buffer.flush()
@@ -317,16 +317,18 @@ def _witnessed(file: Path) -> list[dict[str, Any]]:
     wanted = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            said = orjson.loads(line)
+            statement = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             fail(f"--witness: {file}, line {number}: expected a checkpoint in JSON, got {error}", Exit.USAGE)
-        if not isinstance(said, dict) or not all(type(said.get(name)) is kind for name, kind in wanted.items()):
+        if not isinstance(statement, dict) or not all(
+            type(statement.get(name)) is kind for name, kind in wanted.items()
+        ):
             came = line.decode(errors="replace")
             fail(
                 f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(wanted)}), got {came:.80}",
                 Exit.USAGE,
             )
-        kept.append(said)
+        kept.append(statement)
     return kept
 
 

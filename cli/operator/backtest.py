@@ -207,8 +207,12 @@ def _compared(results: Sequence[Result], others: Sequence[Result], *, as_json: b
     counts = Counter(change for _, _, change in pairs)
     if as_json:
         for new, old, change in pairs:
-            said = {**new.to_dict(), "change": change, "against": {"level": old.level, "first": old.to_dict()["first"]}}
-            typer.echo(orjson.dumps(said).decode())
+            comparison = {
+                **new.to_dict(),
+                "change": change,
+                "against": {"level": old.level, "first": old.to_dict()["first"]},
+            }
+            typer.echo(orjson.dumps(comparison).decode())
         both = {"policy": totals_of(results).to_dict(), "against": totals_of(others).to_dict()}
         typer.echo(orjson.dumps({"summary": {"changes": dict(counts), **both}}).decode())
         return

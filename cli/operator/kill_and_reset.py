@@ -251,9 +251,9 @@ def label(
     require_label(verdict)
     meant = operator.decision(decision)
     answer = operator.label(meant, verdict, by=by, reason=reason)
-    said = "is noted" if answer.answered else "expected an answer from a worker"
+    status = "is noted" if answer.answered else "expected an answer from a worker"
     about = f"decision {meant.decision_id} of {meant.detector} in session {meant.session_id}"
-    conclude(answer, f"{about}, {verdict}: {said}", as_json=as_json)
+    conclude(answer, f"{about}, {verdict}: {status}", as_json=as_json)
 
 
 def register(app: typer.Typer) -> None:

@@ -91,9 +91,9 @@ def labels(
 
     archive = Archive(table, options_of(storage_option))
     try:
-        said = archive.labels()
+        labels_found = archive.labels()
         wanted = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')'
-        rules = by_rule(said, archive.decisions(wanted))
+        rules = by_rule(labels_found, archive.decisions(wanted))
         sessions = (
             {
                 name: recorded(name, archive.events(name))

@@ -72,12 +72,12 @@ def learn(
     archive = Archive(table, options_of(storage_option))
     try:
         labels = archive.labels()
-        said = labelled.said_of(labels, archive.decisions(_LABELLED))
-        quiet = archive.quiet(MOST_QUIET, seed, besides=said)
-        known = _recorded(archive, sessions or (), {*said, *quiet})
+        session_labels = labelled.said_of(labels, archive.decisions(_LABELLED))
+        quiet = archive.quiet(MOST_QUIET, seed, besides=session_labels)
+        known = _recorded(archive, sessions or (), {*session_labels, *quiet})
     except QueryFailed as error:
         fail(error, Exit.USAGE)
-    lessons = labelled.lessons_of(known.values(), said, quiet)
+    lessons = labelled.lessons_of(known.values(), session_labels, quiet)
     if lacking := labelled.too_few(lessons):
         fail(f"audit table {table}: {lacking}", Exit.NO)
     examples = comparing.examples_of(lessons, in_force)

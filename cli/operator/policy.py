@@ -145,10 +145,10 @@ def show(
             raise typer.Exit(Exit.NO)
         return
     for each, record in sorted(documents.items()):
-        said = orjson.loads(record.value or b"")
-        published = said.get("published", {})
+        document = orjson.loads(record.value or b"")
+        published = document.get("published", {})
         by, why = published.get("by", "?"), published.get("reason", "?")
-        say(f"{each}, version {said.get('version', '?')}, by {by} at {rfc3339(record.timestamp)}: {why}")
+        say(f"{each}, version {document.get('version', '?')}, by {by} at {rfc3339(record.timestamp)}: {why}")
     if not documents:
         say("no policy was published: every worker without a file has the defaults")
         raise typer.Exit(Exit.NO)

@@ -156,7 +156,7 @@ def replay(
     plugins = read_plugins()
     where = Where(since, until, bootstrap, Topics(prefix), client_config, table, options_of(storage_option), sink)
     if onto is not None:
-        said = Onto(
+        target = Onto(
             target=onto,
             of=of,
             sessions=session or (),
@@ -171,7 +171,7 @@ def replay(
             by=by,
             reason=reason,
         )
-        replay_onto(source, where, said, as_json=as_json)
+        replay_onto(source, where, target, as_json=as_json)
         return
     choice = choice_of(where.topics, tools=tool, where=only)
     with opened(source, where) as found:

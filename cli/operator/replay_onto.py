@@ -47,11 +47,11 @@ class Onto:
     def choice(self) -> str:
         """What was chosen, in words."""
         lists = {"session": self.sessions, "agent": self.agents, "tool": self.tools, "detector": self.detectors}
-        said = [f"{name} {one}" for name, many in lists.items() for one in sorted(many)]
-        return ", ".join([*said, *([f"where {self.where}"] if self.where else [])]) or "all"
+        filters = [f"{name} {one}" for name, many in lists.items() for one in sorted(many)]
+        return ", ".join([*filters, *([f"where {self.where}"] if self.where else [])]) or "all"
 
 
-def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None:
+def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None:
     """Writes the chosen records of one topic of a source onto another topic; or counts them."""
     from haltline.streams.replay.copying import (  # noqa: PLC0415  # with every detector
         NotThere,
@@ -61,95 +61,95 @@ def replay_onto(source: str, where: Where, said: Onto, *, as_json: bool) -> None
         require_target,
     )
 
-    topic = where.topics.prefix + said.of
-    choice = _choice(where, said, topic)
+    topic = where.topics.prefix + onto.of
+    choice = _choice(where, onto, topic)
     with opened(source, where) as found:
         try:
-            at = _begun(found, said, topic)
+            at = _begun(found, onto, topic)
             left = at.left()
             total = sum(span.count for span in left)
-            if said.resume is not None and said.resume.exists() and not total:
+            if onto.resume is not None and onto.resume.exists() and not total:
                 if as_json:
                     print_json(
                         {"id": at.id, "source": at.source, "of": topic, "onto": at.target, "written": at.written}
                     )
                     return
-                done = f"replay {at.id} is done: {at.written} records of {topic} are on {said.target}"
-                say(f"{done}; for another one give another file than {said.resume}")
+                done = f"replay {at.id} is done: {at.written} records of {topic} are on {onto.target}"
+                say(f"{done}; for another one give another file than {onto.resume}")
                 return
             missing = found.missing(left)
-            if said.dry_run:
+            if onto.dry_run:
                 with progress("Counting", total) as step:
                     counted = count(found.read(left), choice, step)
-                _show_count(found.name, topic, said.target, counted, total, missing=missing, as_json=as_json)
+                _show_count(found.name, topic, onto.target, counted, total, missing=missing, as_json=as_json)
                 return
-            require_target(where.bootstrap, said.target, at.spans, where.topics, where.client)
+            require_target(where.bootstrap, onto.target, at.spans, where.topics, where.client)
             # Before the first record: who asked for it is known also when this process does not come to its end.
-            _noted(where, said, at, topic, "begins or goes on after ")
+            _noted(where, onto, at, topic, "begins or goes on after ")
             with progress("Replaying", total) as step:
                 copy(
                     found.read(left),
                     at,
                     choice,
                     bootstrap=where.bootstrap,
-                    pace=Pace(said.speed, said.rate),
-                    state=said.resume,
+                    pace=Pace(onto.speed, onto.rate),
+                    state=onto.resume,
                     client=where.client,
                     step=step,
                 )
         except NotThere as error:
             fail(error, Exit.USAGE)
         except KeyboardInterrupt:
-            _noted(where, said, at, topic, "interrupted after ")
-            go_on = f"; go on with --resume {said.resume}" if said.resume is not None else ""
-            say(f"interrupted: {at.written} records are on {said.target}{go_on}")
+            _noted(where, onto, at, topic, "interrupted after ")
+            go_on = f"; go on with --resume {onto.resume}" if onto.resume is not None else ""
+            say(f"interrupted: {at.written} records are on {onto.target}{go_on}")
             raise typer.Exit(Exit.NO) from None
-    command = _noted(where, said, at, topic)
+    command = _noted(where, onto, at, topic)
     if as_json:
-        told = {"id": at.id, "source": at.source, "of": topic, "onto": said.target, "written": at.written}
+        told = {"id": at.id, "source": at.source, "of": topic, "onto": onto.target, "written": at.written}
         print_json({**told, "not_there": missing._asdict(), "command_id": command.command_id})
     else:
-        say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {said.target}")
+        say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {onto.target}")
         say_missing(missing)
 
 
-def _choice(where: Where, said: Onto, topic: str) -> "Choice":
+def _choice(where: Where, onto: Onto, topic: str) -> "Choice":
     from haltline.streams.replay.record_filter import chosen  # noqa: PLC0415  # with every detector
 
     topics = where.topics
     if topic not in topics.all:
         names = ", ".join(name.removeprefix(topics.prefix) for name in topics.all)
-        fail(f"--of: expected one of {names}, got {said.of!r}", Exit.USAGE)
-    if not said.dry_run and not (said.by.strip() and said.reason.strip()):
+        fail(f"--of: expected one of {names}, got {onto.of!r}", Exit.USAGE)
+    if not onto.dry_run and not (onto.by.strip() and onto.reason.strip()):
         fail("--onto: expected --by and --reason, for the audit, got none", Exit.USAGE)
     try:
         return chosen(
             topics,
             topic,
-            sessions=said.sessions,
-            agents=said.agents,
-            tools=said.tools,
-            detectors=said.detectors,
-            where=said.where,
+            sessions=onto.sessions,
+            agents=onto.agents,
+            tools=onto.tools,
+            detectors=onto.detectors,
+            where=onto.where,
         )
     except ValueError as error:
         fail(f"--where: {error}", Exit.USAGE)
 
 
-def _begun(found: "Range", said: Onto, topic: str) -> "Progress":
+def _begun(found: "Range", onto: Onto, topic: str) -> "Progress":
     """A new replay, or the one of `--resume`. Raises NotThere: that is another one."""
     from haltline.streams.replay.copying import NotThere, Progress  # noqa: PLC0415  # as above
 
-    if said.resume is None or not said.resume.exists():
+    if onto.resume is None or not onto.resume.exists():
         spans = found.spans_of(topic)
-        return Progress(uuid.uuid4().hex[:12], found.name, said.target, spans, choice=said.choice)
-    at = Progress.load(said.resume)
+        return Progress(uuid.uuid4().hex[:12], found.name, onto.target, spans, choice=onto.choice)
+    at = Progress.load(onto.resume)
     if at.source.split(" (version")[0] != found.name.split(" (version")[0]:  # a table may have grown
-        raise NotThere(f"{said.resume}: expected the state of a replay of {found.name}, got that of one of {at.source}")
-    if at.choice != said.choice:
-        raise NotThere(f"{said.resume}: expected the choice of this replay ({said.choice}), got ({at.choice})")
-    if at.target != said.target or any(span.topic != topic for span in at.spans):
-        raise NotThere(f"{said.resume}: expected the state of this replay, got that of one onto {at.target}")
+        raise NotThere(f"{onto.resume}: expected the state of a replay of {found.name}, got that of one of {at.source}")
+    if at.choice != onto.choice:
+        raise NotThere(f"{onto.resume}: expected the choice of this replay ({onto.choice}), got ({at.choice})")
+    if at.target != onto.target or any(span.topic != topic for span in at.spans):
+        raise NotThere(f"{onto.resume}: expected the state of this replay, got that of one onto {at.target}")
     return at
 
 
@@ -165,14 +165,14 @@ def _show_count(
     say_missing(missing)
 
 
-def _noted(where: Where, said: Onto, at: "Progress", topic: str, how: str = "") -> Command:
+def _noted(where: Where, onto: Onto, at: "Progress", topic: str, how: str = "") -> Command:
     """A note for the audit: a label, which workers pass over and the sink keeps."""
     command = make_command(
         CommandKind.LABEL,
         ScopeKind.FLEET,
         FLEET,
-        by=said.by,
-        reason=f"replay {at.id}: {how}{at.written} records of {topic} ({at.source}) onto {said.target}: {said.reason}",
+        by=onto.by,
+        reason=f"replay {at.id}: {how}{at.written} records of {topic} ({at.source}) onto {onto.target}: {onto.reason}",
         label=REPLAYED,
     )
     key, value = command.id.encode(), command.to_json()

@@ -112,15 +112,15 @@ def _what(topic: str, message: Message, vocabulary: Vocabulary | None) -> str:
         return f"(cannot be read: {bad})"
     wanted = vocabulary or _wanted(record)
     if isinstance(record, Decision) and wanted is not None:
-        said = render(record, wanted)
-        return f"(no {wanted} record)" if said is None else f"{wanted} {said.to_json().decode()}"
+        rendered = render(record, wanted)
+        return f"(no {wanted} record)" if rendered is None else f"{wanted} {rendered.to_json().decode()}"
     return _described(record)
 
 
 def _wanted(record: Record) -> Vocabulary | None:
     """The vocabulary that the policy chose for the session; None also for one that this release does not know."""
-    said = record.vocabulary if isinstance(record, Decision) else None
-    return Vocabulary(said) if said in set(Vocabulary) else None
+    vocabulary = record.vocabulary if isinstance(record, Decision) else None
+    return Vocabulary(vocabulary) if vocabulary in set(Vocabulary) else None
 
 
 def _decoded(topic: str, message: Message) -> Record:
@@ -161,8 +161,8 @@ def _as_json(message: Message, prefix: str, vocabulary: Vocabulary | None) -> st
     value = message.value()
     if vocabulary is not None and str(message.topic()).removeprefix(prefix) == "interventions" and value:
         with contextlib.suppress(wire.InvalidRecord):  # shown as it is
-            said = render(wire.decode(Decision, value), vocabulary)
-            value = b"null" if said is None else said.to_json()
+            rendered = render(wire.decode(Decision, value), vocabulary)
+            value = b"null" if rendered is None else rendered.to_json()
     try:
         content = None if value is None else orjson.loads(value)
     except orjson.JSONDecodeError:

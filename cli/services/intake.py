@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     host, port, file = options.pop("host"), options.pop("port"), options.pop("token_file")
     max_sessions, metrics_host = options.pop("max_sessions"), options.pop("metrics_host")
     metrics_port = options.pop("metrics_port")
-    said = {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     try:
         from haltline.streams.intake.app import Intake  # noqa: PLC0415  # aiohttp is of an extra
         from haltline.streams.intake.server import serve  # noqa: PLC0415  # as above
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
         token = file.read_text(encoding="utf-8").strip() if file is not None else None
         if token == "":
             raise ValueError(f"{file}: expected a token, got an empty file")  # noqa: TRY301  # one way out
-        settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **said)
+        settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **given)
         intake = Intake(settings, token=token, max_sessions=max_sessions)
         told = None if metrics_port is None else MetricsServer(metrics_host, metrics_port, intake.exposition)
         if told is not None:

@@ -185,24 +185,24 @@ def show_plan(
         told.setdefault(record.incident_id, []).extend(one.channel for one in planned)
         change = {"incident_id": record.incident_id, "revision": record.revision, "change": record.change.value}
         for one in planned or (None,):
-            said = {
+            shown = {
                 "channel": None if one is None else one.channel,
                 "route": None if one is None else one.route,
                 "due": None if one is None or one.due_ms <= at_ms else rfc3339(one.due_ms),
                 "digest": one is not None and one.digest is not None,
             }
             if as_json:
-                typer.echo(orjson.dumps({**change, **said}).decode())
+                typer.echo(orjson.dumps({**change, **shown}).decode())
             else:
-                say(f"{record.incident_id} {record.revision} {record.change}: {_in_words(said)}")
+                say(f"{record.incident_id} {record.revision} {record.change}: {_in_words(shown)}")
 
 
-def _in_words(said: dict[str, Any]) -> str:
-    if said["channel"] is None:
+def _in_words(plan: dict[str, Any]) -> str:
+    if plan["channel"] is None:
         return "nobody"
-    route = f"by route {said['route']}" if said["route"] else "as it was told before"
-    when = "at once" if said["due"] is None else f"at {said['due']}{', in a digest' if said['digest'] else ''}"
-    return f"{said['channel']} {route}, {when}"
+    route = f"by route {plan['route']}" if plan["route"] else "as it was told before"
+    when = "at once" if plan["due"] is None else f"at {plan['due']}{', in a digest' if plan['digest'] else ''}"
+    return f"{plan['channel']} {route}, {when}"
 
 
 def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
@@ -218,12 +218,12 @@ def _records(file: Path | None) -> "Iterator[tuple[IncidentRecord, int]]":
             if not line.strip():
                 continue
             try:
-                said = orjson.loads(line)
-                tailed = isinstance(said, dict) and "value" in said and "topic" in said
-                record = decode(IncidentRecord, orjson.dumps(said["value"]) if tailed else line.encode())
+                fields = orjson.loads(line)
+                tailed = isinstance(fields, dict) and "value" in fields and "topic" in fields
+                record = decode(IncidentRecord, orjson.dumps(fields["value"]) if tailed else line.encode())
             except (InvalidRecord, orjson.JSONDecodeError) as bad:
                 fail(f"{file or 'standard input'}:{number}: expected an incident record, got {bad}", Exit.USAGE)
-            yield record, said["timestamp_ms"] if tailed else record.changed_at
+            yield record, fields["timestamp_ms"] if tailed else record.changed_at
 
 
 def _read(file: Path) -> "Config":

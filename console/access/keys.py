@@ -78,13 +78,13 @@ class Keys:
     def read(cls, path: Path) -> "Keys":
         """A YAML list of `name`, `role` and `sha256` of a key. Raises BadKeys, and OSError."""
         try:
-            said = value_of(path.read_text())
+            document = value_of(path.read_text())
         except BadYaml as error:
             raise BadKeys(f"{path}: expected YAML, got {error}") from None
-        if not isinstance(said, list) or not said:
-            raise BadKeys(f"{path}: expected a list of name, role and sha256, got {type(said).__name__}")
+        if not isinstance(document, list) or not document:
+            raise BadKeys(f"{path}: expected a list of name, role and sha256, got {type(document).__name__}")
         known: dict[str, Who] = {}
-        for number, one in enumerate(said):
+        for number, one in enumerate(document):
             try:
                 entry = _Entry.model_validate(one)
             except ValidationError as error:

@@ -110,9 +110,9 @@ def events_of(entry: Entry, *, session_id: str, agent_id: str, mission_id: str |
     tokens = next((pair for pair in _TOKENS if all(isinstance(inputs.get(name), int) for name in pair)), None)
     if tokens is not None and isinstance(inputs.get("model"), str):
         usage = Usage(cost_usd=entry.cost_usd, **_counts(inputs, tokens))
-        said = {"event_id": entry.id, "kind": Kind.MODEL_TURN, "time": entry.time_ms, "usage": usage}
+        fields = {"event_id": entry.id, "kind": Kind.MODEL_TURN, "time": entry.time_ms, "usage": usage}
         return [
-            cleaned(ActionEvent(**said, action=entry.action, duration_ms=entry.duration_ms, **who, **more), CLEANING)
+            cleaned(ActionEvent(**fields, action=entry.action, duration_ms=entry.duration_ms, **who, **more), CLEANING)
         ]
     outcome = _OUTCOMES.get(entry.outcome, Outcome.UNKNOWN)
     call = {"call_id": entry.id, "action": entry.action, **who}

@@ -76,10 +76,10 @@ class NewIntervention(BaseModel):
         The same record sent twice has the same id, and so counts once.
         """
         now_ms = time.time_ns() // 1_000_000
-        said = self.model_dump(mode="json", exclude_none=True)
+        fields = self.model_dump(mode="json", exclude_none=True)
         run = self.run_id or run_id or "unknown"
         # Not by orjson: somebody else's arguments may hold a number of more than 64 bits.
-        name = json.dumps([said, run, None if self.timestamp is not None else now_ms], sort_keys=True)
+        name = json.dumps([fields, run, None if self.timestamp is not None else now_ms], sort_keys=True)
         radius = self.blast_radius or ""
         context = dict(self.context or {})
         if self.remediation_payload is not None:
@@ -219,12 +219,12 @@ def shown(body: str) -> Intervention:
 
 def fields_of(body: str) -> JsonObject:
     """The same without a model, for a page of many."""
-    said = from_json(body)
-    made = said.get("created_at") or said["timestamp"]
+    fields = from_json(body)
+    made = fields.get("created_at") or fields["timestamp"]
     return {
         **_ABSENT,
-        **said,
-        "timestamp": rfc3339(said["timestamp"]),
+        **fields,
+        "timestamp": rfc3339(fields["timestamp"]),
         "created_at": rfc3339(made),
         "organization_id": ORGANIZATION,
     }

@@ -92,31 +92,31 @@ class Processed:
 
     def feedback(self) -> JsonObject:
         """The decision as ACGP says it: `OK`, `NUDGE`, `ESCALATE`, `BLOCK` or `HALT`, and whether it is a `FLAG`."""
-        said = acgp.render(self.decision)
+        rendered = acgp.render(self.decision)
         return {
-            "intervention": said.intervention.value.upper(),
-            "flag": "FLAG" if said.flagged else None,
-            "flag_severity": said.flag_severity,
-            "message": said.message,
+            "intervention": rendered.intervention.value.upper(),
+            "flag": "FLAG" if rendered.flagged else None,
+            "flag_severity": rendered.flag_severity,
+            "message": rendered.message,
             "reason": self.decision.reason,
-            "decision_id": said.decision_id,
-            "session_id": said.session_id,
-            "agent_id": said.agent_id,
-            "tripwire": said.tripwire,
-            "trust_debt": said.trust_debt,
-            "agent_acl_tier": said.agent_acl_tier,
-            "timestamp": rfc3339(said.timestamp),
+            "decision_id": rendered.decision_id,
+            "session_id": rendered.session_id,
+            "agent_id": rendered.agent_id,
+            "tripwire": rendered.tripwire,
+            "trust_debt": rendered.trust_debt,
+            "agent_acl_tier": rendered.agent_acl_tier,
+            "timestamp": rfc3339(rendered.timestamp),
         }
 
     def told(self) -> JsonObject:
         """As the stream tells it."""
-        said = acgp.render(self.decision)
+        rendered = acgp.render(self.decision)
         return {
             "trace_id": self.trace_id,
             "status": "processed",
             "ctq_scores": self.ctq_scores(),
             "feedback": self.feedback(),
-            "requires_hitl": said.flagged or said.intervention in _OF_PEOPLE,
+            "requires_hitl": rendered.flagged or rendered.intervention in _OF_PEOPLE,
             "oversight_mode": self.oversight_mode,
         }
 
@@ -148,12 +148,12 @@ def events_of(trace: Trace, *, key: str, sent_at: str | None = None) -> list[Act
         "sent_by": key,
     }
     tool = next((context[n] for n in ("tool", "action") if isinstance(context.get(n), str) and context[n]), None)
-    said = "\n".join(filter(None, (trace.reasoning_text, trace.final_output)))
+    text = "\n".join(filter(None, (trace.reasoning_text, trace.final_output)))
     scores = context.get("ctq")
     turn = ActionEvent(
         event_id=trace.trace_id if tool is None else trace.trace_id + _TURN,
         kind=Kind.MODEL_TURN,
-        output_head=said or None,
+        output_head=text or None,
         outcome=Outcome.ERROR if trace.had_error else None,
         task=Task(goal=trace.goal[:16_000]) if trace.goal else None,
         usage=_usage(context),
@@ -196,8 +196,8 @@ def processed(engine: Engine, trace_id: str, key: str | None) -> tuple[bool, Pro
     detections = [wire.decode(Detection, body) for topic, body in found if topic == "detections"]
     hardest = max(decisions, key=lambda decision: (decision.level.rank, decision.event_id == trace_id))
     governance = next((d.governance for d in decisions if d.governance is not None), None)
-    said = next((extra["ctq"] for event in known if "ctq" in (extra := event.model_extra or {})), None)
-    scores = scores_of((detection.finding for detection in detections), said)
+    ctq_scores = next((extra["ctq"] for event in known if "ctq" in (extra := event.model_extra or {})), None)
+    scores = scores_of((detection.finding for detection in detections), ctq_scores)
     if governance is not None:
         scores |= governance.scores
         hardest = hardest.model_copy(update={"governance": hardest.governance or governance})
@@ -265,12 +265,12 @@ def _usage(context: Mapping[str, Any]) -> Usage | None:
         "output_tokens": ("output_tokens", "completion_tokens"),
         "cost_usd": ("cost_usd", "cost"),
     }
-    said: dict[str, Any] = {}
+    usage: dict[str, Any] = {}
     for field, candidates in names.items():
         value = next((context[name] for name in candidates if _is_amount(context.get(name))), None)
         if value is not None:
-            said[field] = float(value) if field == "cost_usd" else int(value)
-    return Usage(**said) if said else None
+            usage[field] = float(value) if field == "cost_usd" else int(value)
+    return Usage(**usage) if usage else None
 
 
 def _is_amount(value: object) -> bool:

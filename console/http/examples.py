@@ -17,9 +17,9 @@ Skipped = Annotated[int, Field(examples=[0])]
 Limited = Annotated[int, Field(examples=[50])]
 
 
-def like(**said: Any) -> ConfigDict:
+def like(**example: Any) -> ConfigDict:
     """Settings of a model: an example of it."""
-    return ConfigDict(json_schema_extra={"examples": [said]})
+    return ConfigDict(json_schema_extra={"examples": [example]})
 
 
 def describe(app: FastAPI) -> None:
@@ -34,12 +34,12 @@ def describe(app: FastAPI) -> None:
     app.openapi = described  # type: ignore[method-assign]
 
 
-def _show_all(said: dict[str, Any]) -> None:
-    schemas = said.get("components", {}).get("schemas", {})
+def _show_all(definition: dict[str, Any]) -> None:
+    schemas = definition.get("components", {}).get("schemas", {})
     for schema in schemas.values():
         if "examples" in schema:
             schema["examples"] = [_whole(one, schema, schemas) for one in schema["examples"]]
-    for operations in said["paths"].values():
+    for operations in definition["paths"].values():
         for operation in operations.values():
             for body in (operation.get("requestBody", {}), *operation["responses"].values()):
                 content = body.get("content", {}).get(JSON)
@@ -59,9 +59,9 @@ def _whole(example: Any, schema: JsonObject, schemas: dict[str, JsonObject]) -> 
     if not isinstance(example, dict) or "properties" not in schema:
         return example
     fields = schema["properties"]
-    said = {name: _whole(one, fields.get(name, {}), schemas) for name, one in example.items()}
+    completed = {name: _whole(one, fields.get(name, {}), schemas) for name, one in example.items()}
     nulls = [name for name in schema.get("required", ()) if {"type": "null"} in fields[name].get("anyOf", ())]
-    return dict.fromkeys(nulls) | said
+    return dict.fromkeys(nulls) | completed
 
 
 def _made(schema: JsonObject, schemas: dict[str, JsonObject]) -> Any:

@@ -6,6 +6,6 @@ from fastapi import Response
 from pydantic_core import to_json
 
 
-def answer(said: Any, status: int = 200) -> Response:
+def answer(content: Any, status: int = 200) -> Response:
     """What we made ourselves, models or plain values: FastAPI would check it once more, on another thread."""
-    return Response(to_json(said, inf_nan_mode="null"), status, media_type="application/json")
+    return Response(to_json(content, inf_nan_mode="null"), status, media_type="application/json")

@@ -66,11 +66,11 @@ class StrictRoute(APIRoute):
 async def told(_: Request, invalid: Exception) -> JSONResponse:
     """What is wrong with a request, as FastAPI says it, but for what came: that may be all of a long body."""
     problems = invalid.errors() if isinstance(invalid, RequestValidationError) else ()
-    said = [
+    errors = [
         {"type": one["type"], "loc": list(one["loc"]), "msg": str(one["msg"])[:2000]} | _input(one.get("input"))
         for one in problems[:_SHOWN]
     ]
-    return JSONResponse({"detail": said}, 422)
+    return JSONResponse({"detail": errors}, 422)
 
 
 def _input(value: Any) -> dict[str, Any]:

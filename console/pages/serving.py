@@ -128,9 +128,9 @@ async def sign_in(request: Request, here: Here) -> Response:
         body += part
         if len(body) > _MOST_BYTES:
             raise HTTPException(413, f"sign-in: expected at most {_MOST_BYTES} bytes, got more")
-    said = parse_qs(body.decode(errors="replace"))
-    wanted = said.get("next", [""])[-1]
-    who = here.settings.keys.who(said.get("key", [""])[-1].strip())
+    form = parse_qs(body.decode(errors="replace"))
+    wanted = form.get("next", [""])[-1]
+    who = here.settings.keys.who(form.get("key", [""])[-1].strip())
     if who is None or not who.may(May.LOOK):
         problem = "key" if who is None else "role"
         return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(wanted), safe='/')}", 303)

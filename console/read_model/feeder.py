@@ -290,10 +290,10 @@ def reader_of(topics: Topics) -> Reader:
 def _advanced(dialect: str) -> Any:
     """Moves a partition on, if it is not beyond `first` yet."""
     table = tables.offsets
-    said = insert_of(dialect, table).values({name: bindparam(name) for name in ("topic", "partition", "next")})
-    return said.on_conflict_do_update(
+    insert = insert_of(dialect, table).values({name: bindparam(name) for name in ("topic", "partition", "next")})
+    return insert.on_conflict_do_update(
         index_elements=[table.c.topic, table.c.partition],
-        set_={"next": said.excluded.next},
+        set_={"next": insert.excluded.next},
         where=table.c.next <= bindparam("first"),
     )
 

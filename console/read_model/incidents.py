@@ -170,10 +170,10 @@ def _row(record: IncidentRecord) -> dict[str, Any]:
 def _put(dialect: str) -> Any:
     """As `IncidentRecord.stands_over` says."""
     table = tables.incidents
-    said = insert_of(dialect, table)
-    others = {column.name: said.excluded[column.name] for column in table.c if column.name != "incident_id"}
-    return said.on_conflict_do_update(
+    insert = insert_of(dialect, table)
+    others = {column.name: insert.excluded[column.name] for column in table.c if column.name != "incident_id"}
+    return insert.on_conflict_do_update(
         index_elements=[table.c.incident_id],
         set_=others,
-        where=and_(table.c.open, or_(~said.excluded.open, table.c.revision <= said.excluded.revision)),
+        where=and_(table.c.open, or_(~insert.excluded.open, table.c.revision <= insert.excluded.revision)),
     )

@@ -122,9 +122,9 @@ def _event(row: Row) -> ActionEvent:
 
 def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: Iterable[Decision]) -> None:
     """Adds up what events and decisions say of each session."""
-    said: dict[str, dict[str, Any]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for event in events:
-        one = said.setdefault(event.session_id, _session(event.session_id, event.time))
+        one = values.setdefault(event.session_id, _session(event.session_id, event.time))
         one["first_ms"], one["last_ms"] = min(one["first_ms"], event.time), max(one["last_ms"], event.time)
         one["events"] += 1
         one["cost_usd"] += event.usage.cost_usd if event.usage is not None else 0.0
@@ -137,14 +137,14 @@ def _sessions(connection: Connection, events: Iterable[ActionEvent], decisions: 
         }
         one.update({name: value for name, value in named.items() if value})
     for decision in decisions:
-        one = said.setdefault(decision.session_id, _session(decision.session_id, decision.time))
+        one = values.setdefault(decision.session_id, _session(decision.session_id, decision.time))
         one["last_ms"] = max(one["last_ms"], decision.time)
         one["hardest"] = max(one["hardest"], decision.level.rank)
     table = tables.sessions
-    for ids in parts(sorted(said)):
+    for ids in parts(sorted(values)):
         for row in connection.execute(_SESSIONS, {"ids": ids}).mappings():
-            _add(said[row["session_id"]], dict(row))
-    put(connection, table, [said[name] for name in sorted(said)])
+            _add(values[row["session_id"]], dict(row))
+    put(connection, table, [values[name] for name in sorted(values)])
 
 
 def _session(session_id: str, time_ms: int) -> dict[str, Any]:
@@ -236,13 +236,15 @@ def _last_answers(
 ) -> dict[str | None, list[Decision]]:
     """By request: the last decision that says what became of it."""
     wanted = {_request(d) for d in asked}
-    said = [d for d in new if d.detector == _ANSWERS]
+    answered = [d for d in new if d.detector == _ANSWERS]
     table = tables.approvals.c
     last: dict[str | None, list[Decision]] = {}
     for ids in parts(sorted(filter(None, wanted))):
         found = connection.execute(select(table.body).where(table.request_id.in_(ids))).scalars()
-        said = [d for d in (wire.decode(Decision, body.encode()) for body in found) if d.detector == _ANSWERS] + said
-    for decision in said:
+        answered = [
+            d for d in (wire.decode(Decision, body.encode()) for body in found) if d.detector == _ANSWERS
+        ] + answered
+    for decision in answered:
         if _request(decision) in wanted:
             last[_request(decision)] = [decision]
     return last

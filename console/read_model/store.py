@@ -62,12 +62,12 @@ def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]],
 @lru_cache(maxsize=128)
 def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> Any:
     """The statement for one row: it is compiled once, and the driver runs it for each."""
-    said = insert_of(dialect, table)
+    statement = insert_of(dialect, table)
     key = [column.name for column in table.primary_key]
-    others = {name: said.excluded[name] for name in names if name not in key} if replace else {}
+    others = {name: statement.excluded[name] for name in names if name not in key} if replace else {}
     if others:
-        return said.on_conflict_do_update(index_elements=key, set_=others)
-    return said.on_conflict_do_nothing(index_elements=key)
+        return statement.on_conflict_do_update(index_elements=key, set_=others)
+    return statement.on_conflict_do_nothing(index_elements=key)
 
 
 def parts(some: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -63,6 +63,6 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
 @cache
 def _added(dialect: str) -> Any:
     table = tables.tallies
-    said = insert_of(dialect, table)
-    sums = {name: table.c[name] + said.excluded[name] for name in ("count", "prevented_usd")}
-    return said.on_conflict_do_update(index_elements=[table.c.key], set_=sums)
+    insert = insert_of(dialect, table)
+    sums = {name: table.c[name] + insert.excluded[name] for name in ("count", "prevented_usd")}
+    return insert.on_conflict_do_update(index_elements=[table.c.key], set_=sums)

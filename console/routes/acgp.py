@@ -124,24 +124,24 @@ Body = Annotated[Any, Depends(_body)]
 
 
 @router.post("/ingest/traces", status_code=202, responses=_BAD, openapi_extra=_BODY)
-def trace(here: Here, who: Teller, said: Body) -> Taken:
+def trace(here: Here, who: Teller, body: Body) -> Taken:
     """Publishes one trace, so that it is watched as anything else."""
-    events, problem = _events(said, who, None, "trace")
+    events, problem = _events(body, who, None, "trace")
     if problem is not None:
         raise HTTPException(400, problem)
     publish(here, events)
-    return Taken(accepted=1, failed=0, errors=[], trace_id=said["trace_id"])
+    return Taken(accepted=1, failed=0, errors=[], trace_id=body["trace_id"])
 
 
 @router.post("/ingest/traces/batch", status_code=202, responses=_BAD, openapi_extra=_BATCH)
-def batch(here: Here, who: Teller, said: Body) -> Taken:
+def batch(here: Here, who: Teller, body: Body) -> Taken:
     """Publishes traces; gzip is read. What cannot be read is told trace by trace, and holds nothing else back."""
-    listed = said.get("events") if isinstance(said, dict) else None
+    listed = body.get("events") if isinstance(body, dict) else None
     if not isinstance(listed, list):
         raise HTTPException(400, "events: expected a list of traces, got none")
     if len(listed) > MAX_TRACES:
         raise HTTPException(413, f"events: expected at most {MAX_TRACES} traces, got {len(listed)}")
-    sent_at = said.get("timestamp")
+    sent_at = body.get("timestamp")
     events: list[ActionEvent] = []
     problems: list[str] = []
     for number, one in enumerate(listed):
@@ -149,7 +149,7 @@ def batch(here: Here, who: Teller, said: Body) -> Taken:
         events += made
         problems += [] if problem is None else [problem]
     publish(here, events)
-    batch_id = said.get("batch_id")
+    batch_id = body.get("batch_id")
     return Taken(
         accepted=len(listed) - len(problems),
         failed=len(problems),
@@ -162,8 +162,8 @@ def batch(here: Here, who: Teller, said: Body) -> Taken:
 def scores(here: Here, who: Teller, trace_id: str) -> Scores:
     """CTQ of a trace: each dimension, and all together. `status` is `processed`, `pending` or `not_found`."""
     status, found = _found(here, who, trace_id)
-    said = None if found is None else found.ctq_scores()
-    return {"trace_id": trace_id, "status": status, "scores": said, "ctq_scores": said}
+    ctq_scores = None if found is None else found.ctq_scores()
+    return {"trace_id": trace_id, "status": status, "scores": ctq_scores, "ctq_scores": ctq_scores}
 
 
 @router.get("/query/feedback/{trace_id}")
@@ -241,9 +241,9 @@ def _found(here: Context, who: Who, trace_id: str) -> tuple[str, traces.Processe
     return ("processed" if found is not None else "pending" if known else "not_found"), found
 
 
-def _events(said: object, who: Who, sent_at: str | None, place: str) -> tuple[list[ActionEvent], str | None]:
+def _events(body: object, who: Who, sent_at: str | None, place: str) -> tuple[list[ActionEvent], str | None]:
     try:
-        return traces.events_of(Trace.model_validate(said), key=who.name, sent_at=sent_at), None
+        return traces.events_of(Trace.model_validate(body), key=who.name, sent_at=sent_at), None
     except ValidationError as error:
         return [], f"{place}.{problem_of(error)}"[:2000]
 

@@ -50,16 +50,16 @@ class Registered(BaseModel):
 
 
 @router.post("/register")
-def register(here: Here, _: Teller, said: Registration) -> Registered:
+def register(here: Here, _: Teller, registration: Registration) -> Registered:
     """Keeps an agent's tools; rules that name tools by globs are told to its SDK with those that match."""
     table = tables.tools.c
     now_ms = time.time_ns() // 1_000_000
     rows = {
-        tool.name: {"agent_id": said.agent_id, "name": tool.name, "body": _json(tool), "since_ms": now_ms}
-        for tool in said.actions
+        tool.name: {"agent_id": registration.agent_id, "name": tool.name, "body": _json(tool), "since_ms": now_ms}
+        for tool in registration.actions
     }
     with here.engine.begin() as connection:
-        known = set(connection.execute(select(table.name).where(table.agent_id == said.agent_id)).scalars())
+        known = set(connection.execute(select(table.name).where(table.agent_id == registration.agent_id)).scalars())
         put(connection, tables.tools, list(rows.values()))
     return Registered(registered=len(rows.keys() - known), updated=len(rows.keys() & known), total=len(rows))
 

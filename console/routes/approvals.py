@@ -189,7 +189,7 @@ def answer(
     who: Actor,
     request_id: str,
     word: Literal["approve", "reject", "ask"],
-    said: Said,
+    body: Said,
     identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
 ) -> Answered:
     """Approves or rejects a request, or asks for more. What is answered is what was seen; a timeout never allows."""
@@ -198,9 +198,9 @@ def answer(
     while True:
         try:
             if identical:
-                told = here.inbox.answer_identical(kind, request_id, by=who.name, reason=said.reason)
+                told = here.inbox.answer_identical(kind, request_id, by=who.name, reason=body.reason)
             else:
-                told = [here.inbox.answer(kind, request_id, by=who.name, reason=said.reason)]
+                told = [here.inbox.answer(kind, request_id, by=who.name, reason=body.reason)]
             break
         except NotFound:
             # What an agent's own guard asks for is listed at once, and answered when a worker has taken it in.

@@ -113,14 +113,14 @@ def check(
         body = connection.execute(killed).scalar()
     if body is None:
         return KillSwitch(is_killed=False, target_type=target_type, target_id=target_id)
-    said = orjson.loads(body)
+    document = orjson.loads(body)
     return KillSwitch(
         is_killed=True,
         target_type=target_type,
         target_id=target_id,
-        reason=said["reason"],
-        code=said["code"],
-        by=said.get("by", "haltline"),
+        reason=document["reason"],
+        code=document["code"],
+        by=document.get("by", "haltline"),
     )
 
 

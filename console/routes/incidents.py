@@ -243,15 +243,15 @@ def act(
     who: Actor,
     incident_id: IncidentId,
     word: Literal["acknowledge", "assign", "comment", "resolve"],
-    said: Act,
+    body: Act,
 ) -> Acted:
     """Acknowledges, assigns, comments or resolves an incident. With its end its open request is closed: refused.
 
     What is resolved stays resolved, and what is acknowledged is so once: 409.
     """
-    assignee = said.assignee if word == "assign" else None
+    assignee = body.assignee if word == "assign" else None
     before = _one(here, incident_id)
-    acted = here.inbox.act(_KINDS[word], before, by=who.name, reason=said.reason, assignee=assignee)
+    acted = here.inbox.act(_KINDS[word], before, by=who.name, reason=body.reason, assignee=assignee)
     if acted.place is not None:
         here.feeder.wait_for(acted.place, TAKEN_IN_WITHIN_S)
     (shown,) = _shown(here, [acted.after or acted.before])

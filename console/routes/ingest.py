@@ -74,15 +74,17 @@ def ingest(
     spent: list[budgets.Spent] = []
     rejected: list[tuple[Rejected, JsonObject]] = []
     skipped = 0
-    for index, said in enumerate(batch.entries):
+    for index, rejected_body in enumerate(batch.entries):
         try:
-            entry = Entry.model_validate(said)
+            entry = Entry.model_validate(rejected_body)
             made = events_of(entry, session_id=session_id[:256], agent_id=agent_id[:256], mission_id=batch.mission_id)
         except ValidationError as error:
-            rejected.append((Rejected(index=index, problem=f"entries[{index}].{problem_of(error)}"[:_SHOWN]), said))
+            rejected.append(
+                (Rejected(index=index, problem=f"entries[{index}].{problem_of(error)}"[:_SHOWN]), rejected_body)
+            )
             continue
         except (TypeError, ValueError) as error:
-            rejected.append((Rejected(index=index, problem=f"entries[{index}]: {error}"[:_SHOWN]), said))
+            rejected.append((Rejected(index=index, problem=f"entries[{index}]: {error}"[:_SHOWN]), rejected_body))
             continue
         events += made
         skipped += not made
@@ -122,9 +124,9 @@ def _bury(here: Context, rejected: list[tuple[Rejected, JsonObject]]) -> None:
         )
         for one, _ in rejected
     ]
-    bodies = [(None, _encoded(redact(said))) for _, said in rejected]
+    bodies = [(None, _encoded(redact(rejected_entry))) for _, rejected_entry in rejected]
     here.sender.send_all(here.settings.topics.dead_letter, bodies, headers=[letter.headers() for letter in letters])
 
 
-def _encoded(said: JsonObject) -> bytes:
-    return json.dumps(said, default=str).encode()
+def _encoded(entry: JsonObject) -> bytes:
+    return json.dumps(entry, default=str).encode()

@@ -139,18 +139,18 @@ def precision(here: Here, _: Looker) -> Precision:
 
 
 @router.post("/decisions/{decision_id}/label", responses={404: {"description": "There is none of this id."}})
-def label(here: Here, who: Actor, decision_id: str, said: Label) -> Noted:
+def label(here: Here, who: Actor, decision_id: str, body: Label) -> Noted:
     """Says whether a rule's decision was right, and changes nothing of it. An operator's own kill has no rule: 409."""
     decision = decision_in(here.engine, decision_id)
-    answer = here.inbox.label(decision, said.label, by=who.name, reason=said.reason)
+    answer = here.inbox.label(decision, body.label, by=who.name, reason=body.reason)
     return Noted(command_id=answer.command.command_id, answered=answer.answered)
 
 
 @router.post("/sessions/{session_id:path}/missed", responses={404: {"description": "There is no such rule."}})
-def missed(here: Here, who: Actor, session_id: str, said: Missed) -> Noted:
+def missed(here: Here, who: Actor, session_id: str, body: Missed) -> Noted:
     """Says that a rule should have found something in a session, and did not."""
-    if said.rule not in PATTERNS and not said.rule.startswith("correlation_"):
-        raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {said.rule!r:.80}")
+    if body.rule not in PATTERNS and not body.rule.startswith("correlation_"):
+        raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {body.rule!r:.80}")
     session_id = whole(here, ScopeKind.SESSION, session_id, hint="nothing was heard of it")
-    answer = here.inbox.missed(session_id, said.rule, by=who.name, reason=said.reason)
+    answer = here.inbox.missed(session_id, body.rule, by=who.name, reason=body.reason)
     return Noted(command_id=answer.command.command_id, answered=answer.answered)

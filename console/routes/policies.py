@@ -113,8 +113,8 @@ _BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used
 @router.get("/sync")
 def sync(here: Here, _: Teller, agent_id: str | None = None, run_id: str | None = None) -> Synced:
     """The author's rules for an agent's SDK, which keeps them in its own process. They are the same for each agent."""
-    said = here.settings.rules.for_sdk(known(here.engine))
-    policy = {"id": SYNCED, "name": SYNCED, "enabled": True, "agent_id": agent_id, "run_id": run_id, **said}
+    rules = here.settings.rules.for_sdk(known(here.engine))
+    policy = {"id": SYNCED, "name": SYNCED, "enabled": True, "agent_id": agent_id, "run_id": run_id, **rules}
     return Synced(policies=[policy], conflicts=[])
 
 
@@ -145,23 +145,23 @@ def policy(here: Here, _: Looker, name: str) -> Said:
 
 
 @router.post("/check", responses=_BAD)
-def check(_: Looker, said: Document) -> Checked:
+def check(_: Looker, body: Document) -> Checked:
     """Whether a worker could use a document."""
-    found = read_document(said.document)
+    found = read_document(body.document)
     return Checked(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
 
 
 @router.post("", status_code=201, responses=_BAD)
-def put_in_force(here: Here, who: Changer, said: Publication) -> Published:
+def put_in_force(here: Here, who: Changer, body: Publication) -> Published:
     """Puts a document in force in every worker that follows its name, without a restart."""
-    found = read_document(said.document)
+    found = read_document(body.document)
     try:
         written, place = publish(
             found,
             bootstrap=here.settings.bootstrap,
             topic=here.settings.topics.policies,
             by=who.name,
-            reason=said.reason,
+            reason=body.reason,
             time_ms=time.time_ns() // 1_000_000,
             client=here.settings.client,
         )
@@ -177,10 +177,10 @@ def put_in_force(here: Here, who: Changer, said: Publication) -> Published:
     )
 
 
-def read_document(said: str | JsonObject) -> Policy:
+def read_document(document: str | JsonObject) -> Policy:
     """The policy that a document says. Raises HTTPException: where, what was expected and what was given."""
     try:
-        text = said if isinstance(said, str) else orjson.dumps(said).decode()
+        text = document if isinstance(document, str) else orjson.dumps(document).decode()
         return parse_policy(text, "document", installed())
     except (BadPolicy, orjson.JSONEncodeError) as error:
         raise HTTPException(400, str(error)) from None

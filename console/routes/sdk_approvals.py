@@ -214,14 +214,14 @@ def cancel(here: Here, who: Teller, request_id: str) -> Wait:
 
 
 @router.post("/{request_id}/respond", responses=_NONE)
-def respond(here: Here, who: Teller, request_id: str, said: Answer) -> Wait:
+def respond(here: Here, who: Teller, request_id: str, body: Answer) -> Wait:
     """Answers an operator's question; the request waits on. Only a person approves it."""
     decision, approval = _find(here, who, request_id)
     if approval.state is not ApprovalState.INFO_REQUESTED or not _is_open(approval):
         raise NotAllowed(
             f"request {request_id}: expected one about which something was asked, got one {approval.state}"
         )
-    answer = plain_text(said.response, max_chars=4000)
+    answer = plain_text(body.response, max_chars=4000)
     _say(here, who, CommandKind.ANSWER, decision, approval, answer)
     return _wait(here, decision, approval).model_copy(update={"status": ApprovalState.PENDING.value})
 

@@ -117,18 +117,18 @@ def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
 
 
 @router.post("/{run_id}/results", status_code=201)
-def report(here: Here, who: Teller, run_id: Id, said: Result) -> Kept:
+def report(here: Here, who: Teller, run_id: Id, body: Result) -> Kept:
     """Keeps what came of a replay; it stands in the session's story."""
     result = Replayed(
-        status=said.status,
-        actions_replayed=said.actions_replayed,
-        actions_total=said.actions_total,
-        divergences_detected=said.divergences_detected,
-        divergences=[_plain(one) for one in said.divergences[:_MAX_DIVERGENCES]],
-        cost_savings=said.cost_savings,
+        status=body.status,
+        actions_replayed=body.actions_replayed,
+        actions_total=body.actions_total,
+        divergences_detected=body.divergences_detected,
+        divergences=[_plain(one) for one in body.divergences[:_MAX_DIVERGENCES]],
+        cost_savings=body.cost_savings,
     )
     command = make_command(
-        CommandKind.REPLAYED, ScopeKind.SESSION, run_id, by=who.name, reason=f"replay: {said.status}", replayed=result
+        CommandKind.REPLAYED, ScopeKind.SESSION, run_id, by=who.name, reason=f"replay: {body.status}", replayed=result
     )
     here.send(command)
     return _kept(command, result)
@@ -181,10 +181,10 @@ def _output(head: str | None) -> Any:
         return head
 
 
-def _plain(said: JsonObject) -> JsonObject:
-    value = redact(said)
+def _plain(fields: JsonObject) -> JsonObject:
+    value = redact(fields)
     whole = json.dumps(value, default=str)
-    return json.loads(whole) if len(whole) <= 8192 else {"type": str(said.get("type"))[:64], "cut": True}
+    return json.loads(whole) if len(whole) <= 8192 else {"type": str(fields.get("type"))[:64], "cut": True}
 
 
 def _kept(command: Command, result: Replayed) -> Kept:

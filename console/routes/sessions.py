@@ -121,12 +121,12 @@ def _columns() -> Any:
 
 
 def _session(row: Any) -> Session:
-    said = dict(row)
+    fields = dict(row)
     return Session(
-        **{name: said[name] for name in Session.model_fields if name in said},
-        first=rfc3339(said["first_ms"]),
-        last=rfc3339(said["last_ms"]),
-        level=_LEVELS[said["hardest"]],
+        **{name: fields[name] for name in Session.model_fields if name in fields},
+        first=rfc3339(fields["first_ms"]),
+        last=rfc3339(fields["last_ms"]),
+        level=_LEVELS[fields["hardest"]],
     )
 
 

@@ -69,8 +69,8 @@ def reserve(
     call = budgets.Call(wanted.action_name, wanted.estimated_cost_usd, session_id, wanted.group_id or "")
     name, refused = budgets.reserve(here.engine, here.settings.rules, call, idempotency_key)
     if refused is not None:
-        said = Exceeded(budget_type=refused.budget_type, spent=refused.spent, limit=refused.limit)
-        return JSONResponse(TooMuch(detail=said).model_dump(), 402)
+        exceeded = Exceeded(budget_type=refused.budget_type, spent=refused.spent, limit=refused.limit)
+        return JSONResponse(TooMuch(detail=exceeded).model_dump(), 402)
     return Held(
         reservation_id=name,
         action_name=wanted.action_name,

@@ -137,13 +137,13 @@ def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
     found = documents.get(name)
     if found is None:
         return Standing(name=name, version=1, document=f"name: {name}\n", by=None, reason=None, time=None, names=names)
-    said = orjson.loads(found.value or b"{}")
-    published = said.pop("published", {})
-    version = said.pop("version", 1)  # the next one is given when it is published
+    document = orjson.loads(found.value or b"{}")
+    published = document.pop("published", {})
+    version = document.pop("version", 1)  # the next one is given when it is published
     return Standing(
         name=name,
         version=version,
-        document=_yaml(said),
+        document=_yaml(document),
         by=published.get("by"),
         reason=published.get("reason"),
         time=rfc3339(found.timestamp),
@@ -154,9 +154,9 @@ def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
 @router.post("/what-if", responses=_BAD)
 def what_if(here: Here, _: Looker, asked: Question) -> Answer:
     """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
-    said = None if asked.document is None else _parsed(asked.document)
+    policy = None if asked.document is None else _parsed(asked.document)
     before = in_force(here.settings)
-    after = said or before
+    after = policy or before
     if asked.move is not None:
         move = asked.move
         try:

@@ -57,8 +57,8 @@ class Governor:
 
     def __init__(self, policy: Policy) -> None:
         """Reads every condition. Raises ValueError: one is none; says where, what was expected and what was given."""
-        said = policy.interventions
-        self._governed = () if said is None else said.acgp
+        settings = policy.interventions
+        self._governed = () if settings is None else settings.acgp
         self._wires = tuple(
             tuple(
                 (wire, _condition(wire, f"interventions.acgp.{n}.tripwires.{m}"))
@@ -94,7 +94,7 @@ class Governor:
         entry = self._entry_of(context.agent_of(event), event.session_id)
         if entry is None:
             return chosen, None
-        said = self._governed[entry]
+        governed = self._governed[entry]
         counting = [f for f in findings if rules[f.detector].mode is Mode.ENFORCE]
 
         # 1. Tripwires: nothing else can halt.
@@ -105,7 +105,7 @@ class Governor:
         quality = 1.0
         if final is not Intervention.HALT:
             # 2. Deterministic checks: what the detectors ask for.
-            checked = _checked(chosen, said)
+            checked = _checked(chosen, governed)
             final = max(final, checked)
             steps.append(f"checks: {checked.value}")
             if checked is Intervention.HALT and chosen is not None:
@@ -113,45 +113,45 @@ class Governor:
         if final is not Intervention.HALT:
             # 3. and 4. CTQ, and the thresholds of the tier.
             scores = scores_of(counting, (event.model_extra or {}).get("ctq"))
-            quality = ctq(scores, said.weights)
-            by_quality = by_risk(round(1 - quality, PLACES), said.thresholds or TIERS[said.agent_acl_tier])
+            quality = ctq(scores, governed.weights)
+            by_quality = by_risk(round(1 - quality, PLACES), governed.thresholds or TIERS[governed.agent_acl_tier])
             final = max(final, by_quality)
             steps.append(f"ctq {quality:g}: {by_quality.value}")
 
         # 5. The flag, beside any of them.
-        flags = [f.severity for f in counting if f.severity >= said.flag_from]
+        flags = [f.severity for f in counting if f.severity >= governed.flag_from]
         flag = max([*flags, *([touched.flag] if touched.flag is not None else [])], default=None)
 
         # 6. Trust debt, as it stands: harder, never a halt.
-        before = trust.debt_at(history.trust, event.time, said.trust_debt)
-        standing = trust.standing_of(before, said.trust_debt)
+        before = trust.debt_at(history.trust, event.time, governed.trust_debt)
+        standing = trust.standing_of(before, governed.trust_debt)
         final = trust.hardened(final, standing)
         if standing is not Standing.NORMAL and final > Intervention.OK:
             flag = flag or Severity.LOW
         steps.append(f"trust debt {before:g}: {final.value}")
 
         # 7. Review, and what this adds to the debt.
-        amount = trust.added(final, flag, said.trust_debt)
+        amount = trust.added(final, flag, governed.trust_debt)
         after = before
         if amount:
             history.trust = history.trust or Trust(at_ms=event.time)
-            after = trust.add(history.trust, amount, event.time, said.trust_debt)
+            after = trust.add(history.trust, amount, event.time, governed.trust_debt)
         governance = Governance(
             intervention=final.value,
             flagged=flag is not None,
             flag_severity=flag,
-            agent_acl_tier=said.agent_acl_tier,
+            agent_acl_tier=governed.agent_acl_tier,
             ctq=quality,
             risk=round(1 - quality, PLACES),
             scores={name: score for name, score in scores.items() if score < 1},
             tripwire=touched.tripwire,
             steps=tuple(steps),
             trust_debt=after,
-            standing=trust.standing_of(after, said.trust_debt).value,
-            ticket=_ticket(event, final, flag, debt=history.trust, after=after, said=said),
+            standing=trust.standing_of(after, governed.trust_debt).value,
+            ticket=_ticket(event, final, flag, debt=history.trust, after=after, governed=governed),
         )
         decided = _decided(
-            chosen, final, flag, touched=touched, governance=governance, event=event, context=context, said=said
+            chosen, final, flag, touched=touched, governance=governance, event=event, context=context, governed=governed
         )
         return decided, governance
 
@@ -228,12 +228,12 @@ def _look(wire: Tripwire, condition: Condition, scope: Mapping[str, Any]) -> tup
     return Intervention(on_fail.decision), f"tripwire {wire.id}: {on_fail.reason or wire.condition}"
 
 
-def _checked(chosen: Chosen | None, said: Governed) -> Intervention:
+def _checked(chosen: Chosen | None, governed: Governed) -> Intervention:
     if chosen is None:
         return Intervention.OK
     level = chosen.level
     if level is Level.KILL:
-        return Intervention.HALT if chosen.finding.detector in said.halting_rules else Intervention.BLOCK
+        return Intervention.HALT if chosen.finding.detector in governed.halting_rules else Intervention.BLOCK
     if level >= Level.BLOCK:
         return Intervention.BLOCK
     if level is Level.PAUSE:
@@ -248,13 +248,13 @@ def _ticket(
     *,
     debt: Trust | None,
     after: float,
-    said: Governed,
+    governed: Governed,
 ) -> Ticket | None:
-    due = debt is not None and after >= said.trust_debt.review
+    due = debt is not None and after >= governed.trust_debt.review
     kind, severity, about = "", flag or Severity.LOW, f"{final.value} of {event.action or event.kind.value}"
     if due and debt is not None and not debt.reviewed:
         kind, severity = "re_tiering", Severity.HIGH
-        about = f"trust debt {after:g}: is tier {said.agent_acl_tier} still right for {event.agent_id}?"
+        about = f"trust debt {after:g}: is tier {governed.agent_acl_tier} still right for {event.agent_id}?"
     elif final is Intervention.HALT:
         kind, severity = "halt", Severity.CRITICAL
     elif flag is not None:
@@ -276,22 +276,24 @@ def _decided(
     governance: Governance,
     event: ActionEvent,
     context: Context,
-    said: Governed,
+    governed: Governed,
 ) -> Chosen | None:
     """The detectors' choice where it stands, else one in ACGP's own name."""
     meant = _LEVEL[final]
-    if said.mode is Mode.ENFORCE and chosen is not None and chosen.level is Level.KILL > meant:
+    if governed.mode is Mode.ENFORCE and chosen is not None and chosen.level is Level.KILL > meant:
         chosen.meant = Level.BLOCK
         chosen.why.append("acgp: only a tripwire halts: BLOCK")
-    level = held_back(meant, said.mode)
+    level = held_back(meant, governed.mode)
     stands = chosen is not None and (chosen.level, chosen.meant) >= (level, meant)
-    same = chosen is not None and said.mode is Mode.ENFORCE and _checked(chosen, said) is final
+    same = chosen is not None and governed.mode is Mode.ENFORCE and _checked(chosen, governed) is final
     if stands or same:
         return chosen
     if final is Intervention.OK and flag is None:
         return chosen
     evidence = (Evidence(event_id=event.event_id),) if context.deed is None else (context.deed.evidence,)
-    reason = touched.reason or f"risk {governance.risk:g} in tier {said.agent_acl_tier}: {'; '.join(governance.steps)}"
+    reason = (
+        touched.reason or f"risk {governance.risk:g} in tier {governed.agent_acl_tier}: {'; '.join(governance.steps)}"
+    )
     finding = Finding(
         detector=DETECTOR,
         code=f"tripwire_{touched.tripwire}"[:512] if touched.tripwire is not None else f"acgp_{final.value}",
@@ -300,6 +302,6 @@ def _decided(
         reason=reason[:16_000],
         evidence=evidence,
         values={"risk": governance.risk, "ctq": governance.ctq, "trust_debt": governance.trust_debt},
-        thresholds=dict((said.thresholds or TIERS[said.agent_acl_tier]).model_dump()),
+        thresholds=dict((governed.thresholds or TIERS[governed.agent_acl_tier]).model_dump()),
     )
-    return Chosen(finding, said.mode, meant, strategy=DETECTOR)
+    return Chosen(finding, governed.mode, meant, strategy=DETECTOR)

@@ -70,14 +70,14 @@ def tier_of(ars: int) -> int:
     return next(tier for tier, most in enumerate(_MOST_ARS) if ars <= most)
 
 
-def scores_of(findings: Iterable[Finding], said: object) -> dict[str, float]:
+def scores_of(findings: Iterable[Finding], given: object) -> dict[str, float]:
     """Each dimension's score from 0 to 1.
 
     `said` is what the agent's side says of the step itself (`ctq` of the event): it can lower a score, never raise it.
     """
     scores = {dimension.value: 1.0 for dimension in Dimension}
-    if isinstance(said, Mapping):
-        for name, value in said.items():
+    if isinstance(given, Mapping):
+        for name, value in given.items():
             if name in scores and isinstance(value, (int, float)) and not isinstance(value, bool):
                 scores[name] = min(1.0, max(0.0, float(value))) if value == value else 0.0  # noqa: PLR0124 - NaN
     for finding in findings:

@@ -156,9 +156,9 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
     if len(ticket.approved_by) >= ticket.quorum:
         if standing.history is not None and not ticket.asked_by:
             standing.history.forgive()
-        said = _approved(ticket, who, policy, command.time)
+        effects = _approved(ticket, who, policy, command.time)
         following = _next_in_line(standing, ticket, who, policy, command.time)
-        return said if following is None else replace(said, decisions=(*said.decisions, following))
+        return effects if following is None else replace(effects, decisions=(*effects.decisions, following))
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
         ticket.state = ApprovalState.REJECTED.value
         gather(standing, ticket)

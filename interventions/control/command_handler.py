@@ -29,11 +29,11 @@ class CommandHandler:
             return approvals.on_use(standing, who, command, self._policy)
         if command.kind in _ANSWERS:
             frozen = approvals.freezes(standing, command)
-            said = approvals.on_command(standing, who, command, self._policy)
-            if frozen and said.told == "approval_approved":
+            effects = approvals.on_command(standing, who, command, self._policy)
+            if frozen and effects.told == "approval_approved":
                 lifted = freeze.lift(standing, who)
-                return replace(said, control=lifted.control, released=lifted.released)
-            return said
+                return replace(effects, control=lifted.control, released=lifted.released)
+            return effects
         if command.kind in _HOLDS:
             return freeze.on_command(standing, who, command)
         return NOTHING

@@ -43,8 +43,8 @@ def reset(standing: SessionControl, who: SessionRef, command: Command, policy: P
         # Nothing to release: what was counted is forgotten, and a probation goes on.
         # What an operator froze or contained is released by it too.
         kept, on = SessionControl(probation=standing.probation, trips=standing.trips), standing.probation
-        said = ControlEffects(control=None if on is None else record(on, who), released=on is None, told="reset")
-        return Released(said, kept)
+        effects = ControlEffects(control=None if on is None else record(on, who), released=on is None, told="reset")
+        return Released(effects, kept)
     locked = kill.locked_until_ms is not None and command.time < kill.locked_until_ms
     if locked and not _second(standing, command, policy):
         return Released(ControlEffects(control=_of_kill(kill, who), told="reset_refused"), None)

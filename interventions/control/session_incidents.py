@@ -46,32 +46,32 @@ def on_event(
     return decision.model_copy(update={"incident_id": standing.incidents[cause].incident_id}), told
 
 
-def on_said(standing: SessionControl, who: SessionRef, said: ControlEffects) -> ControlEffects:
+def on_said(standing: SessionControl, who: SessionRef, effects: ControlEffects) -> ControlEffects:
     """What an operator, an answer or the clock has brought about, with the incidents that it belongs to."""
-    if not said.decisions:
-        return said
-    about, first = About(ScopeKind.SESSION, who.session_id), said.decisions[0]
+    if not effects.decisions:
+        return effects
+    about, first = About(ScopeKind.SESSION, who.session_id), effects.decisions[0]
     told: list[IncidentRecord] = []
-    if said.incident is not None:
-        told += incidents.note(standing.incidents, about, first, said.incident.code, agent_id=who.agent_id)
+    if effects.incident is not None:
+        told += incidents.note(standing.incidents, about, first, effects.incident.code, agent_id=who.agent_id)
     elif first.code == incidents.REQUESTED:
         told += incidents.note(standing.incidents, about, first, incidents.REQUESTED, agent_id=first.agent_id)
     of_request = {i.request_id: i.incident_id for i in standing.incidents.values() if i.request_id is not None}
-    if said.incident is None and first.code != incidents.REQUESTED:
+    if effects.incident is None and first.code != incidents.REQUESTED:
         told += incidents.on_answers(
             standing.incidents,
             about,
-            said.decisions,
+            effects.decisions,
             next_request=lambda cause: _next_of(standing, cause, first.time),
         )
-    opened = told[0].incident_id if said.incident is not None else None
+    opened = told[0].incident_id if effects.incident is not None else None
     decisions = tuple(
         d.model_copy(update={"incident_id": known})
         if (known := opened if d.approval is None else of_request.get(d.approval.request_id))
         else d
-        for d in said.decisions
+        for d in effects.decisions
     )
-    return replace(said, decisions=decisions, incidents=tuple(told))
+    return replace(effects, decisions=decisions, incidents=tuple(told))
 
 
 def close(

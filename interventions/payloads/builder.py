@@ -38,9 +38,9 @@ class Payloads:
 
     def __init__(self, policy: Policy, extensions: Extensions = NO_EXTENSIONS) -> None:
         """Finds the interventions that the policy names. Raises ValueError: there is none of a name, or it is none."""
-        self._settings = said = policy.interventions or DEFAULT
+        self._settings = settings = policy.interventions or DEFAULT
         self._handlers = {
-            rule: extensions.handler(name, f"interventions.handlers.{rule}") for rule, name in said.handlers.items()
+            rule: extensions.handler(name, f"interventions.handlers.{rule}") for rule, name in settings.handlers.items()
         }
 
     def fields(
@@ -55,7 +55,7 @@ class Payloads:
         decision_id: str,
     ) -> dict[str, Any]:
         """Fields of the decision, besides those that every one has. Notes in `history` what it changes."""
-        level, finding, said = chosen.level, chosen.finding, self._settings
+        level, finding, settings = chosen.level, chosen.finding, self._settings
         message = self._message(level, finding)
         fields: dict[str, Any] = {
             "message": message,
@@ -67,17 +67,17 @@ class Payloads:
         }
         if level is Level.REINFORCE:
             task = context.session.task if context.session is not None else None
-            again = reinforce.reinforcement(task, finding, said.reinforcement)
+            again = reinforce.reinforcement(task, finding, settings.reinforcement)
             fields["reinforcement"] = again
             fields["message"] = f"{message}\n{reinforce.text_of(again)}".strip()[:MAX_MESSAGE_CHARS]
         elif level is Level.THROTTLE:
-            fields["limits"], fields["throttling"] = throttle.throttle(history, finding, said.throttle)
+            fields["limits"], fields["throttling"] = throttle.throttle(history, finding, settings.throttle)
         changes = self.changes(event, chosen)
         if changes is not None:
             fields["arguments"] = changes.put
             fields["without_arguments"] = changes.remove or None
         if level >= Level.PAUSE:
-            fields |= about_refusal(history, event, context, said.prices)
+            fields |= about_refusal(history, event, context, settings.prices)
         if level >= Level.REINFORCE:
             fields["recovery"] = recovery(level, finding, event.error)
         if level >= Level.THROTTLE:
@@ -102,7 +102,7 @@ class Payloads:
                 near=near,
                 found=found,
                 rollback=back,
-                throttle=said.throttle,
+                throttle=settings.throttle,
             )
         return fields
 
@@ -116,10 +116,10 @@ class Payloads:
 
     def changes(self, event: ActionEvent, chosen: Chosen) -> modify.Changes | None:
         """What is changed in the arguments of the call: below a refusal, and not in shadow."""
-        said = self._settings.modifications
-        if not said or not Level.NUDGE <= chosen.level <= Level.THROTTLE:
+        modifications = self._settings.modifications
+        if not modifications or not Level.NUDGE <= chosen.level <= Level.THROTTLE:
             return None
-        return modify.modified(event, chosen.finding.detector, said)
+        return modify.modified(event, chosen.finding.detector, modifications)
 
     def handled(self, decision: Decision, finding: Finding, failed: Callable[[str, BaseException], None]) -> Decision:
         """The decision with what another package's intervention adds to it."""
@@ -144,11 +144,11 @@ class Payloads:
 
     def _vocabulary(self, event: ActionEvent, context: Context) -> str | None:
         """In whose words the policy wants it said."""
-        said = self._settings.vocabularies
+        vocabularies = self._settings.vocabularies
         return next(
             (
                 spoken.vocabulary.value
-                for spoken in said
+                for spoken in vocabularies
                 if fnmatchcase(context.agent_of(event), spoken.agent) and fnmatchcase(event.session_id, spoken.session)
             ),
             None,

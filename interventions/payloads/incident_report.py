@@ -94,13 +94,13 @@ def _far(item: tuple[str, float]) -> tuple[float, str]:
 
 
 def _timeline(event: ActionEvent, finding: Finding, history: History) -> tuple[Moment, ...]:
-    said = [
+    lines = [
         Moment(time=entry.time_ms, what=f"{entry.level} for {entry.rule} ({entry.severity})")
         for entry in history.entries
         if entry.said
     ]
     shown = [Moment(what=f"evidence: event {e.event_id}") for e in finding.evidence[:-1]]
-    return (*shown, *said, Moment(time=event.time, what=f"KILL at event {event.event_id}: {finding.code}"))
+    return (*shown, *lines, Moment(time=event.time, what=f"KILL at event {event.event_id}: {finding.code}"))
 
 
 def _looks(context: Context) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ def _options(rollback: Rollback, throttle: Throttle) -> tuple[Option, ...]:
 
 def _snapshot(event: ActionEvent, history: History, context: Context) -> dict[str, int | float | str | None]:
     session = context.session
-    said = [entry for entry in history.entries if entry.said]
+    intervened = [entry for entry in history.entries if entry.said]
     return {
         "agent_id": event.agent_id,
         "seq": event.seq,
@@ -149,7 +149,7 @@ def _snapshot(event: ActionEvent, history: History, context: Context) -> dict[st
         "actions": context.actions,
         "last_failed_action": session.calls.failed if session is not None else None,
         "open_calls": len(session.calls.open) if session is not None else None,
-        "interventions": len(said),
-        "refusals": sum(Level(entry.level) >= Level.PAUSE for entry in said),
+        "interventions": len(intervened),
+        "refusals": sum(Level(entry.level) >= Level.PAUSE for entry in intervened),
         "trust_debt": round(history.trust.debt, 3) if history.trust is not None else None,
     }

@@ -137,8 +137,8 @@ def failure_of(text: str) -> str | None:
 
 def recovery(level: Level, finding: Finding, error: str | None) -> Recovery:
     """What to do then. After a kill it is a person who begins, whatever it is."""
-    said = f"{finding.values.get('repeated_error', '')} {finding.values.get('errors', '')} {error or ''}"
-    failure = failure_of(said) if finding.detector not in _SITUATION_OF else None
+    errors = f"{finding.values.get('repeated_error', '')} {finding.values.get('errors', '')} {error or ''}"
+    failure = failure_of(errors) if finding.detector not in _SITUATION_OF else None
     situation = failure or _SITUATION_OF.get(finding.detector, "stuck_in_loop")
     known = _FAILURES.get(situation) or _SITUATIONS[situation]
     ways = known.ways

@@ -55,13 +55,13 @@ def reinforcement(task: TaskNote | None, finding: Finding, strength: Strength) -
     )
 
 
-def text_of(said: Reinforcement) -> str:
+def text_of(given: Reinforcement) -> str:
     """As the model reads it; empty when nothing is known of the task."""
-    lines = [f"The original request: {said.goal}"] if said.goal else []
+    lines = [f"The original request: {given.goal}"] if given.goal else []
     for title, items in (
-        ("Keep to this", said.constraints),
-        ("Boundaries", said.boundaries),
-        ("Rather", said.examples),
+        ("Keep to this", given.constraints),
+        ("Boundaries", given.boundaries),
+        ("Rather", given.examples),
     ):
         if items:
             lines += [f"{title}:", *(f"- {item}" for item in items)]

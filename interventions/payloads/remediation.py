@@ -68,8 +68,8 @@ def fingerprint_of(event: ActionEvent, context: Context) -> str:
     if deed is not None and deed.is_attempt:
         return deed.fingerprint[:_SHORT]
     args = canonical_json(event.args)
-    said = "\x1f".join((event.action, *event.targets)).encode() + args
-    return blake2b(said, digest_size=_SHORT // 2).hexdigest()
+    call = "\x1f".join((event.action, *event.targets)).encode() + args
+    return blake2b(call, digest_size=_SHORT // 2).hexdigest()
 
 
 def about_refusal(history: History, event: ActionEvent, context: Context, prices: Sequence[Price]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ _BY_LEVEL: Final[Mapping[Level, Intervention]] = {
 
 def render(decision: Decision) -> AcgpMessage:
     """Every decision has a message."""
-    said = decision.governance
+    governance = decision.governance
     return AcgpMessage(
         intervention=_BY_LEVEL[decision.level],
         flagged=decision.flag,
@@ -73,11 +73,11 @@ def render(decision: Decision) -> AcgpMessage:
         session_id=decision.session_id,
         decision_id=decision.decision_id,
         timestamp=decision.time,
-        ctq=None if said is None else said.ctq,
-        risk=None if said is None else said.risk,
-        agent_acl_tier=None if said is None else said.agent_acl_tier,
-        tripwire=None if said is None else said.tripwire,
-        trust_debt=None if said is None else said.trust_debt,
-        standing=None if said is None else said.standing,
-        review_ticket=None if said is None else said.ticket,
+        ctq=None if governance is None else governance.ctq,
+        risk=None if governance is None else governance.risk,
+        agent_acl_tier=None if governance is None else governance.agent_acl_tier,
+        tripwire=None if governance is None else governance.tripwire,
+        trust_debt=None if governance is None else governance.trust_debt,
+        standing=None if governance is None else governance.standing,
+        review_ticket=None if governance is None else governance.ticket,
     )

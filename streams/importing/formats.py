@@ -129,8 +129,8 @@ class Imported:
             raise NotReadable(str(bad)) from None
 
     def _named(self) -> dict[str, str]:
-        said = {"session_id": self._session_id, "agent_id": self._agent_id}
-        return {name: text for name, text in said.items() if text is not None}
+        identity = {"session_id": self._session_id, "agent_id": self._agent_id}
+        return {name: text for name, text in identity.items() if text is not None}
 
 
 def _read(path: Path) -> _Read:

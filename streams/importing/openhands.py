@@ -67,12 +67,12 @@ def _typed(event: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
         return
     if kind == "ActionEvent" and event.get("tool_name") not in ("think", "finish"):
         args = event.get("action")
-        said = {n: v for n, v in args.items() if n != "kind"} if isinstance(args, dict) else None
+        fields = {n: v for n, v in args.items() if n != "kind"} if isinstance(args, dict) else None
         yield Step(
             kind=Kind.PROPOSED,
             call_id=call_id,
             action=str(event.get("tool_name") or "unknown"),
-            args=said,
+            args=fields,
             time_ms=time_ms,
         )
     elif kind == "ObservationEvent" and event.get("tool_name") not in ("think", "finish"):

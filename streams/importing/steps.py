@@ -63,7 +63,7 @@ class Recording:
                 action, args = calls.setdefault(step.call_id, (step.action, step.args))
             else:
                 action, args = step.action, step.args
-            said = describe_output(step.output, _SETTINGS) if step.output is not None else {}
+            output = describe_output(step.output, _SETTINGS) if step.output is not None else {}
             event = ActionEvent(
                 event_id=blake2b(f"{session_id}\0{seq}".encode(), digest_size=12).hexdigest(),
                 kind=step.kind,
@@ -79,7 +79,7 @@ class Recording:
                 error=step.error,
                 duration_ms=step.duration_ms,
                 usage=step.usage,
-                **said,
+                **output,
             )
             yield cleaned(event, _SETTINGS)
 

@@ -13,17 +13,17 @@ _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
 
 def swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
     """A step has a command and what it printed; whether it failed is not told."""
-    for number, said in enumerate(objects(recording.get("trajectory"))):
-        command = said.get("action")
+    for number, entry in enumerate(objects(recording.get("trajectory"))):
+        command = entry.get("action")
         if not isinstance(command, str) or not command.strip():
             continue
         yield Step(kind=Kind.PROPOSED, call_id=f"c{number}", action="bash", args={"command": command})
-        duration = said.get("execution_time")
+        duration = entry.get("execution_time")
         yield Step(
             kind=Kind.COMPLETED,
             call_id=f"c{number}",
             outcome=Outcome.UNKNOWN,
-            output=said.get("observation"),
+            output=entry.get("observation"),
             duration_ms=duration * 1000 if isinstance(duration, int | float) and 0 <= duration < 1e9 else None,
         )
 

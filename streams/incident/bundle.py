@@ -200,7 +200,7 @@ def _text(data: bytes | None) -> str | Json | None:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _bytes(said: str | Json | None) -> bytes | None:
-    if isinstance(said, dict):
-        return base64.b64decode(said["base64"])
-    return None if said is None else said.encode()
+def _bytes(content: str | Json | None) -> bytes | None:
+    if isinstance(content, dict):
+        return base64.b64decode(content["base64"])
+    return None if content is None else content.encode()

@@ -81,7 +81,7 @@ def collect(
     files[POLICY] = _dump(at_stop.model_dump(mode="json", exclude_unset=True))
     files[STATE] = _dump(state)
     files[PROOF] = b"".join(orjson.dumps(link) + b"\n" for link in links)
-    files[CHECKPOINTS_FILE] = b"".join(orjson.dumps(said) + b"\n" for said in checkpoints)
+    files[CHECKPOINTS_FILE] = b"".join(orjson.dumps(checkpoint) + b"\n" for checkpoint in checkpoints)
     manifest = {
         "haltline": version("haltline"),
         "session_id": session_id,
@@ -157,8 +157,8 @@ def _state(
             replay.pass_time(record)
             continue
         last = record
-        said = replay.record(record).decisions
-        if stop is not None and any(one["decision_id"] == stop.decision_id for one in said):
+        decisions = replay.record(record).decisions
+        if stop is not None and any(one["decision_id"] == stop.decision_id for one in decisions):
             break
     now_ms = 0 if last is None else last.timestamp
     held = [one for one in in_force if one.since_ms <= now_ms]
@@ -196,10 +196,10 @@ def _proof(table: TableRange, rows: dict[str, list[Json]]) -> tuple[list[Json], 
                 f'AND "offset" >= {first:d} ORDER BY "offset"'
             )
         ]
-        beyond = next((said["offset"] for said in signed if said["offset"] >= last), None)
+        beyond = next((checkpoint["offset"] for checkpoint in signed if checkpoint["offset"] >= last), None)
         unsigned += beyond is None
         end = last if beyond is None else beyond
-        statements += [said for said in signed if said["offset"] <= end]
+        statements += [checkpoint for checkpoint in signed if checkpoint["offset"] <= end]
         columns = ", ".join(f'"{name}"' for name in LINK)
         chained = f'{sink} AND "topic" = {literal(topic)} AND chain_hash IS NOT NULL'
         before = list(
@@ -221,8 +221,8 @@ def _dropped(table: TableRange, topic: str, partition: int, first: int) -> list[
     for row in table.rows(
         f'SELECT raw FROM audit WHERE kind = \'{STATEMENT}\' AND "sink" = {literal(table.sink)} ORDER BY "offset"'
     ):
-        said = orjson.loads(row["raw"])
-        for end in said["places"] if said.get("what") == RETENTION else ():
+        report = orjson.loads(row["raw"])
+        for end in report["places"] if report.get("what") == RETENTION else ():
             if (end["topic"], end["partition"]) == (topic, partition) and end["offset"] < first:
                 place = {"sink": table.sink, "topic": topic, "partition": partition, "kind": "dropped"}
                 found = [

@@ -104,16 +104,16 @@ def _signed(
 ) -> dict[tuple[str, int], int]:
     """By partition: the last offset that a statement stands for."""
     ends: dict[tuple[str, int], int] = {}
-    for said in checkpoints:
-        place = (str(said["topic"]), int(said["partition"]))
-        name = f"{place[0]}[{place[1]}] at offset {said['offset']}"
-        here = by_place.get(place, {}).get(int(said["offset"]))
-        if here is None or here["chain_hash"] != said["chain_hash"]:
+    for checkpoint in checkpoints:
+        place = (str(checkpoint["topic"]), int(checkpoint["partition"]))
+        name = f"{place[0]}[{place[1]}] at offset {checkpoint['offset']}"
+        here = by_place.get(place, {}).get(int(checkpoint["offset"]))
+        if here is None or here["chain_hash"] != checkpoint["chain_hash"]:
             found.problems.append(f"{name}: a statement was signed of another hash")
         elif key is not None:
-            if is_genuine(said, key):
+            if is_genuine(checkpoint, key):
                 found.signed += 1
-                ends[place] = max(ends.get(place, -1), int(said["offset"]))
+                ends[place] = max(ends.get(place, -1), int(checkpoint["offset"]))
             else:
                 found.problems.append(f"{name}: a statement was not signed with this key")
     return ends

@@ -61,14 +61,14 @@ def report_html(
     parts.append("<p>Times are in UTC. Point at a mark to see what it is.</p>")
     if stop is not None and stop.level is Level.KILL:
         parts += _told(stop, decisions, events)
-    said = [d for d in decisions if d.level > Level.ALLOW or d.would]
-    parts.append(f"<h2>Decisions ({len(said)})</h2>")
+    shown = [d for d in decisions if d.level > Level.ALLOW or d.would]
+    parts.append(f"<h2>Decisions ({len(shown)})</h2>")
     parts.append(
         _table(
             ("time", "level", "rule", "event", "reason", "policy"),
             (
                 (rfc3339(d.time), d.level.value, d.detector, d.event_id, d.reason, f"{d.policy} {d.policy_version}")
-                for d in said
+                for d in shown
             ),
             ("time", "level", "rule"),
         )
@@ -149,12 +149,12 @@ def _marks(
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], short: Collection[str] = ()) -> str:
     """Without the columns that say nothing; what is `short` stays on one line."""
     found = list(rows)
-    said = [number for number in range(len(names)) if any(row[number] for row in found)]
-    one_line = [' class="s"' if names[number] in short else "" for number in said]
+    columns = [number for number in range(len(names)) if any(row[number] for row in found)]
+    one_line = [' class="s"' if names[number] in short else "" for number in columns]
     lines = [
-        "<tr>" + "".join(f"<td{c}>{escape(row[n])}</td>" for n, c in zip(said, one_line, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td{c}>{escape(row[n])}</td>" for n, c in zip(columns, one_line, strict=True)) + "</tr>"
         for row in found
     ]
     more = f"<p>and {len(lines) - _MOST_ROWS} more</p>" if len(lines) > _MOST_ROWS else ""
-    head = "".join(f"<th>{escape(names[number])}</th>" for number in said)
+    head = "".join(f"<th>{escape(names[number])}</th>" for number in columns)
     return f"<table><tr>{head}</tr>{''.join(lines[:_MOST_ROWS])}</table>{more}"

@@ -136,8 +136,8 @@ class Intake:
 
     def _admit(self, request: web.Request) -> None:
         if self._token is not None:
-            said = request.headers.get("Authorization", "")
-            if not hmac.compare_digest(said.encode(), f"Bearer {self._token}".encode()):
+            authorization = request.headers.get("Authorization", "")
+            if not hmac.compare_digest(authorization.encode(), f"Bearer {self._token}".encode()):
                 raise Bad(401, "Authorization: expected the bearer token of this intake, got none or another")
         elif not _is_meant_for(request):
             raise Bad(
@@ -188,19 +188,19 @@ class Intake:
             return self._binary(request, body)
         if request.content_type in _LINES:
             _require_few(body.count(b"\n") // _EMPTY_LINES)  # many empty ones would take long
-            said = [line for line in body.splitlines() if line.strip()]
-            _require_few(len(said))
+            lines = [line for line in body.splitlines() if line.strip()]
+            _require_few(len(lines))
         else:
             value = _loaded(body)
             listed = value.get("events", [value]) if isinstance(value, dict) else value
             if not isinstance(listed, list):
                 raise Bad(400, f"the body: expected a list of events, got {type(listed).__name__}")
             _require_few(len(listed))
-            said = [orjson.dumps(one) for one in listed]
+            lines = [orjson.dumps(one) for one in listed]
         cloud = request.content_type in {_BATCH, cloudevents.STRUCTURED}
         headers = [("content-type", cloudevents.STRUCTURED.encode())] if cloud else []
         made = _timed if cloud else _whole
-        return ((made(one), headers) for one in said)
+        return ((made(one), headers) for one in lines)
 
     def _binary(self, request: web.Request, body: bytes) -> list[tuple[bytes, list[tuple[str, bytes]]]]:
         """A CloudEvent whose attributes are headers, percent-encoded where they are no ASCII."""
@@ -217,9 +217,9 @@ class Intake:
     async def _publish(self, events: Iterable[ActionEvent]) -> int:
         """Returns how many there were, when all are confirmed. Raises Away when one of them is not."""
         told = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
-        for said in await asyncio.gather(*told, return_exceptions=True):
-            if isinstance(said, BaseException):
-                raise said
+        for outcome in await asyncio.gather(*told, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
         self._accepted.inc(len(told))
         return len(told)
 
@@ -251,21 +251,21 @@ class Intake:
 
     async def _verdict(self, request: web.Request) -> web.Response:
         async with self._body(request) as body:
-            said = _object(_loaded(body))
-        if said.get("kind") == Kind.MODEL_TURN:
-            return await self._turn(said)
-        name = _text(said, "action")
-        args = said.get("args")
+            request_body = _object(_loaded(body))
+        if request_body.get("kind") == Kind.MODEL_TURN:
+            return await self._turn(request_body)
+        name = _text(request_body, "action")
+        args = request_body.get("args")
         if args is not None and not isinstance(args, dict):
             raise Bad(400, f"args: expected an object, got {type(args).__name__}")
-        targets = said.get("targets", [])
+        targets = request_body.get("targets", [])
         if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
             raise Bad(400, "targets: expected a list of texts, got something else")
-        effect = said.get("effect")
+        effect = request_body.get("effect")
         if effect is not None and not isinstance(effect, str):
             raise Bad(400, f"effect: expected a text, got {effect!r:.80}")
-        call_id = str(said.get("call_id") or uuid.uuid4().hex)[:256]
-        desk = self._desk(said)
+        call_id = str(request_body.get("call_id") or uuid.uuid4().hex)[:256]
+        desk = self._desk(request_body)
         try:
             answer = await desk.propose_async(call_id, name, args, targets=targets, effect=effect)
         except ValueError as error:  # an effect that does not exist
@@ -273,21 +273,21 @@ class Intake:
         self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
         return _json(said_of(answer, call_id, killed=desk.guard.killed), 200)
 
-    async def _turn(self, said: Mapping[str, Any]) -> web.Response:
+    async def _turn(self, fields: Mapping[str, Any]) -> web.Response:
         """Whether the model may take its next turn."""
-        desk = self._desk(said)
+        desk = self._desk(fields)
         answer = await desk.turn_async()
         self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
         return _json(said_of(answer, None, killed=desk.guard.killed), 200)
 
     async def _result(self, request: web.Request) -> web.Response:
         async with self._body(request) as body:
-            said = _object(_loaded(body))
-        session_id, call_id = _text(said, "session_id"), _text(said, "call_id")
-        error = said.get("error")
+            fields = _object(_loaded(body))
+        session_id, call_id = _text(fields, "session_id"), _text(fields, "call_id")
+        error = fields.get("error")
         desk = self._desks.get(session_id)
         known = desk is not None and desk.complete(
-            call_id, said.get("output"), error=None if error is None else str(error)
+            call_id, fields.get("output"), error=None if error is None else str(error)
         )
         if not known:
             raise Bad(
@@ -311,11 +311,11 @@ class Intake:
         await asyncio.gather(*(desk.close_async() for desk in desks))
         await asyncio.to_thread(self._publisher.close)
 
-    def _checked(self, said: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> list[ActionEvent]:
+    def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]]) -> list[ActionEvent]:
         """The events; all of them or, with every problem by its place, none."""
         good: list[ActionEvent] = []
         problems: list[str] = []
-        for number, (value, headers) in enumerate(said):
+        for number, (value, headers) in enumerate(records):
             try:
                 good.append(cleaned(wire.decode_event(value, headers), self._settings))
             except wire.InvalidRecord as bad:
@@ -324,11 +324,11 @@ class Intake:
             raise Bad(400, *problems)
         return good
 
-    def _desk(self, said: Mapping[str, Any]) -> Desk:
-        session_id = _text(said, "session_id")
+    def _desk(self, fields: Mapping[str, Any]) -> Desk:
+        session_id = _text(fields, "session_id")
         desk = self._desks.get(session_id)
         if desk is None:
-            above = {name: said[name] for name in _SESSION_FIELDS if said.get(name) is not None}
+            above = {name: fields[name] for name in _SESSION_FIELDS if fields.get(name) is not None}
             try:
                 settings = self._settings.changed(session_id=session_id, **above)
                 desk = Desk(Guard(settings))
@@ -387,20 +387,20 @@ def _is_loopback(address: str) -> bool:
 def said_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
     """The verdict on a call or a turn, as JSON: with the hints, each once."""
     refused = answer.refused
-    said: dict[str, Any] = {"allowed": refused is None, "killed": killed}
+    reply: dict[str, Any] = {"allowed": refused is None, "killed": killed}
     if call_id is not None:
-        said["call_id"] = call_id
+        reply["call_id"] = call_id
     if refused is not None:
-        said |= {"code": refused.code, "message": refused.reason}
+        reply |= {"code": refused.code, "message": refused.reason}
         approval = None if refused.decision is None else refused.decision.approval
         if approval is not None:
-            said |= {"request_id": approval.request_id, "expires": approval.expires}
+            reply |= {"request_id": approval.request_id, "expires": approval.expires}
     if answer.hints:
-        said["hints"] = answer.hints
+        reply["hints"] = answer.hints
     if answer.changes:
-        said["change_arguments"] = {"put": answer.changes.put, "remove": answer.changes.remove}
+        reply["change_arguments"] = {"put": answer.changes.put, "remove": answer.changes.remove}
     limits = {name: value for one in answer.advice for name, value in one.limits.items()}
-    return said | ({"limits": limits} if limits else {})
+    return reply | ({"limits": limits} if limits else {})
 
 
 def _whole(value: bytes) -> bytes:
@@ -433,8 +433,8 @@ def _object(value: Any) -> dict[str, Any]:
     return value
 
 
-def _text(said: Mapping[str, Any], name: str) -> str:
-    value = said.get(name)
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
     if not isinstance(value, str) or not value:
         raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
     return value

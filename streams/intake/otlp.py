@@ -131,14 +131,16 @@ def _value(value: Any, depth: int = 0) -> JsonObject:
     kind = value.WhichOneof("value")
     if kind is None or depth > _MAX_DEPTH:
         return {}
-    said = getattr(value, kind)
+    content = getattr(value, kind)
     if kind == "array_value":
-        return {"arrayValue": {"values": [_value(inner, depth + 1) for inner in said.values]}}
+        return {"arrayValue": {"values": [_value(inner, depth + 1) for inner in content.values]}}
     if kind == "kvlist_value":
-        return {"kvlistValue": {"values": [{"key": e.key, "value": _value(e.value, depth + 1)} for e in said.values]}}
+        return {
+            "kvlistValue": {"values": [{"key": e.key, "value": _value(e.value, depth + 1)} for e in content.values]}
+        }
     names = {"string_value": "stringValue", "bool_value": "boolValue", "double_value": "doubleValue"}
     if kind in names:
-        return {names[kind]: said}
+        return {names[kind]: content}
     if kind == "int_value":
-        return {"intValue": str(said)}
-    return {"bytesValue": base64.b64encode(said).decode()} if isinstance(said, bytes) else {}
+        return {"intValue": str(content)}
+    return {"bytesValue": base64.b64encode(content).decode()} if isinstance(content, bytes) else {}

@@ -73,12 +73,12 @@ def open_consumer(
     def complain(error: KafkaError) -> None:
         nonlocal refusal, complaint
         on_error(error)
-        said = f"{error.name()}: {error.str()}"
+        reason = f"{error.name()}: {error.str()}"
         # What the broker says against our certificate comes as the end of a connection.
         if error.code() in _REFUSALS or "SSL routines" in error.str():
-            refusal = said
+            refusal = reason
         else:
-            complaint = said
+            complaint = reason
 
     consumer = Consumer(
         {

@@ -46,5 +46,5 @@ def document(policy: Policy) -> str:
 
 def _next(policy: Policy, rules: dict[str, Rule]) -> Policy:
     """With these rules, and the next version where the document says one: each published document has its own."""
-    said = {"version": policy.version + 1} if "version" in policy.model_fields_set else {}
-    return policy.model_copy(update={**said, "rules": rules})
+    version = {"version": policy.version + 1} if "version" in policy.model_fields_set else {}
+    return policy.model_copy(update={**version, "rules": rules})

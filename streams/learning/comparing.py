@@ -202,8 +202,8 @@ def folds(lessons: Sequence[Lesson], seed: int) -> dict[str, int]:
 
 def prior_of(policy: Policy) -> Model:
     """The model that the policy's rule has: its own, or that of this release."""
-    said = policy.rules.get(RULE, Rule()).settings.get("model")
-    return SHIPPED if said is None else TypeAdapter(Model).validate_python(said)
+    model = policy.rules.get(RULE, Rule()).settings.get("model")
+    return SHIPPED if model is None else TypeAdapter(Model).validate_python(model)
 
 
 def alone(policy: Policy, model: Model) -> Policy:
@@ -250,22 +250,22 @@ def _calibrate(
 
 
 def _count(of: Counts, lesson: Lesson, result: Result) -> None:
-    said = next((decision.seq for decision in result.decisions if Level(decision.level) > Level.ALLOW), None)
+    first = next((decision.seq for decision in result.decisions if Level(decision.level) > Level.ALLOW), None)
     stop = None if result.first is None else result.first.seq
     if lesson.word is Word.QUIET:
         of.quiet += 1
         of.quiet_stops += stop is not None
-        of.quiet_hints += said is not None
+        of.quiet_hints += first is not None
     elif lesson.span is None:
         of.sound += 1
         of.false_stops += stop is not None
-        of.false_hints += said is not None
+        of.false_hints += first is not None
     else:
         located = lesson.word is Word.CONFIRMED
         of.runaways += 1
         of.located += located
-        of.told += said is not None
-        of.early_told += located and said is not None and said <= lesson.span.signal + EARLY
+        of.told += first is not None
+        of.early_told += located and first is not None and first <= lesson.span.signal + EARLY
         of.too_soon += stop is not None and stop < lesson.span.begins
         of.caught += stop is not None and stop >= lesson.span.begins
         of.early += located and stop is not None and lesson.span.begins <= stop <= lesson.span.signal + EARLY

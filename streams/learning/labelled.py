@@ -109,51 +109,51 @@ def said_of(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[st
     last: dict[str, str] = {}
     for label in labels:
         if label.label == MISSED and label.code:
-            said = found.setdefault(label.id, SessionLabel())
+            label_of = found.setdefault(label.id, SessionLabel())
             if label.code in LOOPS:
-                said.missed = True
+                label_of.missed = True
             else:
-                said.otherwise = True
+                label_of.otherwise = True
         elif label.decision_id is not None and label.label is not None:
             last[label.decision_id] = label.label
     for decision_id, word in last.items():
         decision = known.get(decision_id)
         if decision is None or not decision.detector:
             continue
-        said = found.setdefault(decision.session_id, SessionLabel())
+        label_of = found.setdefault(decision.session_id, SessionLabel())
         if word == FALSE_ALARM:
-            said.false_alarms.add(decision.detector)
+            label_of.false_alarms.add(decision.detector)
         elif word == CONFIRMED and decision.detector in LOOPS:
-            said.confirmed.append(decision.event_id)
+            label_of.confirmed.append(decision.event_id)
         elif word == CONFIRMED:
-            said.otherwise = True
+            label_of.otherwise = True
     return found
 
 
-def lesson_of(session: Recorded, said: SessionLabel | None, *, quiet: bool = False) -> Lesson | None:
+def lesson_of(session: Recorded, label: SessionLabel | None, *, quiet: bool = False) -> Lesson | None:
     """What is taken from a session; None: what is known of it says nothing of its progress.
 
     None for `said`: nobody labelled it. `quiet`: nor would a rule have paused it.
     """
-    if said is None:
+    if label is None:
         if session.label in _SOLVED:
             return Lesson(session, Word.SOLVED, None, 0.5)
         return Lesson(session, Word.QUIET, None, 0.2) if quiet else None
-    if span := _confirmed(session, said.confirmed):
+    if span := _confirmed(session, label.confirmed):
         return Lesson(session, Word.CONFIRMED, span, 0.6, 1.0)
-    if said.missed and session.events:
+    if label.missed and session.events:
         first, last = session.events[0][0], session.events[-1][0]
         return Lesson(session, Word.MISSED, Span(first, last - (last - first) // 3), 0.0, 0.3)
-    if said.otherwise or said.confirmed or not said.false_alarms:
+    if label.otherwise or label.confirmed or not label.false_alarms:
         return None
-    return Lesson(session, Word.FALSE_ALARM, None, 1.0 if said.false_alarms & LOOPS else 0.5)
+    return Lesson(session, Word.FALSE_ALARM, None, 1.0 if label.false_alarms & LOOPS else 0.5)
 
 
 def lessons_of(
-    sessions: Iterable[Recorded], said: Mapping[str, SessionLabel], quiet: Collection[str] = ()
+    sessions: Iterable[Recorded], labels: Mapping[str, SessionLabel], quiet: Collection[str] = ()
 ) -> list[Lesson]:
     """What is taken from sessions, in the order of their ids; `quiet` are those that no rule would have paused."""
-    found = (lesson_of(one, said.get(one.session_id), quiet=one.session_id in quiet) for one in sessions)
+    found = (lesson_of(one, labels.get(one.session_id), quiet=one.session_id in quiet) for one in sessions)
     return sorted((one for one in found if one is not None), key=lambda one: one.session_id)
 
 

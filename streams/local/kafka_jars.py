@@ -92,5 +92,5 @@ def run_to_end(command: Sequence[str], *, what: str, within_s: float) -> None:
             f"{what}: expected it done within {within_s:.0f} s, got no end of: {' '.join(command)}"
         ) from late
     if done.returncode != 0:
-        said = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).splitlines()[-15:])
-        raise LocalKafkaError(f"{what}: {' '.join(command)} ended with status {done.returncode}:\n{said}")
+        output = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).splitlines()[-15:])
+        raise LocalKafkaError(f"{what}: {' '.join(command)} ended with status {done.returncode}:\n{output}")

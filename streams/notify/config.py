@@ -263,9 +263,9 @@ def load_config(path: Path) -> Config:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise BadConfig(f"{path}: expected UTF-8 text, got {error}") from None
-    root, said = _read(text, path)
+    root, document = _read(text, path)
     try:
-        return Config.model_validate(_beside(said, path.parent))
+        return Config.model_validate(_beside(document, path.parent))
     except ValidationError as error:
         problem = problem_of(error)
         # A problem of the whole document names its part in front.
@@ -280,18 +280,18 @@ def _read(text: str, path: Path) -> tuple[yaml.Node | None, dict[str, Any]]:
     root: yaml.Node | None = None
     if path.suffix == ".toml":
         try:
-            said: Any = tomllib.loads(text)
+            document: Any = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise BadConfig(f"{path}: expected TOML, got {error}") from None
     else:
         try:
-            root, said = yaml_text.read(text)
+            root, document = yaml_text.read(text)
         except yaml_text.BadYaml as bad:
             line = "" if bad.line is None else f":{bad.line}"
             raise BadConfig(f"{path}{line}: expected YAML, got {bad.problem}") from None
-    if not isinstance(said, dict):
-        raise BadConfig(f"{path}: expected a mapping with channels and routes, got {type(said).__name__}")
-    return root, said
+    if not isinstance(document, dict):
+        raise BadConfig(f"{path}: expected a mapping with channels and routes, got {type(document).__name__}")
+    return root, document
 
 
 def _line(node: yaml.Node | None, steps: Sequence[str]) -> str:
@@ -314,13 +314,13 @@ def _children(node: yaml.Node) -> Iterator[tuple[str, int, yaml.Node]]:
         yield from ((str(number), value.start_mark.line, value) for number, value in enumerate(node.value))
 
 
-def _beside(said: Any, folder: Path) -> Any:
+def _beside(content: Any, folder: Path) -> Any:
     """The same, with the paths of `..._file` made of the document's folder."""
-    if isinstance(said, dict):
+    if isinstance(content, dict):
         return {
             name: str(folder / value)
             if isinstance(name, str) and name.endswith("_file") and isinstance(value, str)
             else _beside(value, folder)
-            for name, value in said.items()
+            for name, value in content.items()
         }
-    return [_beside(one, folder) for one in said] if isinstance(said, list) else said
+    return [_beside(one, folder) for one in content] if isinstance(content, list) else content

@@ -8,14 +8,14 @@ _PART: Final = re.compile(r"(\d+)(d|h|m|s)")
 _UNIT: Final = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
-def length_of_time(said: object) -> timedelta:
+def length_of_time(value: object) -> timedelta:
     """What a text such as `1h30m` says. Raises ValueError."""
-    if isinstance(said, timedelta):
-        return said
-    parts = _PART.findall(said) if isinstance(said, str) else []
-    if not parts or "".join(number + unit for number, unit in parts) != said:
-        raise ValueError(f"expected a length of time such as 90s, 15m or 1h30m, got {said!r:.40}")
+    if isinstance(value, timedelta):
+        return value
+    parts = _PART.findall(value) if isinstance(value, str) else []
+    if not parts or "".join(number + unit for number, unit in parts) != value:
+        raise ValueError(f"expected a length of time such as 90s, 15m or 1h30m, got {value!r:.40}")
     try:
         return sum((timedelta(**{_UNIT[unit]: int(number)}) for number, unit in parts), timedelta())
     except OverflowError:
-        raise ValueError(f"expected at most 30d, got {said!r:.40}") from None
+        raise ValueError(f"expected at most 30d, got {value!r:.40}") from None

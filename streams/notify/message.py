@@ -58,7 +58,7 @@ class Change:
     def facts(self) -> list[tuple[str, str]]:
         """Name and value of what people look for."""
         record = self.record
-        said = [
+        facts = [
             ("Agent", record.agent_id),
             ("Session", record.session_id),
             ("Mission", record.mission_id),
@@ -72,7 +72,7 @@ class Change:
             ("Approval", record.request_id),
             ("Incident", record.incident_id),
         ]
-        return [(name, cut(value, 200)) for name, value in said if value]
+        return [(name, cut(value, 200)) for name, value in facts if value]
 
     def data(self) -> dict[str, Any]:
         """For programs: the record, the kind of change and the links."""

@@ -337,7 +337,7 @@ class Notifier:
 
     def _record(self, settled: Settled, origin: _Origin) -> None:
         record, planned = settled.item.record, settled.item.planned
-        said = NotificationRecord(
+        notification = NotificationRecord(
             notification_id=planned.notification_id,
             message_id=settled.message_id,
             incident_id=record.incident_id,
@@ -363,7 +363,7 @@ class Notifier:
         self._produce(
             self._settings.topics.notifications,
             key=origin.key,
-            value=said.to_json(),
+            value=notification.to_json(),
             partition=origin.partition.partition,
             on_delivery=delivered,
         )

@@ -36,8 +36,8 @@ def kind_of(record: IncidentRecord) -> Kind:
 
 def notification_id(record: IncidentRecord, channel: str) -> str:
     """Of this change to this channel, whatever route it takes."""
-    said = f"{record.incident_id}|{record.revision}|{channel}"
-    return f"ntf_{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    identity = f"{record.incident_id}|{record.revision}|{channel}"
+    return f"ntf_{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
 
 
 def plan(record: IncidentRecord, at_ms: int, config: Config, told: Sequence[str] = ()) -> tuple[Planned, ...]:

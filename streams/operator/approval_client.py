@@ -180,10 +180,10 @@ def _closed(kind: CommandKind, approval: Approval, by: str) -> str:
     state = ApprovalState.EXPIRED if approval.state in _OPEN else approval.state
     names = approval.rejected_by if state is ApprovalState.REJECTED else approval.approved_by
     if state is ApprovalState.EXPIRED:
-        said = f"it expired at {rfc3339(approval.expires)}"
+        outcome = f"it expired at {rfc3339(approval.expires)}"
     else:
-        said = f"it is {state}" + (f" ({', '.join(names)})" if names else "")
-    return f"{already}{said} and cannot be answered any more"
+        outcome = f"it is {state}" + (f" ({', '.join(names)})" if names else "")
+    return f"{already}{outcome} and cannot be answered any more"
 
 
 def _now_ms() -> int:

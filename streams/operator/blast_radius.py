@@ -126,13 +126,13 @@ def wait_for_stops(
             if value is None or decision_id.encode() not in value:
                 continue
             try:
-                said = wire.decode(Feedback, value)
+                feedback = wire.decode(Feedback, value)
             except wire.InvalidRecord:
                 continue
-            if said.decision_id == decision_id and said.stage is Stage.STOPPED:
-                waiting.discard(said.session_id)
-                took_ms = None if said.decided_at is None else max(0, said.time - said.decided_at)
-                stopped.setdefault(said.session_id, took_ms)
+            if feedback.decision_id == decision_id and feedback.stage is Stage.STOPPED:
+                waiting.discard(feedback.session_id)
+                took_ms = None if feedback.decided_at is None else max(0, feedback.time - feedback.decided_at)
+                stopped.setdefault(feedback.session_id, took_ms)
     return Stopped(by_session=stopped, silent=tuple(sorted(waiting)))
 
 

@@ -35,7 +35,7 @@ def make_command(
     *,
     by: str,
     reason: str,
-    **said: Any,
+    **fields: Any,
 ) -> Command:
     """A command of an operator, now. Raises NotAllowed for one that may not be given, such as one without a reason."""
     for name, text in (("by", by), ("reason", reason), ("id", scope_id)):
@@ -52,7 +52,7 @@ def make_command(
             by=by.strip(),
             reason=reason.strip(),
             time=_now_ms(),
-            **said,
+            **fields,
         )
     except ValidationError as error:
         raise NotAllowed(f"{kind}: {problem_of(error)}") from error

@@ -227,13 +227,13 @@ def _said(status: int, body: bytes, date: str | None) -> CommandReport:
 def health(what: str, url: str, *, needed: bool, do: str) -> Iterator[Check]:
     """Whether a process is alive and ready. One that is not needed and not there is a note."""
     for path in ("/healthz", "/readyz"):
-        said = ask(url + path)
+        reply = ask(url + path)
         name = f"{what}'s {'health' if path == '/healthz' else 'readiness'}"
-        if said.status == 0:
-            yield Check(name, Verdict.BAD if needed else Verdict.NOTE, said.body, do)
+        if reply.status == 0:
+            yield Check(name, Verdict.BAD if needed else Verdict.NOTE, reply.body, do)
             return
-        good = said.status == 200
-        yield Check(name, Verdict.OK if good else Verdict.BAD, _reasons(said.body), "" if good else "see its log")
+        good = reply.status == 200
+        yield Check(name, Verdict.OK if good else Verdict.BAD, _reasons(reply.body), "" if good else "see its log")
 
 
 def _reasons(body: str) -> str:
@@ -250,14 +250,14 @@ def _reasons(body: str) -> str:
 
 def canary(url: str, now_s: float) -> Check:
     """What the last canary came to."""
-    said = ask(url + "/metrics")
+    reply = ask(url + "/metrics")
     do = "haltline canary; see deploy/runbooks/HaltlineCanaryNotStopped.md"
-    if said.status != 200:
+    if reply.status != 200:
         return Check(
-            "canary", Verdict.NOTE, said.body[:200], "haltline canary --every 5m, or say where it is (--canary)"
+            "canary", Verdict.NOTE, reply.body[:200], "haltline canary --every 5m, or say where it is (--canary)"
         )
     try:
-        told = {one.name: one.samples[0].value for one in text_string_to_metric_families(said.body) if one.samples}
+        told = {one.name: one.samples[0].value for one in text_string_to_metric_families(reply.body) if one.samples}
         up, flown_s = told["haltline_canary_up"], told["haltline_canary_last_flight_timestamp_seconds"]
     except (KeyError, ValueError):
         return Check("canary", Verdict.NOTE, f"{url} has told of no canary yet", "wait for its first flight")
@@ -271,9 +271,9 @@ def canary(url: str, now_s: float) -> Check:
     )
 
 
-def clocks(said: Mapping[str, CommandReport]) -> Check:
+def clocks(reports: Mapping[str, CommandReport]) -> Check:
     """Whether the machines agree on the time."""
-    known = {where: one.clock_off_s for where, one in said.items() if one.clock_off_s is not None}
+    known = {where: one.clock_off_s for where, one in reports.items() if one.clock_off_s is not None}
     if not known:
         return Check("clocks", Verdict.NOTE, "no process told its time", "start one, or say where it is (--worker)")
     where, off_s = max(known.items(), key=lambda one: abs(one[1]))

@@ -85,14 +85,14 @@ class KnownSessions:
 
     def _ids(self, scope: ScopeKind, given: str, since_ms: int | None, deadline: float) -> Iterator[str]:
         """The ids that may begin as given, as they come: who has the one that is meant stops reading."""
-        said = _OF_EVENT.get(scope)
+        fields = _OF_EVENT.get(scope)
         wanted = given.encode()
         with LogReader(self.bootstrap, [self.topics.actions], client=self.client, since_ms=since_ms) as reader:
             for message in reader.to_end(within_s=max(0.0, deadline - time.monotonic())):
-                if said is None:
+                if fields is None:
                     if (key := message.key() or b"").startswith(wanted):
                         yield key.decode(errors="replace")
-                elif (event := _event(message, wanted)) is not None and (named := said(event)) is not None:
+                elif (event := _event(message, wanted)) is not None and (named := fields(event)) is not None:
                     yield named
 
 

@@ -128,10 +128,10 @@ def _whole(value: Any) -> Any:
 def _check_types(policy: Policy, plugins: Plugins) -> None:
     """Raises ValueError for a setting that a detector would take although its type is another."""
     known = catalogue(policy, plugins)
-    said = [(f"rules.{name}", name, rule) for name, rule in policy.rules.items()]
+    named_rules = [(f"rules.{name}", name, rule) for name, rule in policy.rules.items()]
     for number, override in enumerate(policy.overrides):
-        said += [(f"overrides.{number}.rules.{name}", name, rule) for name, rule in override.rules.items()]
-    for place, name, rule in said:
+        named_rules += [(f"overrides.{number}.rules.{name}", name, rule) for name, rule in override.rules.items()]
+    for place, name, rule in named_rules:
         checks = adapters(known[name]) if name in known else {}  # what is not known is told by the core
         for setting, value in rule.settings.items():
             if setting not in checks:

@@ -63,8 +63,8 @@ def encoded(policy: Policy) -> bytes:
 def version_of(record: PolicyRecord) -> int:
     """The version that a document on the topic says; 0 when it cannot be read."""
     try:
-        said = orjson.loads(record.value or b"")
+        document = orjson.loads(record.value or b"")
     except orjson.JSONDecodeError:
         return 0
-    version = said.get("version", BUILT_IN_VERSION) if isinstance(said, dict) else 0
+    version = document.get("version", BUILT_IN_VERSION) if isinstance(document, dict) else 0
     return version if isinstance(version, int) else 0

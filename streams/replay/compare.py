@@ -43,14 +43,14 @@ class Divergence:
     replayed: Json | None = None
 
     def __str__(self) -> str:
-        said = self.replayed or self.recorded or {}
-        name = f"{said.get('level')} {said.get('code')} on event {said.get('event_id')}"
+        decision = self.replayed or self.recorded or {}
+        name = f"{decision.get('level')} {decision.get('code')} on event {decision.get('event_id')}"
         if self.what == "missing":
             return f"{name} was decided then, and not now"
         if self.what == "extra":
             return f"{name} is decided now, and was not then"
         was = self.recorded or {}
-        changes = ", ".join(f"{one} {was.get(one)!r} -> {said.get(one)!r}" for one in self.fields if one in _BRIEF)
+        changes = ", ".join(f"{one} {was.get(one)!r} -> {decision.get(one)!r}" for one in self.fields if one in _BRIEF)
         others = ", ".join(one for one in self.fields if one not in _BRIEF)
         return f"{name} is another now: {'; '.join(filter(None, (changes, others)))}"
 
@@ -194,8 +194,8 @@ class Comparison:
             found.first_by_session[session_id] = min(different, key=lambda d: d.time)
 
     def _difference(self, session_id: str, old: Json | None, new: Json | None) -> Divergence | None:
-        said = new if old is None else old
-        assert said is not None  # one of them is there
+        decision = new if old is None else old
+        assert decision is not None  # one of them is there
         what = "changed"
         fields: tuple[str, ...] = ()
         if old is None or new is None:
@@ -209,8 +209,8 @@ class Comparison:
                 return None
         return Divergence(
             session_id,
-            str(said["decision_id"]),
-            int(said["time"]),
+            str(decision["decision_id"]),
+            int(decision["time"]),
             what,
             fields,
             _brief(old, fields),
@@ -268,11 +268,11 @@ def _as_then(decision: Json, answered: Collection[object]) -> Json:
 
 def _keep(kept: dict[str, dict[str, list[Json]]], decision: Json) -> bool:
     """Keeps a decision unless it was kept already: it is delivered at least once."""
-    said = plain(decision)
-    same_id = kept.setdefault(str(said.get("session_id")), {}).setdefault(str(said.get("decision_id")), [])
-    if said in same_id:
+    fields = plain(decision)
+    same_id = kept.setdefault(str(fields.get("session_id")), {}).setdefault(str(fields.get("decision_id")), [])
+    if fields in same_id:
         return False
-    same_id.append(said)
+    same_id.append(fields)
     return True
 
 

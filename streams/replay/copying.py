@@ -59,17 +59,17 @@ class Progress:
 
     def save(self, file: Path) -> None:
         """Writes it, whole or not at all."""
-        said = {**vars(self), "spans": [span.to_dict() for span in self.spans]}
+        fields = {**vars(self), "spans": [span.to_dict() for span in self.spans]}
         beside = file.with_name(f"{file.name}.new")
-        beside.write_bytes(orjson.dumps(said, option=orjson.OPT_INDENT_2))
+        beside.write_bytes(orjson.dumps(fields, option=orjson.OPT_INDENT_2))
         beside.replace(file)
 
     @classmethod
     def load(cls, file: Path) -> "Progress":
         """Reads it. Raises NotThere, OSError."""
         try:
-            said = orjson.loads(file.read_bytes())
-            return cls(**{**said, "spans": [Span(**span) for span in said["spans"]]})
+            fields = orjson.loads(file.read_bytes())
+            return cls(**{**fields, "spans": [Span(**span) for span in fields["spans"]]})
         except (ValueError, TypeError, KeyError) as error:
             raise NotThere(f"{file}: expected the state of a replay, got {error!r}") from None
 
@@ -221,11 +221,11 @@ def copy(
 
 def _write(producer: Producer, progress: Progress, record: LogRecord, delivered: Any) -> None:
     source = f"{record.topic}[{record.partition}]"
-    said = {HEADER_ID: progress.id, HEADER_SOURCE: source, HEADER_OFFSET: str(record.offset)}
+    added = {HEADER_ID: progress.id, HEADER_SOURCE: source, HEADER_OFFSET: str(record.offset)}
     headers: list[tuple[str, str | bytes | None]] = [
         (name, text) for name, text in record.headers if name not in _HEADERS
     ]
-    headers += [(name, text.encode()) for name, text in said.items()]
+    headers += [(name, text.encode()) for name, text in added.items()]
     while True:
         try:
             producer.produce(

@@ -87,12 +87,12 @@ def replay_and_compare(
         result.levels += part.levels
         for cause, topic in part.heard:
             comparison.heard(cause, topic)
-        for said in part.decisions:
+        for replayed in part.decisions:
             if not follow:
-                comparison.now(said)
+                comparison.now(replayed)
         result.unreadable += part.unreadable
         result.failures += part.failures
-    result.decisions = [said for part in parts for said in part.decisions] if follow else []
+    result.decisions = [replayed for part in parts for replayed in part.decisions] if follow else []
     result.compared = comparison.result(topics.signals)
     if any(span.start for span in source.spans):
         before = {name for part in parts for name in part.begun_before}

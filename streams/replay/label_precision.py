@@ -156,8 +156,8 @@ def _rank(tried: tuple[int, int, int]) -> int:
 
 def _candidates(detector: type[Detector[Any]], policy: Policy, *, loosen: bool) -> Iterator[tuple[str, float, float]]:
     """Setting, other value and present value: from near to far, those that the rule takes."""
-    said = policy.rules.get(detector.id, Rule()).settings
-    present = construct(detector, said)
+    settings = policy.rules.get(detector.id, Rule()).settings
+    present = construct(detector, settings)
     steps: list[tuple[int, str, float, float]] = []
     for name, annotation in annotations_of(detector).items():
         direction, value = direction_of(annotation), getattr(present, name)
@@ -172,7 +172,7 @@ def _candidates(detector: type[Detector[Any]], policy: Policy, *, loosen: bool) 
         if other == value:
             continue
         try:
-            construct(detector, {**said, name: other})
+            construct(detector, {**settings, name: other})
         except ValueError:
             continue
         yield name, other, value

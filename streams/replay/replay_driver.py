@@ -70,7 +70,7 @@ def process_records(
             replay.pass_time(record)
             continue
         found.records[record.topic] += 1
-        said = replay.record(record)
+        output = replay.record(record)
         if choice is not None and not choice(record):
             continue
         if causes:
@@ -79,7 +79,7 @@ def process_records(
                 found.heard.add((cause.id, record.topic))
             if record.topic == topics.actions and record.key is not None:
                 begins.setdefault(record.key, cause.begins)
-        for decision in said.decisions:
+        for decision in output.decisions:
             if counts is None or counts(decision):
                 found.levels[str(decision["level"])] += 1
                 found.decisions.append(plain(decision))

@@ -84,7 +84,7 @@ class Replay:
 
     def record(self, record: LogRecord) -> ReplayOutput:
         """Takes in the next one; what follows from it."""
-        self._out.said = said = ReplayOutput()
+        self._out.said = output = ReplayOutput()
         self._take(record)
         while self._follow and self._out.inputs:
             topic, key, value = self._out.inputs.popleft()
@@ -92,7 +92,7 @@ class Replay:
             partition = partition_of(key.decode(), self._partitions)
             self._take(LogRecord(topic, partition, self._made, record.timestamp, key, value))
         self._out.inputs.clear()
-        return said
+        return output
 
     def pass_time(self, record: LogRecord) -> None:
         """Time passes in the partition of a record that is not taken in."""

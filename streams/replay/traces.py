@@ -133,7 +133,7 @@ def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEven
     session_id = row["session_id"]
     time_ms = _ms(time)
     common = {"session_id": session_id, "agent_id": row.get("agent_id") or "unknown", "call_id": f"call-{seq}"}
-    said = {
+    pair = {
         "action": str(row.get("action", ""))[:512],
         "args": row.get("args"),
         "args_digest": row.get("args_sha1"),
@@ -153,8 +153,8 @@ def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEven
     proposed = {"event_id": f"{session_id}/{seq}/proposed", "kind": Kind.PROPOSED, "time": time_ms}
     completed = {"event_id": f"{session_id}/{seq}", "kind": Kind.COMPLETED, "time": time_ms + round(duration_ms)}
     return (
-        ActionEvent.model_validate(common | said | proposed),
-        ActionEvent.model_validate(common | {"action": said["action"]} | came | completed),
+        ActionEvent.model_validate(common | pair | proposed),
+        ActionEvent.model_validate(common | {"action": pair["action"]} | came | completed),
     )
 
 

@@ -250,7 +250,7 @@ class _Thread(AIOKafkaConsumerThread):
 
         async def commit_of_logs(offsets: Mapping[Any, Any]) -> None:
             in_commit = self.consumer.hooks.in_commit
-            await commit({tp: said._replace(metadata=in_commit(tp.topic)) for tp, said in offsets.items()})
+            await commit({tp: offset._replace(metadata=in_commit(tp.topic)) for tp, offset in offsets.items()})
 
         consumer.commit = commit_of_logs
         return consumer
@@ -312,7 +312,7 @@ class BatchConsumer(Consumer):
     async def committed(self, tps: Collection[TP]) -> dict[TP, tuple[int, str]]:
         """What the group has committed of these: offset, and what is beside it."""
         found = await self._thread.committed(tps)
-        return {ensure_TP(tp): (said.offset, said.metadata) for tp, said in found.items()}
+        return {ensure_TP(tp): (offset.offset, offset.metadata) for tp, offset in found.items()}
 
     async def commit_offsets(self, offsets: Mapping[TP, int]) -> bool:
         """Commit those that are still assigned. Whether the group took them."""

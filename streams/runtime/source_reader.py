@@ -308,12 +308,12 @@ class _TopicThread(threading.Thread):
         self._complains(error)
 
     def _complains(self, error: KafkaError) -> None:
-        said = f"{error.name()}: {error.str()}"
+        reason = f"{error.name()}: {error.str()}"
         if error.code() in IS_AWAY:  # the watch of the lag, which asks the brokers by itself, tells of those
-            log.debug("%s: %s", self._topic, said)
-        elif said != self._complaint:
-            self._complaint = said
-            log.warning("topic %s: expected records, got %s", self._topic, said)
+            log.debug("%s: %s", self._topic, reason)
+        elif reason != self._complaint:
+            self._complaint = reason
+            log.warning("topic %s: expected records, got %s", self._topic, reason)
 
 
 def _headers(message: Any) -> Sequence[tuple[str, bytes | None]]:

@@ -115,8 +115,8 @@ class Logs:
 
 
 def _differs(topic_id: str | None, committed: str, name: str) -> bool | None:
-    said = dict(field.partition("=")[::2] for field in committed.split()).get(name)
-    return topic_id != said if topic_id and said else None
+    committed_id = dict(field.partition("=")[::2] for field in committed.split()).get(name)
+    return topic_id != committed_id if topic_id and committed_id else None
 
 
 def _mark(topic: str, topic_id: str) -> bytes:

@@ -403,14 +403,14 @@ class SessionProcessor:
 
     def _scope_command(self, command: Command, record: RawRecord, scope: str | None = None) -> None:
         state = self._states.scope(scope or command.scope.value, command.id, record)
-        _, said = self._core.on_scope_command(state, command, record)
-        if said.control is not None:
-            self._stand(said.control.model_copy(update={"decided_at": self._now_ms()}))
-        if said.released:
+        _, effects = self._core.on_scope_command(state, command, record)
+        if effects.control is not None:
+            self._stand(effects.control.model_copy(update={"decided_at": self._now_ms()}))
+        if effects.released:
             self._release(command.scope, command.id)
-        self._tell_incidents(said.incidents)
-        if said.told:
-            self._metrics.followed(said.told)
+        self._tell_incidents(effects.incidents)
+        if effects.told:
+            self._metrics.followed(effects.told)
 
     def _stand(self, control: ControlRecord) -> None:
         self._outbox.send(self._topics.control, key=control.key.encode(), value=control.to_json())

@@ -118,8 +118,8 @@ def decode_scope(data: bytes) -> ScopeState:
 
 def shown(state: State) -> dict[str, Any]:
     """What a state holds, by the names of its fields, for a person and for comparing; bytes are in hexadecimal."""
-    said: dict[str, Any] = orjson.loads(orjson.dumps(state, default=bytes.hex, option=orjson.OPT_NON_STR_KEYS))
-    return said
+    document: dict[str, Any] = orjson.loads(orjson.dumps(state, default=bytes.hex, option=orjson.OPT_NON_STR_KEYS))
+    return document
 
 
 def _decode(kind: type[_S], data: bytes) -> _S:
@@ -131,8 +131,8 @@ def _decode(kind: type[_S], data: bytes) -> _S:
         version = fields.get("v")
         if version == state_v1.VERSION:
             return state_v1.state_of(kind, fields)
-        said = f"state version: expected {VERSION} or less, got {version!r} in {data[:80]!r}"
-        raise CorruptState(said) if type(version) is int and version != VERSION else UnreadableState(said)
+        problem = f"state version: expected {VERSION} or less, got {version!r} in {data[:80]!r}"
+        raise CorruptState(problem) if type(version) is int and version != VERSION else UnreadableState(problem)
     except _DAMAGE as error:
         raise UnreadableState(f"expected a state, got {data[:80]!r}: {error}") from error
 

@@ -57,7 +57,7 @@ class Alertmanager:
     def _alert(self, change: Change, severity: Severity, ends_ms: int) -> dict[str, Any]:
         record = change.record
         link = change.approval_link or change.session_link
-        said = {
+        alert = {
             "summary": change.title,
             "description": change.text,
             "approval": change.approval_link,
@@ -66,7 +66,7 @@ class Alertmanager:
         }
         return {
             "labels": {**self._labels, **_identity(record), "severity": severity.value},
-            "annotations": {name: value for name, value in said.items() if value},
+            "annotations": {name: value for name, value in alert.items() if value},
             # An end before the begin is refused.
             "startsAt": rfc3339(min(record.first_at, ends_ms - 1)),
             "endsAt": rfc3339(ends_ms),

@@ -33,9 +33,9 @@ class Email:
             codes = [code for code, _ in error.recipients.values()]
             raise Failed(f"expected receivers, got {codes}", again=any(code in _FOR_NOW for code in codes)) from None
         except smtplib.SMTPResponseException as error:
-            said = error.smtp_error if isinstance(error.smtp_error, str) else error.smtp_error.decode(errors="replace")
+            reply = error.smtp_error if isinstance(error.smtp_error, str) else error.smtp_error.decode(errors="replace")
             raise Failed(
-                self._secrets.without(f"expected acceptance, got {error.smtp_code} {said}"),
+                self._secrets.without(f"expected acceptance, got {error.smtp_code} {reply}"),
                 again=error.smtp_code in _FOR_NOW or error.smtp_code < 0,
             ) from None
         except ssl.SSLCertVerificationError as error:

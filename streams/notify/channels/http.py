@@ -49,9 +49,9 @@ def require_accepted(status: int, text: str, retry_after: str | None, secrets: S
     """Raises Failed for an answer that is none of success."""
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return
-    said = secrets.without(" ".join(text.split()))[:_SHOWN_CHARS]
+    body = secrets.without(" ".join(text.split()))[:_SHOWN_CHARS]
     raise Failed(
-        f"expected an answer of success, got {status}: {said}",
+        f"expected an answer of success, got {status}: {body}",
         again=status in _AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
         after_s=_seconds(retry_after),
     )

@@ -21,8 +21,8 @@ class Teams:
 
     def send(self, message: Message) -> None:
         """Teams drops no duplicates; people see the incident's id."""
-        said = self._http.post(orjson.dumps(_body(message)), {"content-type": "application/json"})
-        if _THROTTLED in said:
+        reply = self._http.post(orjson.dumps(_body(message)), {"content-type": "application/json"})
+        if _THROTTLED in reply:
             raise Failed("expected the card to be accepted, got 429 in the answer's text", again=True)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ def spell_out(policy: Policy) -> Policy:
     if policy.preset is None:
         return policy
     begun = read(policy.preset)
-    rules = {name: _over(begun.rules.get(name, Rule()), said) for name, said in policy.rules.items()}
+    rules = {name: _over(begun.rules.get(name, Rule()), rule) for name, rule in policy.rules.items()}
     fields = {name: getattr(begun, name) for name in begun.model_fields_set - policy.model_fields_set}
     return policy.model_copy(update={**fields, "rules": {**begun.rules, **rules}, "preset": None})
 
@@ -28,7 +28,7 @@ def read(preset: Preset) -> Policy:
     return Policy.model_validate(yaml.safe_load(text) or {})
 
 
-def _over(begun: Rule, said: Rule) -> Rule:
-    fields = {name: getattr(said, name) for name in said.model_fields_set}
-    merged = {"settings": {**begun.settings, **said.settings}, "levels": {**begun.levels, **said.levels}}
+def _over(begun: Rule, rule: Rule) -> Rule:
+    fields = {name: getattr(rule, name) for name in rule.model_fields_set}
+    merged = {"settings": {**begun.settings, **rule.settings}, "levels": {**begun.levels, **rule.levels}}
     return begun.model_copy(update={**fields, **merged})
