@@ -123,7 +123,7 @@ Group = Annotated[
 ]
 
 
-def _said(param: typer.CallbackParam, value: str) -> str:
+def _not_empty(param: typer.CallbackParam, value: str) -> str:
     if param.required and not value.strip():  # before anything is looked up
         raise typer.BadParameter("must not be empty")
     return value
@@ -132,14 +132,14 @@ def _said(param: typer.CallbackParam, value: str) -> str:
 By = Annotated[
     str,
     typer.Option(
-        callback=_said,
+        callback=_not_empty,
         envvar="HALTLINE_OPERATOR",
         help="Who does it: a person's name, for the audit. Never guessed from the login, which may be shared.",
         metavar="NAME",
     ),
 ]
 Reason = Annotated[
-    str, typer.Option(callback=_said, help="Why, for the audit and for whoever reads it later.", metavar="TEXT")
+    str, typer.Option(callback=_not_empty, help="Why, for the audit and for whoever reads it later.", metavar="TEXT")
 ]
 Timeout = Annotated[float, typer.Option(help="How long to wait for the worker's answer, in seconds.", min=0.1)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

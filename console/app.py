@@ -102,7 +102,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             topics=settings.topics,
             group=settings.group,
             client=settings.client,
-            told=app.state.live.told,
+            on_rows=app.state.live.add,
         )
         context = app.state.context = Context.of(settings, engine, feeder)
         feeder.start()
@@ -147,7 +147,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     install(app, _REFUSED)
     if settings.provider is not None:
         install_oidc(app, settings.provider)
-    app.add_exception_handler(RequestValidationError, strict_json.told)
+    app.add_exception_handler(RequestValidationError, strict_json.invalid_request)
     for failure, status in _STATUS.items():
         app.add_exception_handler(failure, _answer(status))
 

@@ -40,9 +40,9 @@ def decision_in(engine: Engine, given: str) -> Decision:
     """The decision of the read model that is meant. Raises NotFound and Ambiguous."""
     table = tables.records.c
     decision_id = resolve("decision", given, beginning(engine, table.decision_id, given))
-    asked = select(table.body).where(tables.of_topic("interventions"), table.decision_id == decision_id)
+    statement = select(table.body).where(tables.of_topic("interventions"), table.decision_id == decision_id)
     with engine.connect() as connection:
-        return Decision.model_validate_json(connection.execute(asked.limit(1)).scalar_one())
+        return Decision.model_validate_json(connection.execute(statement.limit(1)).scalar_one())
 
 
 def beginning(engine: Engine, column: Column[str], given: str) -> list[str]:

@@ -140,7 +140,7 @@ class Jobs(Closing):
         while (job := self._waiting.get()) is not _ENDED:
             try:
                 job.state = JobState.RUNNING
-                _require_wanted(job)
+                _require_not_cancelled(job)
                 job.result = (_backtest if job.kind is JobKind.BACKTEST else _replay)(self._settings, job)
                 job.state = JobState.DONE
             except _Cancelled:
@@ -152,7 +152,7 @@ class Jobs(Closing):
             job.ended_ms = time.time_ns() // 1_000_000
 
 
-def _require_wanted(job: Job) -> None:
+def _require_not_cancelled(job: Job) -> None:
     if job.cancelled.is_set():
         raise _Cancelled
 
@@ -170,7 +170,7 @@ def _opened(settings: ConsoleSettings, job: Job) -> KafkaRange:
 def _step(job: Job) -> Callable[[], None]:
     def step() -> None:
         job.records += 1
-        _require_wanted(job)
+        _require_not_cancelled(job)
         if job.records % _REST_EVERY == 0:
             time.sleep(0)
 
@@ -199,7 +199,7 @@ def _backtest(settings: ConsoleSettings, job: Job) -> dict[str, Any]:
         core = Core(candidate, installed())
         made: list[Result] = []
         for group in groups:
-            _require_wanted(job)
+            _require_not_cancelled(job)
             made += together(core, group)
             time.sleep(0)
         return made

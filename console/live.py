@@ -57,7 +57,7 @@ class Live:
         self._last = 0
         self.closed = False
 
-    def told(self, rows: Sequence[Row]) -> None:
+    def add(self, rows: Sequence[Row]) -> None:
         """Takes in what was read. Plain verdicts are no news; of actions only how many there were, and whose."""
         events, sessions = 0, dict[str, None]()
         news: list[tuple[str, dict[str, Any]]] = []
@@ -86,16 +86,16 @@ class Live:
         What is not there any more, or of another run, is told as `missed`: the page has to ask for everything again.
         """
         after, missed = self._after(last_seen)
-        yield b"retry: 2000\n\n" + self._said("missed" if missed else "hello", {}, after)
+        yield b"retry: 2000\n\n" + self._frame("missed" if missed else "hello", {}, after)
         quiet_s = 0.0
         while not self.closed:
             notes, missed = self._since(after)
             if missed:
                 after = self._last
-                yield self._said("missed", {}, after)
+                yield self._frame("missed", {}, after)
             elif notes:
                 after = notes[-1].number
-                yield b"".join(self._said(note.name, note.data, note.number) for note in merged(notes))
+                yield b"".join(self._frame(note.name, note.data, note.number) for note in merged(notes))
                 quiet_s = 0.0
             elif quiet_s >= _BEAT_EVERY_S:
                 yield b": still here\n\n"
@@ -118,7 +118,7 @@ class Live:
             first = self._notes[0].number
             return [note for note in self._notes if note.number > after], first > after + 1
 
-    def _said(self, name: str, data: Mapping[str, Any], number: int) -> bytes:
+    def _frame(self, name: str, data: Mapping[str, Any], number: int) -> bytes:
         # JSON has no line breaks of its own, so whatever an agent wrote stays within its line.
         return f"id: {self._run}-{number}\nevent: {name}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"
 

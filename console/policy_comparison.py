@@ -40,11 +40,11 @@ class Compared:
 
 def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:
     """The latest sessions that the read model has, with what operators said of them."""
-    told = history.labels_of(labels_of(engine))
+    labels = history.labels_of(labels_of(engine))
     sessions = []
     for name in sessions_since(engine, since_ms, most):
         events = {event.event_id: event for event in events_of(engine, name, MOST_EVENTS)}
-        sessions.append(Recorded(name, tuple(enumerate(events.values())), label=told.get(name)))
+        sessions.append(Recorded(name, tuple(enumerate(events.values())), label=labels.get(name)))
     return Past([one for one in sessions if one.events], count_since(engine, since_ms))
 
 
@@ -65,7 +65,7 @@ def compare(past: Past, before: Policy, after: Policy) -> Compared:
     return Compared(totals_of(first), totals_of(second), [one for one in pairs if one[2] != SAME])
 
 
-def told(result: Result) -> dict[str, Any]:
+def as_json(result: Result) -> dict[str, Any]:
     """What became of a session, in short."""
     return {
         "level": result.level,

@@ -42,12 +42,12 @@ def run(
         engine.dispose()
         listening = socket.create_server((host, port))
         app = create_app(settings)
-        told = None if metrics_at is None else MetricsServer(*metrics_at, app.state.metrics.exposition)
+        metrics = None if metrics_at is None else MetricsServer(*metrics_at, app.state.metrics.exposition)
     except (ArgumentError, OperationalError, QueryFailed, ValueError, OSError) as error:
         print(f"haltline: {error}", file=sys.stderr)
         return 2
-    if told is not None:
-        print(f"haltline console: serves /metrics on port {told.port}", file=sys.stderr, flush=True)
+    if metrics is not None:
+        print(f"haltline console: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
     print(f"http://{listening.getsockname()[0]}:{listening.getsockname()[1]}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         # The server ends in order by either, and then raises it again for whoever held it before.
@@ -56,8 +56,8 @@ def run(
     try:
         _Server(uvicorn.Config(**config_of(app, Connections())), app.state.live).run([listening])
     finally:
-        if told is not None:
-            told.close()
+        if metrics is not None:
+            metrics.close()
     return 0
 
 
@@ -66,7 +66,7 @@ def _make_anew(engine: Engine, settings: ConsoleSettings) -> None:
     found = None if settings.audit_table is None else of_audit(settings)
     empty(engine)
     if found is not None:
-        taken = take_from(found, engine, told=lambda count: log.info("%d records of the audit table", count))
+        taken = take_from(found, engine, on_progress=lambda count: log.info("%d records of the audit table", count))
         print(f"{taken} records of {found.name} are taken in; the topics come next", flush=True)
 
 

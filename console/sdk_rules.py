@@ -100,15 +100,15 @@ class ConsoleRules(_Part):
             "evidence_requirements": spread({g: list(of) for g, of in rules.evidence_requirements.items()}),
             "evidence_max_age_seconds": spread(dict(rules.evidence_max_age_seconds)),
         }
-        wanted = self.approvals
-        if wanted:
+        approvals = self.approvals
+        if approvals:
             document |= {
                 "require_approval": True,
-                "approval_actions": list(dict.fromkeys(n for g in wanted.actions for n in named(g))),
-                "approval_tags": list(wanted.tags),
-                "approval_risk_levels": list(wanted.risk_levels),
-                "approval_threshold_usd": wanted.threshold_usd,
-                "approval_timeout_seconds": wanted.timeout_s,
+                "approval_actions": list(dict.fromkeys(n for g in approvals.actions for n in named(g))),
+                "approval_tags": list(approvals.tags),
+                "approval_risk_levels": list(approvals.risk_levels),
+                "approval_threshold_usd": approvals.threshold_usd,
+                "approval_timeout_seconds": approvals.timeout_s,
             }
         return {name: value for name, value in document.items() if value not in (None, [], {})}
 

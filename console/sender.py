@@ -54,17 +54,17 @@ class Sender(Closing):
     def send_all(self, topic: str, records: Sequence[Keyed], headers: Sequence[Headers] = ()) -> list[TopicPartition]:
         """The same of several, in order; `headers` of each. Raises Unreachable when one of them is not confirmed."""
         producer = self._made()
-        told: list[Future[TopicPartition]] = []
+        sent: list[Future[TopicPartition]] = []
         for number, (key, value) in enumerate(records):
             future: Future[TopicPartition] = Future()
-            told.append(future)
+            sent.append(future)
             with_headers = {"headers": list(headers[number])} if headers else {}
             try:
-                producer.produce(topic, key=key, value=value, on_delivery=self._tell(future), **with_headers)  # type: ignore[arg-type]
+                producer.produce(topic, key=key, value=value, on_delivery=self._callback(future), **with_headers)  # type: ignore[arg-type]
             except (BufferError, KafkaException, RuntimeError) as error:
                 future.set_exception(Unreachable(f"topic {topic}: expected room for a record, got {error}"))
         try:
-            return [one.result(CONFIRM_WITHIN_S + 1.0) for one in told]
+            return [one.result(CONFIRM_WITHIN_S + 1.0) for one in sent]
         except Late:
             raise Unreachable(
                 f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got no answer"
@@ -90,8 +90,8 @@ class Sender(Closing):
                 self._producer = Producer(self._settings, logger=_log)
             return self._producer
 
-    def _tell(self, future: "Future[TopicPartition]") -> Callable[[KafkaError | None, Message], None]:
-        def told(error: KafkaError | None, message: Message) -> None:
+    def _callback(self, future: "Future[TopicPartition]") -> Callable[[KafkaError | None, Message], None]:
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
             if error is None:
                 place = TopicPartition(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
                 future.set_result(place)
@@ -102,7 +102,7 @@ class Sender(Closing):
                 Unreachable(f"topic {message.topic()}: expected a record confirmed, got {error.name()}: {error.str()}")
             )
 
-        return told
+        return on_delivery
 
     def _serve(self) -> None:
         while not self._ended.is_set():

@@ -37,7 +37,7 @@ def install(app: FastAPI, settings: ConsoleSettings) -> Metrics:
     app.add_middleware(Counted, count=count)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
-    def told(request: Request, here: Here) -> Response:
+    def serve_metrics(request: Request, here: Here) -> Response:
         """Prometheus' text format, for a key that may look, or the token for metrics; see also `--metrics-port`."""
         authorization = request.headers.get("authorization", "").encode()
         if token is None or not hmac.compare_digest(authorization, f"Bearer {token}".encode()):

@@ -130,17 +130,17 @@ def _entries(span: JsonObject) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _said(span: JsonObject, name: str) -> Any:
+def _attribute_entry(span: JsonObject, name: str) -> Any:
     """The entry of an attribute; None: there is none."""
     return next((e for e in _entries(span) if isinstance(e, dict) and e.get("key") == name), None)
 
 
 def _is_of_agents(span: JsonObject) -> bool:
-    is_mcp = _said(span, "mcp.method.name") is not None
+    is_mcp = _attribute_entry(span, "mcp.method.name") is not None
     if is_mcp and span.get("kind") in _SERVER:
         return False
     if is_mcp:  # of its many methods only calls of tools are actions
-        return _said(span, "gen_ai.tool.name") is not None
+        return _attribute_entry(span, "gen_ai.tool.name") is not None
     return any(isinstance(e, dict) and str(e.get("key", "")).startswith(_GEN_AI) for e in _entries(span))
 
 
@@ -162,7 +162,7 @@ def _from_above(span: JsonObject, by_id: Mapping[tuple[str, str], JsonObject]) -
 
 
 def _those(span: JsonObject, names: Iterable[str]) -> list[Any]:
-    return [entry for entry in (_said(span, name) for name in names) if entry is not None]
+    return [entry for entry in (_attribute_entry(span, name) for name in names) if entry is not None]
 
 
 def _plain(value: dict[str, Any]) -> Any:

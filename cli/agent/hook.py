@@ -84,7 +84,7 @@ def _answered(arguments: list[str], raw: bytes) -> int:
     try:
         os.environ.update(environment(arguments))
         killed = _killed(session_id)  # of this broker's session
-        answer = _ask(_place(session_id), raw)
+        answer = _request(_place(session_id), raw)
     except (Unanswered, OSError, ValueError) as error:
         return _unanswered(hook, killed, str(error))
     if answer.get("error"):
@@ -142,7 +142,7 @@ def _digest(session_id: str) -> str:
     return hashlib.blake2b(session_id.encode(errors="replace"), digest_size=16).hexdigest()
 
 
-def _ask(path: str, raw: bytes) -> dict[str, Any]:
+def _request(path: str, raw: bytes) -> dict[str, Any]:
     connection = _connect(path) or _started(path)
     with connection:
         connection.settimeout(_ANSWER_S + float(os.environ.get("HALTLINE_APPROVAL_WAIT_S", "0")))

@@ -87,7 +87,7 @@ def uninstalled(before: bytes | None, kept: tuple[bytes | None] | None, where: s
     left = without(settings, where)
     if left == settings:
         return before
-    if kept is not None and _said(parsed(kept[0], where)) == _said(left):
+    if kept is not None and _without_empty_hooks(parsed(kept[0], where)) == _without_empty_hooks(left):
         return kept[0]
     return _text(left)
 
@@ -125,7 +125,7 @@ def without(settings: Settings, where: str) -> Settings:
     return settings
 
 
-def _said(settings: Settings) -> Settings:
+def _without_empty_hooks(settings: Settings) -> Settings:
     """Without what is empty: that there are no hooks can be said in several ways."""
     hooks = {event: entries for event, entries in settings.get("hooks", {}).items() if entries}
     return {name: value for name, value in settings.items() if name != "hooks"} | ({"hooks": hooks} if hooks else {})

@@ -152,11 +152,11 @@ def _do(
         elif not as_json:
             already = f"already {_DONE[kind]} by you; " if answered.command is None else ""
             say(f"{_about(answered.before)}: {already}{_state(answered.after, kind)}")
-    if any(not _is_heard(answered) for answered in answers):
+    if any(not _is_effective(answered) for answered in answers):
         raise typer.Exit(Exit.NO)
 
 
-def _is_heard(answered: AnsweredRequest) -> bool:
+def _is_effective(answered: AnsweredRequest) -> bool:
     return answered.after is not None and answered.after.approval.state != "expired"
 
 
@@ -174,12 +174,12 @@ def _state(request: Request, command: CommandKind | None = None) -> str:
             CommandKind.REJECT: (approval.rejected_by, max(approval.voters, approval.quorum) - approval.quorum + 1),
         }
         first = CommandKind.REJECT if command is CommandKind.REJECT else CommandKind.APPROVE
-        told = [
+        states = [
             f"{_DONE[kind]} by {len(names)} of {needed} needed" + (f" ({', '.join(names)})" if names else "")
             for kind, (names, needed) in sorted(votes.items(), key=lambda vote: vote[0] is not first)
             if names or (kind is first and needed > 1)
         ]
-        return f"{'; '.join(told)}; still open"
+        return f"{'; '.join(states)}; still open"
     return {"used": "approved, and under way"}.get(approval.state, approval.state.replace("_", " "))
 
 

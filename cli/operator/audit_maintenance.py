@@ -138,7 +138,7 @@ def _verify(verifier: "Verifier", *, as_json: bool) -> None:
         for (_, topic, partition), rows in verifier.run():
             progress.update(task, description=f"{topic}[{partition}]", advance=rows)
     found = verifier.found
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "ok": found.ok,
         "verdict": found.verdict,
         "partitions": found.partitions,
@@ -151,7 +151,7 @@ def _verify(verifier: "Verifier", *, as_json: bool) -> None:
         "problems": [{"place": p.place, "offset": p.offset, "what": p.what} for p in found.problems],
     }
     if as_json:
-        print_json(told)
+        print_json(report)
     else:
         for problem in found.problems:
             say(f"WRONG  {problem}")
@@ -216,10 +216,10 @@ def compact(
     Example: haltline audit compact --table /srv/haltline/audit --vacuum-hours 168
     """
     care = _caretaker(table, storage_option, by="", reason="", key=None, sink="audit")
-    done = {} if dry_run else _ask(care.compact)
+    done = {} if dry_run else _run_query(care.compact)
     say(f"{done.get('numFilesRemoved', 0)} files made into {done.get('numFilesAdded', 0)}")
     if vacuum_hours is not None:
-        files = _ask(lambda: care.vacuum(kept_hours=vacuum_hours, dry_run=dry_run))
+        files = _run_query(lambda: care.vacuum(kept_hours=vacuum_hours, dry_run=dry_run))
         say(f"{len(files)} files {'would be ' if dry_run else ''}deleted")
 
 
@@ -238,7 +238,7 @@ def retain(
     Example: haltline audit retain 400 --by ada --reason "retention policy 7" --signing-key audit-key.pem
     """
     care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
-    say(f"{_ask(lambda: care.retain(days))} rows dropped")
+    say(f"{_run_query(lambda: care.retain(days))} rows dropped")
 
 
 def erase(
@@ -261,7 +261,7 @@ def erase(
     if (session is None) == (agent is None):
         fail("audit erase: expected --session or --agent, got neither or both", Exit.USAGE)
     care = _caretaker(table, storage_option, by=by, reason=reason, key=signing_key, sink=sink)
-    rows = _ask(lambda: care.erase(session_id=session, agent_id=agent))
+    rows = _run_query(lambda: care.erase(session_id=session, agent_id=agent))
     if not rows:
         fail(f"audit erase: expected rows of {session or agent!r}, got none", Exit.NO)
     say(f"{rows} rows erased; run `haltline audit compact --vacuum-hours N` for their content to go from the disk too")
@@ -314,18 +314,18 @@ def export(
 def _witnessed(file: Path) -> list[dict[str, Any]]:
     """The checkpoints in a file of `audit witness`; fails where a line is none."""
     kept: list[dict[str, Any]] = []
-    wanted = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
+    expected = {"sink": str, "topic": str, "partition": int, "offset": int, "chain_hash": str}
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
             statement = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             fail(f"--witness: {file}, line {number}: expected a checkpoint in JSON, got {error}", Exit.USAGE)
         if not isinstance(statement, dict) or not all(
-            type(statement.get(name)) is kind for name, kind in wanted.items()
+            type(statement.get(name)) is kind for name, kind in expected.items()
         ):
-            came = line.decode(errors="replace")
+            got = line.decode(errors="replace")
             fail(
-                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(wanted)}), got {came:.80}",
+                f"--witness: {file}, line {number}: expected a checkpoint ({', '.join(expected)}), got {got:.80}",
                 Exit.USAGE,
             )
         kept.append(statement)
@@ -361,7 +361,7 @@ def _caretaker(
     return Caretaker(table, by, reason, signer, sink, options_of(storage_option))
 
 
-def _ask(act: Any) -> Any:
+def _run_query(act: Any) -> Any:
     from deltalake.exceptions import DeltaError  # noqa: PLC0415  # deltalake is large
 
     from haltline.streams.audit.query import QueryFailed  # noqa: PLC0415  # as above

@@ -59,8 +59,8 @@ def interventions(
         session = None if session is None else session_in(open_query(table, options_of(storage_option)).rows, session)
     except QueryFailed as error:
         fail(error, Exit.USAGE)
-    asked = {"session_id": session, "agent_id": agent}
-    conditions = [f'"{name}" = {literal(value)}' for name, value in asked.items() if value is not None]
+    filters = {"session_id": session, "agent_id": agent}
+    conditions = [f'"{name}" = {literal(value)}' for name, value in filters.items() if value is not None]
     for sign, moment in ((">=", since), ("<", until)):
         if moment is not None:
             conditions.append(f'"timestamp" {sign} {literal(moment.replace(tzinfo=UTC))}')

@@ -185,10 +185,10 @@ def _summary(results: Sequence[Result]) -> Table:
 def _totals(results: Sequence[Result]) -> None:
     from haltline.streams.replay.whatif import totals_of  # noqa: PLC0415  # with every detector
 
-    say(_told(totals_of(results)))
+    say(_totals_line(totals_of(results)))
 
 
-def _told(totals: "Totals") -> str:
+def _totals_line(totals: "Totals") -> str:
     parts = [f"{totals.stopped} of {totals.sessions} sessions stopped, {totals.nudged} nudged"]
     if totals.quality is not None:
         shares = {name: getattr(totals.quality, name) for name in ("precision", "recall")}
@@ -217,8 +217,8 @@ def _compared(results: Sequence[Result], others: Sequence[Result], *, as_json: b
         typer.echo(orjson.dumps({"summary": {"changes": dict(counts), **both}}).decode())
         return
     console().print(_summary(results))
-    say(f"now: {_told(totals_of(results))}")
-    say(f"against: {_told(totals_of(others))}")
+    say(f"now: {_totals_line(totals_of(results))}")
+    say(f"against: {_totals_line(totals_of(others))}")
     say(f"{len(pairs) - counts[SAME]} of {len(results)} sessions fare differently")
     say(f"trips: {counts[APPEARS]} appear, {counts[VANISHES]} vanish, {counts[MOVES]} are at another place or level")
     differ = [(new, old, change) for new, old, change in pairs if change != SAME]

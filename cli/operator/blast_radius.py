@@ -55,8 +55,8 @@ def show_stopped(answer: CommandResult, stopped: Stopped, *, as_json: bool) -> N
             }
         )
     else:
-        told = "" if answer.after is None else f": {story(answer.after)}"
-        say(f"{named(answer)} is killed{told}")
+        note = "" if answer.after is None else f": {story(answer.after)}"
+        say(f"{named(answer)} is killed{note}")
         for session, took_ms in stopped.by_session.items():
             say(f"  {session} stopped" + ("" if took_ms is None else f" {took_ms} ms after the decision"))
         for session in stopped.silent:

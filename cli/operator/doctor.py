@@ -41,8 +41,8 @@ from haltline.streams.operator.health_checks import (
     Check,
     Verdict,
     ask,
-    ask_permissions,
-    ask_progress,
+    check_permissions,
+    check_progress,
     clocks,
     health,
     published_policies,
@@ -99,7 +99,7 @@ def doctor(
             table.add_row(
                 Text(check.verdict, style=style[check.verdict]),
                 Text(check.what),
-                Text(printable(check.came)),
+                Text(printable(check.found)),
                 Text(check.do),
             )
         console().print(table)
@@ -149,18 +149,18 @@ def _cluster(bootstrap: str, topics: Topics, group: str, client: Client, agent: 
     if found.verdict is Verdict.BAD:
         return
     do = f"haltline worker --bootstrap {bootstrap} --group {group}"
-    yield ask_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
+    yield check_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
     yield shadow_progress(bootstrap, topics, group=group, client=client)
     do = f"haltline audit --bootstrap {bootstrap}"
     sinks = f"{group_of(topics.prefix)}-audit"
-    yield ask_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
+    yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
     yield published_policies(bootstrap, topics, client)
     admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
     if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:
         do = "for anything but trying out, a real Kafka"
         yield Check("permissions", Verdict.NOTE, "an embedded broker has none", do)
     else:
-        yield ask_permissions(admin, topics, agent)
+        yield check_permissions(admin, topics, agent)
 
 
 def _topics(bootstrap: str, topics: Topics, group: str, client: Client) -> Check:

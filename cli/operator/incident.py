@@ -61,8 +61,8 @@ def incident(
                     "problems": checked.proved.problems, "partitions_unsigned": collected.unsigned}})  # fmt: skip
     else:
         stop = collected.stop
-        told = "not stopped" if stop is None else f"{stop.level.value} {stop.code}"
-        say(f"{out}: session {session}, {told}, {len(bundle.files)} files")
+        stopped = "not stopped" if stop is None else f"{stop.level.value} {stop.code}"
+        say(f"{out}: session {session}, {stopped}, {len(bundle.files)} files")
         say(f"decided again: {compared.same} of {compared.recorded} decisions the same, bit for bit")
         unsigned = f"; nothing is signed yet in {collected.unsigned} partitions" if collected.unsigned else ""
         say(f"proof: {checked.proved.records} records in {checked.proved.links} links of hash chains{unsigned}")

@@ -91,15 +91,15 @@ def show(
 
     Example: haltline incidents show 4f1c09ab
     """
-    told = _incidents(bootstrap, prefix, client_config).history(incident_id)
+    revisions = _incidents(bootstrap, prefix, client_config).history(incident_id)
     if as_json:
-        print_json([_json(record) for record in told])
+        print_json([_json(record) for record in revisions])
         return
-    last = told[-1]
+    last = revisions[-1]
     say(f"{last.incident_id}  {last.state}  {_about(last)}", style="bold")
     if last.assignee is not None or last.request_id is not None:
         say(f"assigned to {last.assignee or 'nobody'}; open request: {last.request_id or 'none'}")
-    for record in told:
+    for record in revisions:
         say(f"{rfc3339(record.changed_at)}  {of_incident(record)}")
 
 

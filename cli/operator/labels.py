@@ -92,8 +92,8 @@ def labels(
     archive = Archive(table, options_of(storage_option))
     try:
         labels_found = archive.labels()
-        wanted = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')'
-        rules = by_rule(labels_found, archive.decisions(wanted))
+        labelled = '"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')'
+        rules = by_rule(labels_found, archive.decisions(labelled))
         sessions = (
             {
                 name: recorded(name, archive.events(name))

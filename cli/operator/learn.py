@@ -72,7 +72,7 @@ def learn(
     archive = Archive(table, options_of(storage_option))
     try:
         labels = archive.labels()
-        session_labels = labelled.said_of(labels, archive.decisions(_LABELLED))
+        session_labels = labelled.labels_by_session(labels, archive.decisions(_LABELLED))
         quiet = archive.quiet(MOST_QUIET, seed, besides=session_labels)
         known = _recorded(archive, sessions or (), {*session_labels, *quiet})
     except QueryFailed as error:

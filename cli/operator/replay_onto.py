@@ -106,8 +106,8 @@ def replay_onto(source: str, where: Where, onto: Onto, *, as_json: bool) -> None
             raise typer.Exit(Exit.NO) from None
     command = _noted(where, onto, at, topic)
     if as_json:
-        told = {"id": at.id, "source": at.source, "of": topic, "onto": onto.target, "written": at.written}
-        print_json({**told, "not_there": missing._asdict(), "command_id": command.command_id})
+        summary = {"id": at.id, "source": at.source, "of": topic, "onto": onto.target, "written": at.written}
+        print_json({**summary, "not_there": missing._asdict(), "command_id": command.command_id})
     else:
         say(f"replay {at.id}: {at.written} records of {topic} ({at.source}) are on {onto.target}")
         say_missing(missing)

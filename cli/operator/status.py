@@ -76,8 +76,8 @@ def status(
     if all(partition.committed is None for partition in shadow):
         shadow = []  # there is no such group: one runs all rules
     if as_json:
-        told = {"lag": [asdict(partition) for partition in lag], "shadow_lag": [asdict(one) for one in shadow]}
-        print_json({"control": standing, "group": group, **told})
+        document = {"lag": [asdict(partition) for partition in lag], "shadow_lag": [asdict(one) for one in shadow]}
+        print_json({"control": standing, "group": group, **document})
         return
     _print_standing(standing, none="nothing is killed")
     _print_lag(lag, group)

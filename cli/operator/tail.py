@@ -110,10 +110,10 @@ def _what(topic: str, message: Message, vocabulary: Vocabulary | None) -> str:
         record = _decoded(topic, message)
     except wire.InvalidRecord as bad:
         return f"(cannot be read: {bad})"
-    wanted = vocabulary or _wanted(record)
-    if isinstance(record, Decision) and wanted is not None:
-        rendered = render(record, wanted)
-        return f"(no {wanted} record)" if rendered is None else f"{wanted} {rendered.to_json().decode()}"
+    shown_as = vocabulary or _wanted(record)
+    if isinstance(record, Decision) and shown_as is not None:
+        rendered = render(record, shown_as)
+        return f"(no {shown_as} record)" if rendered is None else f"{shown_as} {rendered.to_json().decode()}"
     return _described(record)
 
 
@@ -141,8 +141,8 @@ def _described(record: Record) -> str:
             return f"{record.kind} {record.action} {' '.join(record.targets)}{ended}{error}".strip()
         case Decision():
             held_back = f" (would be {record.would})" if record.would else ""
-            asked = "" if record.approval is None else f"; request {record.approval.request_id}"
-            return f"{record.level}{held_back} {record.code}: {record.reason} [decision {record.decision_id}{asked}]"
+            request = "" if record.approval is None else f"; request {record.approval.request_id}"
+            return f"{record.level}{held_back} {record.code}: {record.reason} [decision {record.decision_id}{request}]"
         case Detection():
             return f"{record.finding.severity} {record.finding.code}: {record.finding.reason}"
         case Feedback():

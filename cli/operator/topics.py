@@ -114,17 +114,17 @@ def acls(
     principals |= {Role.NOTIFIER: notifier, Role.SHADOW: shadow}
     topics = Topics(prefix)
     sinks = audit_group or f"{group_of(prefix)}-audit"
-    wanted = grants(principals, topics, changelogs=changelogs_of(topics, group), group=group, audit_group=sinks)
+    expected = grants(principals, topics, changelogs=changelogs_of(topics, group), group=group, audit_group=sinks)
     if carry_out:
         open_consumer(bootstrap, client=client_config).close()  # says at once when nobody is there
         try:
-            apply(AdminClient({**client_config, "bootstrap.servers": bootstrap}, logger=_log), wanted)
+            apply(AdminClient({**client_config, "bootstrap.servers": bootstrap}, logger=_log), expected)
         except RuntimeError as error:
             fail(error, Exit.NO)
     if as_json:
-        print_json([asdict(grant) for grant in wanted])
+        print_json([asdict(grant) for grant in expected])
     else:
-        for grant in wanted:
+        for grant in expected:
             typer.echo(grant.command(bootstrap))
 
 

@@ -29,7 +29,7 @@ def verify_again(every: timedelta, host: str, port: int, once: Callable[[], Veri
         while True:
             began_s = time.monotonic()
             try:
-                tell(metrics, once(), time.time())
+                record_verification(metrics, once(), time.time())
             except OSError as error:
                 say_error(f"haltline: audit verify: {error}")
             time.sleep(max(0.0, every.total_seconds() - (time.monotonic() - began_s)))
@@ -37,7 +37,7 @@ def verify_again(every: timedelta, host: str, port: int, once: Callable[[], Veri
         server.close()
 
 
-def tell(metrics: Metrics, found: Verification, now_s: float) -> None:
+def record_verification(metrics: Metrics, found: Verification, now_s: float) -> None:
     """What one verification has found; `now_s` is its end, epoch seconds."""
     metrics.gauge("audit_chain_intact").set(1 if found.ok else 0)
     metrics.gauge("audit_verified_rows").set(found.rows)

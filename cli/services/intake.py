@@ -65,14 +65,14 @@ def main(arguments: list[str]) -> int:
             raise ValueError(f"{file}: expected a token, got an empty file")  # noqa: TRY301  # one way out
         settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **given)
         intake = Intake(settings, token=token, max_sessions=max_sessions)
-        told = None if metrics_port is None else MetricsServer(metrics_host, metrics_port, intake.exposition)
-        if told is not None:
-            print(f"haltline intake: serves /metrics on port {told.port}", file=sys.stderr, flush=True)
+        metrics = None if metrics_port is None else MetricsServer(metrics_host, metrics_port, intake.exposition)
+        if metrics is not None:
+            print(f"haltline intake: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
         try:
             serve(intake.app(), host, port)
         finally:
-            if told is not None:
-                told.close()
+            if metrics is not None:
+                metrics.close()
     except ModuleNotFoundError as missing:
         if missing.name not in {"aiohttp", "prometheus_client"}:
             raise

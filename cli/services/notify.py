@@ -179,10 +179,10 @@ def show_plan(
     from haltline.streams.notify.routes import plan  # noqa: PLC0415  # as above
 
     config = _read(file)
-    told: dict[str, list[str]] = {}
+    notified: dict[str, list[str]] = {}
     for record, at_ms in _records(records):
-        planned = plan(record, at_ms, config, told.get(record.incident_id, ()))
-        told.setdefault(record.incident_id, []).extend(one.channel for one in planned)
+        planned = plan(record, at_ms, config, notified.get(record.incident_id, ()))
+        notified.setdefault(record.incident_id, []).extend(one.channel for one in planned)
         change = {"incident_id": record.incident_id, "revision": record.revision, "change": record.change.value}
         for one in planned or (None,):
             shown = {

@@ -293,8 +293,8 @@ def _require_free(host: str, port: int) -> None:
     try:
         socket.create_server((host, port)).close()
     except OSError as error:
-        came = "one in use" if error.errno == errno.EADDRINUSE else str(error)
-        fail(f"--metrics-port: expected port {port} of {host} free, got {came}; 0 takes a free one", Exit.USAGE)
+        got = "one in use" if error.errno == errno.EADDRINUSE else str(error)
+        fail(f"--metrics-port: expected port {port} of {host} free, got {got}; 0 takes a free one", Exit.USAGE)
 
 
 def require_topics(bootstrap: str, names: list[str], client: ClientConfig) -> None:

@@ -60,7 +60,7 @@ def install_oidc(app: FastAPI, provider: Provider) -> None:
     @router.get("/sign-in/oidc/back", name="oidc_back")
     async def back(request: Request) -> Response:
         """Begins a session for whom the provider names."""
-        wanted = local_path(str(request.session.get("next", "/")))
+        next_page = local_path(str(request.session.get("next", "/")))
         try:
             token = await oauth.provider.authorize_access_token(request)
             claims = dict(token.get("userinfo") or {})
@@ -75,7 +75,7 @@ def install_oidc(app: FastAPI, provider: Provider) -> None:
         if who is None:
             return RedirectResponse("/sign-in?problem=person", 303)
         # Not a redirect: a browser keeps a strict cookie back in one that another site began.
-        response = HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(wanted)}">')
+        response = HTMLResponse(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(next_page)}">')
         sessions: BrowserSessions = request.app.state.sessions
         if (old := token_of(request)) is not None:
             sessions.end(old)

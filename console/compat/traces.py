@@ -108,7 +108,7 @@ class Processed:
             "timestamp": rfc3339(rendered.timestamp),
         }
 
-    def told(self) -> JsonObject:
+    def follow_up(self) -> JsonObject:
         """As the stream tells it."""
         rendered = acgp.render(self.decision)
         return {
@@ -216,10 +216,10 @@ def news(engine: Engine, after: Mapping[int, int]) -> tuple[list[str], dict[int,
         for partition, following in places:
             first = seen.get(partition, 0)
             if following > first:
-                asked = select(table.event_id).where(
+                statement = select(table.event_id).where(
                     table.topic == "interventions", table.partition == partition, table.offset >= first
                 )
-                names = connection.execute(asked.order_by(table.offset)).scalars()
+                names = connection.execute(statement.order_by(table.offset)).scalars()
                 ids += [name.removesuffix(_CALL).removesuffix(_TURN) for name in names if name]
                 seen[partition] = following
     return list(dict.fromkeys(ids)), seen
@@ -249,9 +249,9 @@ def offsets_at(engine: Engine, since_ms: int) -> dict[int, int]:
 def _bodies(engine: Engine, ids: Sequence[str]) -> list[tuple[str, bytes]]:
     table = tables.records.c
     topics = ("actions", "interventions", "detections")
-    asked = select(table.topic, table.body).where(table.topic.in_(topics), table.event_id.in_(ids))
+    statement = select(table.topic, table.body).where(table.topic.in_(topics), table.event_id.in_(ids))
     with engine.connect() as connection:
-        return [(topic, body.encode()) for topic, body in connection.execute(asked).all()]
+        return [(topic, body.encode()) for topic, body in connection.execute(statement).all()]
 
 
 def _is_of(event: ActionEvent, key: str | None) -> bool:

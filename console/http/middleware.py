@@ -25,12 +25,12 @@ class AnswerHeaders:
         """Serves one request."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        wanted = self._with_tls if scope["scheme"] == "https" else self._always
+        added = self._with_tls if scope["scheme"] == "https" else self._always
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in wanted.items():
+                for name, value in added.items():
                     headers.setdefault(name, value)
             await send(message)
 

@@ -34,7 +34,7 @@ class _Protocol(HttpToolsProtocol):
         self._connection.received(len(data))
 
     def on_headers_complete(self) -> None:
-        self._connection.heard()
+        self._connection.received_headers()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:

@@ -63,7 +63,7 @@ class StrictRoute(APIRoute):
         return strict
 
 
-async def told(_: Request, invalid: Exception) -> JSONResponse:
+async def invalid_request(_: Request, invalid: Exception) -> JSONResponse:
     """What is wrong with a request, as FastAPI says it, but for what came: that may be all of a long body."""
     problems = invalid.errors() if isinstance(invalid, RequestValidationError) else ()
     errors = [

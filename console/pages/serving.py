@@ -75,8 +75,8 @@ class _Files(StaticFiles):
 def page(request: Request) -> Response:
     """The document of every page; who is not signed in is asked to."""
     if session_of(request) is None:
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"/sign-in?next={quote(asked, safe='/')}", 303)
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        return RedirectResponse(f"/sign-in?next={quote(path, safe='/')}", 303)
     return FileResponse(_FOLDER / "page.html")
 
 
@@ -129,12 +129,12 @@ async def sign_in(request: Request, here: Here) -> Response:
         if len(body) > _MOST_BYTES:
             raise HTTPException(413, f"sign-in: expected at most {_MOST_BYTES} bytes, got more")
     form = parse_qs(body.decode(errors="replace"))
-    wanted = form.get("next", [""])[-1]
+    next_page = form.get("next", [""])[-1]
     who = here.settings.keys.who(form.get("key", [""])[-1].strip())
     if who is None or not who.may(May.LOOK):
         problem = "key" if who is None else "role"
-        return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(wanted), safe='/')}", 303)
-    response = RedirectResponse(local_path(wanted), 303)
+        return RedirectResponse(f"/sign-in?problem={problem}&next={quote(local_path(next_page), safe='/')}", 303)
+    response = RedirectResponse(local_path(next_page), 303)
     sessions: BrowserSessions = request.app.state.sessions
     if (old := token_of(request)) is not None:
         sessions.end(old)

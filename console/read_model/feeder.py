@@ -66,7 +66,7 @@ class Feeder(Closing):
         topics: Topics,
         group: str,
         client: Mapping[str, ClientSetting] | None = None,
-        told: Callable[[Sequence[Row]], None] | None = None,
+        on_rows: Callable[[Sequence[Row]], None] | None = None,
         look_every_s: float = _LOOK_EVERY_S,
     ) -> None:
         self._look_every_s = look_every_s
@@ -77,7 +77,7 @@ class Feeder(Closing):
         self._topics = topics
         self._group = group
         self._client = client or {}
-        self._told = told
+        self._told = on_rows
         self._reader = reader_of(topics)
         self._broker = BrokerOutage(log, "the read model")
         self._waits = Outage(log, "the read model", "waits")
@@ -134,7 +134,7 @@ class Feeder(Closing):
             log.exception("the read model is no longer kept up")
 
     def _read(self) -> None:
-        consumer = open_consumer(self._bootstrap, self._group, client=self._client, on_error=self._broker.heard)
+        consumer = open_consumer(self._bootstrap, self._group, client=self._client, on_error=self._broker.is_outage)
         try:
             self._assign(consumer)
             while not self._ended.is_set():

@@ -63,14 +63,14 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
 def stops_of(engine: Engine, decision_id: str) -> list[dict[str, Any]]:
     """The sessions whose agent's side says that it stopped because of a decision, in the order of their saying so."""
     table = tables.records.c
-    asked = (
+    statement = (
         select(table.session_id, table.agent_id, table.time_ms, table.body)
         .where(table.topic == "feedback", table.decision_id == decision_id, table.kind == Stage.STOPPED.value)
         .order_by(table.time_ms)
     )
     found: dict[str, dict[str, Any]] = {}
     with engine.connect() as connection:
-        for session_id, agent_id, time_ms, body in connection.execute(asked):
+        for session_id, agent_id, time_ms, body in connection.execute(statement):
             decided_ms = orjson.loads(body).get("decided_at")
             took_ms = None if decided_ms is None else max(0, time_ms - decided_ms)
             found.setdefault(

@@ -48,22 +48,24 @@ def _core(document: str) -> Core:
 def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
     """What a session did, in the order of the log."""
     table = tables.records.c
-    asked = (
+    statement = (
         select(table.body)
         .where(table.topic == "actions", table.session_id == session_id)
         .order_by(table.partition, table.offset)
         .limit(limit)
     )
     with engine.connect() as connection:
-        return list(_read(connection.execute(asked).scalars()))
+        return list(_read(connection.execute(statement).scalars()))
 
 
 def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
     """The sessions that were heard of since then, the latest first."""
     table = tables.sessions.c
-    asked = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
+    statement = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
     with engine.connect() as connection:
-        return list(connection.execute(asked.order_by(table.last_ms.desc(), table.session_id).limit(limit)).scalars())
+        return list(
+            connection.execute(statement.order_by(table.last_ms.desc(), table.session_id).limit(limit)).scalars()
+        )
 
 
 def count_since(engine: Engine, since_ms: int) -> int:
@@ -97,9 +99,9 @@ def frames_of(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, A
 def labels_of(engine: Engine) -> list[Command]:
     """What operators said of decisions and sessions, in order."""
     table = tables.records.c
-    asked = select(table.body).where(tables.of_topic("commands"), table.kind == CommandKind.LABEL.value)
+    statement = select(table.body).where(tables.of_topic("commands"), table.kind == CommandKind.LABEL.value)
     with engine.connect() as connection:
-        bodies = connection.execute(asked.order_by(table.time_ms, table.partition, table.offset)).scalars()
+        bodies = connection.execute(statement.order_by(table.time_ms, table.partition, table.offset)).scalars()
         return [wire.decode(Command, body.encode()) for body in bodies]
 
 
@@ -107,9 +109,9 @@ def helped_of(engine: Engine, most: int) -> list[Helped]:
     """Of each rule, what became of its hints; of the last so many."""
     table = tables.records.c
     held = (tables.of_topic("interventions"), table.decision_id.is_not(None), table.detector != "")
-    asked = select(table.body).where(*held).order_by(table.time_ms.desc()).limit(most)
+    statement = select(table.body).where(*held).order_by(table.time_ms.desc()).limit(most)
     with engine.connect() as connection:
-        decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(asked).scalars()]
+        decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(statement).scalars()]
         sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
         found: list[Detection] = []
         for first in range(0, len(sessions), _PARTS):
@@ -125,8 +127,8 @@ def decisions_of(engine: Engine, ids: Sequence[str]) -> list[Decision]:
     with engine.connect() as connection:
         for first in range(0, len(ids), _PARTS):
             part = ids[first : first + _PARTS]
-            asked = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
-            for body in connection.execute(asked).scalars():
+            statement = select(table.body).where(table.topic == "interventions", table.decision_id.in_(part))
+            for body in connection.execute(statement).scalars():
                 decision = wire.decode(Decision, body.encode())
                 found.setdefault(decision.decision_id, decision)
     return list(found.values())

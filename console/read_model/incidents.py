@@ -103,9 +103,9 @@ def stop_before_incidents(decision: Decision) -> IncidentRecord:
     )
 
 
-def page(engine: Engine, wanted: IncidentFilter, skip: int, limit: int) -> tuple[list[IncidentRecord], int]:
+def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tuple[list[IncidentRecord], int]:
     """From `skip` on, the worst first: what is open, then by severity, level and the last decision; how many in all."""
-    held = wanted.condition()
+    held = filters.condition()
     order = (_I.open.desc(), _I.severity.desc(), _I.level.desc(), _I.last_ms.desc(), _I.incident_id)
     with engine.connect() as connection:
         total = connection.execute(select(func.count()).select_from(tables.incidents).where(held)).scalar_one()
@@ -116,8 +116,8 @@ def page(engine: Engine, wanted: IncidentFilter, skip: int, limit: int) -> tuple
 def find(engine: Engine, name: str) -> list[IncidentRecord]:
     """The incidents of an id, or of its beginning; two at most. The id of the report of a stop is looked for too."""
     with engine.connect() as connection:
-        asked = select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2)
-        bodies = list(connection.execute(asked).scalars())
+        statement = select(_I.body).where(_I.incident_id.startswith(name, autoescape=True)).limit(2)
+        bodies = list(connection.execute(statement).scalars())
         if not bodies:
             of_report = select(_R.decision_id).where(_R.incident_id == name)
             bodies = list(connection.execute(select(_I.body).where(_I.decision_id.in_(of_report)).limit(1)).scalars())
@@ -126,10 +126,10 @@ def find(engine: Engine, name: str) -> list[IncidentRecord]:
 
 def history(engine: Engine, incident_id: str) -> list[IncidentRecord]:
     """All revisions that were told, in their order, each once."""
-    asked = select(_R.body).where(_R.topic == "incidents", _R.event_id == incident_id)
+    statement = select(_R.body).where(_R.topic == "incidents", _R.event_id == incident_id)
     with engine.connect() as connection:
-        told = (IncidentRecord.model_validate_json(body) for body in connection.execute(asked).scalars())
-        by_revision = {record.revision: record for record in told}
+        revisions = (IncidentRecord.model_validate_json(body) for body in connection.execute(statement).scalars())
+        by_revision = {record.revision: record for record in revisions}
     return [record for _, record in sorted(by_revision.items())]
 
 
@@ -138,8 +138,8 @@ def decisions_of(engine: Engine, decision_ids: Sequence[str]) -> dict[str, dict[
     found: dict[str, dict[str, Any]] = {}
     with engine.connect() as connection:
         for ids in parts(sorted(set(decision_ids))):
-            asked = select(_R.decision_id, _R.body).where(_R.topic == "interventions", _R.decision_id.in_(ids))
-            for decision_id, body in connection.execute(asked):
+            statement = select(_R.decision_id, _R.body).where(_R.topic == "interventions", _R.decision_id.in_(ids))
+            for decision_id, body in connection.execute(statement):
                 found[decision_id] = orjson.loads(body)
     return found
 

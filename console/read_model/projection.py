@@ -70,7 +70,7 @@ def take_in(connection: Connection, rows: Sequence[Row], prefix: str) -> None:
     _sessions(connection, events, decisions)
     _interventions(connection, events, decisions)
     _approvals(connection, decisions)
-    _asked(connection, commands)
+    _add_requests(connection, commands)
     put_incidents(connection, [stop_before_incidents(d) for d in decisions if _is_of_before(d)])
     put_incidents(connection, [wire.decode(IncidentRecord, row["raw"]) for row in of_topic.get("incidents", [])])
     _control(connection, of_topic.get("control", []))
@@ -232,20 +232,20 @@ def _request(decision: Decision) -> str | None:
 
 
 def _last_answers(
-    connection: Connection, asked: Iterable[Decision], new: Iterable[Decision]
+    connection: Connection, requests: Iterable[Decision], new: Iterable[Decision]
 ) -> dict[str | None, list[Decision]]:
     """By request: the last decision that says what became of it."""
-    wanted = {_request(d) for d in asked}
+    waiting = {_request(d) for d in requests}
     answered = [d for d in new if d.detector == _ANSWERS]
     table = tables.approvals.c
     last: dict[str | None, list[Decision]] = {}
-    for ids in parts(sorted(filter(None, wanted))):
+    for ids in parts(sorted(filter(None, waiting))):
         found = connection.execute(select(table.body).where(table.request_id.in_(ids))).scalars()
         answered = [
             d for d in (wire.decode(Decision, body.encode()) for body in found) if d.detector == _ANSWERS
         ] + answered
     for decision in answered:
-        if _request(decision) in wanted:
+        if _request(decision) in waiting:
             last[_request(decision)] = [decision]
     return last
 
@@ -255,7 +255,7 @@ def _approvals(connection: Connection, decisions: Iterable[Decision]) -> None:
     put(connection, tables.approvals, list(rows.values()))
 
 
-def _asked(connection: Connection, commands: Iterable[Command]) -> None:
+def _add_requests(connection: Connection, commands: Iterable[Command]) -> None:
     """What an agent's own guard asks for waits from now on, also before a worker says so."""
     for command in commands:
         if command.request is not None and command.request_id is not None:
@@ -325,6 +325,6 @@ def _bodies(connection: Connection, topic: str, column: str, ids: Sequence[str])
     table = tables.records.c
     found: list[bytes] = []
     for part in parts(sorted(set(ids))):
-        asked = select(table.body).where(table.topic == topic, table[column].in_(part))
-        found += [body.encode() for body in connection.execute(asked).scalars()]
+        statement = select(table.body).where(table.topic == topic, table[column].in_(part))
+        found += [body.encode() for body in connection.execute(statement).scalars()]
     return found

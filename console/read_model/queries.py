@@ -85,16 +85,16 @@ class InterventionFilter:
         return held
 
 
-def page(engine: Engine, wanted: InterventionFilter, skip: int, limit: int) -> tuple[list[str], int]:
+def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> tuple[list[str], int]:
     """The records from `skip` on, the newest first, as JSON; and how many there are in all."""
     # Chosen first and read then: bodies of what is not shown are most of the table.
-    chosen = select(_I.id).where(wanted.condition()).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
+    chosen = select(_I.id).where(filters.condition()).order_by(_I.time_ms.desc(), _I.id).offset(skip).limit(limit)
     with engine.connect() as connection:
         ids = connection.execute(chosen).scalars().all()
         if len(ids) < limit and (ids or not skip):
             total = skip + len(ids)  # it is the last page: no need to look for all of them once more
         else:
-            total = sum(count for *_, count, _usd in _counts(connection, wanted, ()))
+            total = sum(count for *_, count, _usd in _counts(connection, filters, ()))
         bodies: dict[str, str] = dict(connection.execute(select(_I.id, _I.body).where(_I.id.in_(ids))).all())
         return [bodies[name] for name in ids if name in bodies], total
 
@@ -105,11 +105,11 @@ def one(engine: Engine, record_id: str) -> str | None:
         return connection.execute(select(_I.body).where(_I.id == record_id, _I.hidden.is_(False))).scalar()
 
 
-def statistics(engine: Engine, wanted: InterventionFilter) -> dict[str, Any]:
+def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:
     """Counts and sums, in the fields of Agent Sentinel's `/interventions/stats`."""
     with engine.connect() as connection:
-        days = _counts(connection, wanted, ("day",))
-        alike = _counts(connection, wanted, tables.TALLIED)
+        days = _counts(connection, filters, ("day",))
+        alike = _counts(connection, filters, tables.TALLIED)
     by_day, by_type, by_outcome, by_action, by_rule = (Counter[Any]() for _ in range(5))
     usd_of_day, usd_of_action = defaultdict[int, float](float), defaultdict[str, float](float)
     high = 0
@@ -149,32 +149,32 @@ def _top(counts: Counter[Any]) -> list[tuple[Any, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
 
 
-def _counts(connection: Connection, wanted: InterventionFilter, by: Sequence[str]) -> list[Any]:
+def _counts(connection: Connection, filters: InterventionFilter, by: Sequence[str]) -> list[Any]:
     """The columns `by`, a count and a sum in US dollars for each group; a group may come in several parts."""
-    if not wanted.is_of_tallies:
-        return _counted(connection, wanted, by)
+    if not filters.is_of_tallies:
+        return _counted(connection, filters, by)
     # Whole days from what is counted already, and what is before and after them in the first and the last day.
-    first = None if wanted.start_ms is None else -(-wanted.start_ms // MS_PER_DAY)
-    last = None if wanted.end_ms is None else (wanted.end_ms + 1) // MS_PER_DAY - 1
+    first = None if filters.start_ms is None else -(-filters.start_ms // MS_PER_DAY)
+    last = None if filters.end_ms is None else (filters.end_ms + 1) // MS_PER_DAY - 1
     if first is not None and last is not None and first > last:
-        return _counted(connection, wanted, by)
+        return _counted(connection, filters, by)
     columns = [_T[name] for name in by]
     # A sum of long integers is a decimal number in PostgreSQL.
     sums = (cast(func.coalesce(func.sum(_T["count"]), 0), BigInteger), func.coalesce(func.sum(_T.prevented_usd), 0.0))
     found = list(
-        connection.execute(select(*columns, *sums).where(wanted.of_days(first, last)).group_by(*columns)).all()
+        connection.execute(select(*columns, *sums).where(filters.of_days(first, last)).group_by(*columns)).all()
     )
-    if first is not None and wanted.start_ms != first * MS_PER_DAY:
-        found += _counted(connection, replace(wanted, end_ms=first * MS_PER_DAY - 1), by)
-    if last is not None and wanted.end_ms != (last + 1) * MS_PER_DAY - 1:
-        found += _counted(connection, replace(wanted, start_ms=(last + 1) * MS_PER_DAY), by)
+    if first is not None and filters.start_ms != first * MS_PER_DAY:
+        found += _counted(connection, replace(filters, end_ms=first * MS_PER_DAY - 1), by)
+    if last is not None and filters.end_ms != (last + 1) * MS_PER_DAY - 1:
+        found += _counted(connection, replace(filters, start_ms=(last + 1) * MS_PER_DAY), by)
     return found
 
 
-def _counted(connection: Connection, wanted: InterventionFilter, by: Sequence[str]) -> list[Any]:
+def _counted(connection: Connection, filters: InterventionFilter, by: Sequence[str]) -> list[Any]:
     columns = [_I.time_ms // MS_PER_DAY if name == "day" else _I[name] for name in by]
     sums = (func.count(), func.coalesce(func.sum(_I.cost_prevented_usd), 0.0))
-    return list(connection.execute(select(*columns, *sums).where(wanted.condition()).group_by(*columns)).all())
+    return list(connection.execute(select(*columns, *sums).where(filters.condition()).group_by(*columns)).all())
 
 
 def _date(day: int) -> str:

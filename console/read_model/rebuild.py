@@ -24,7 +24,7 @@ def of_audit(settings: ConsoleSettings) -> TableRange:
     return TableRange(settings.audit_table or "", settings.topics, storage_options=settings.audit_options)
 
 
-def take_from(found: TableRange, engine: Engine, *, told: Callable[[int], object]) -> int:
+def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int], object]) -> int:
     """Takes all of it into an empty read model, and returns how many records; the feeder goes on behind them.
 
     `told` hears how many it is so far. What was erased, and what was lost before the audit read it, is passed over.
@@ -39,7 +39,7 @@ def take_from(found: TableRange, engine: Engine, *, told: Callable[[int], object
             with engine.begin() as connection:
                 take_in(connection, rows, found.topics.prefix)
             taken += len(part)
-            told(taken)
+            on_progress(taken)
         place = {"topic": span.topic.removeprefix(found.topics.prefix), "partition": span.partition}
         with engine.begin() as connection:
             put(connection, tables.offsets, [{**place, "next": span.end}])

@@ -172,7 +172,7 @@ def feedback(here: Here, who: Teller, trace_id: str) -> Feedback:
     status, found = _found(here, who, trace_id)
     if found is None:
         return {"trace_id": trace_id, "status": status, "feedback": None}
-    return found.told()
+    return found.follow_up()
 
 
 @router.get("/query/oversight/{trace_id}")
@@ -203,27 +203,27 @@ def oversight(here: Here, who: Teller, trace_id: str) -> Oversight:
 def stream(request: Request, here: Here, who: Teller) -> StreamingResponse:
     """Tells what was decided on this key's traces, as it is decided. At least once."""
     return StreamingResponse(
-        _told(request, here, who), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        _follow(request, here, who), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
     )
 
 
-async def _told(request: Request, here: Context, who: Who) -> AsyncIterator[bytes]:
+async def _follow(request: Request, here: Context, who: Who) -> AsyncIterator[bytes]:
     engine = here.engine
     since_ms = time.time_ns() // 1_000_000 - _AGAIN_MS
     after = await run_in_threadpool(traces.offsets_at, engine, since_ms)
-    yield _said("connected", {"key": who.name})
-    told: dict[str, str] = {}
+    yield _event("connected", {"key": who.name})
+    states: dict[str, str] = {}
     begun_at = beat_at = time.monotonic()
     while time.monotonic() - begun_at < _STREAM_S and not _ends(request) and not await request.is_disconnected():
         ids, after = await run_in_threadpool(traces.news, engine, after)
         for trace_id in ids:
             _, found = await run_in_threadpool(traces.processed, engine, trace_id, who.name)
-            if found is not None and told.get(trace_id) != found.decision.decision_id:
-                told[trace_id] = found.decision.decision_id
-                yield _said("trace_processed", found.told())
+            if found is not None and states.get(trace_id) != found.decision.decision_id:
+                states[trace_id] = found.decision.decision_id
+                yield _event("trace_processed", found.follow_up())
                 beat_at = time.monotonic()
         if time.monotonic() - beat_at >= _BEAT_EVERY_S:
-            yield _said("heartbeat", {})
+            yield _event("heartbeat", {})
             beat_at = time.monotonic()
         await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -232,7 +232,7 @@ def _ends(request: Request) -> bool:
     return bool(getattr(getattr(request.app.state, "live", None), "closed", False))
 
 
-def _said(name: str, data: dict[str, Any]) -> bytes:
+def _event(name: str, data: dict[str, Any]) -> bytes:
     return f"event: {name}\ndata: ".encode() + orjson.dumps(data) + b"\n\n"
 
 

@@ -68,11 +68,11 @@ def register(here: Here, _: Teller, registration: Registration) -> Registered:
 def tools(here: Here, _: Looker, agent_id: str | None = None) -> list[Known]:
     """The tools, by agent and name; the first 10,000."""
     table = tables.tools.c
-    asked = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)
+    statement = select(table.agent_id, table.body).order_by(table.agent_id, table.name).limit(10_000)
     if agent_id is not None:
-        asked = asked.where(table.agent_id == agent_id)
+        statement = statement.where(table.agent_id == agent_id)
     with here.engine.connect() as connection:
-        return [json.loads(body) | {"agent_id": agent} for agent, body in connection.execute(asked).all()]
+        return [json.loads(body) | {"agent_id": agent} for agent, body in connection.execute(statement).all()]
 
 
 def known(engine: Engine) -> frozenset[str]:

@@ -86,7 +86,7 @@ class RequestList(BaseModel):
     limit: Limited
 
 
-class Said(BaseModel):
+class Reason(BaseModel):
     """Why."""
 
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["checked with the owner"])]
@@ -105,10 +105,10 @@ def _shown(body: str, now_ms: int) -> Request:
     decision = Decision.model_validate_json(body)
     if decision.approval is None:
         raise TypeError(f"decision {decision.decision_id}: expected one with an approval request")
-    return _as_told(decision.approval, decision, now_ms)
+    return _request(decision.approval, decision, now_ms)
 
 
-def _as_told(approval: Approval, of: Decision | approval_client.Request, now_ms: int) -> Request:
+def _request(approval: Approval, of: Decision | approval_client.Request, now_ms: int) -> Request:
     late = approval.state.value in _OPEN and now_ms >= approval.expires
     return Request(
         id=approval.request_id,
@@ -189,7 +189,7 @@ def answer(
     who: Actor,
     request_id: str,
     word: Literal["approve", "reject", "ask"],
-    body: Said,
+    body: Reason,
     identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
 ) -> Answered:
     """Approves or rejects a request, or asks for more. What is answered is what was seen; a timeout never allows."""
@@ -198,9 +198,9 @@ def answer(
     while True:
         try:
             if identical:
-                told = here.inbox.answer_identical(kind, request_id, by=who.name, reason=body.reason)
+                answers = here.inbox.answer_identical(kind, request_id, by=who.name, reason=body.reason)
             else:
-                told = [here.inbox.answer(kind, request_id, by=who.name, reason=body.reason)]
+                answers = [here.inbox.answer(kind, request_id, by=who.name, reason=body.reason)]
             break
         except NotFound:
             # What an agent's own guard asks for is listed at once, and answered when a worker has taken it in.
@@ -211,10 +211,10 @@ def answer(
                     f"request {request_id}: expected one that a worker has taken in, got none yet"
                 ) from None
             time.sleep(_LOOK_EVERY_S)
-    last = [one.after or one.before for one in told]
+    last = [one.after or one.before for one in answers]
     return Answered(
-        answered=all(one.after is not None for one in told),
-        approvals=[_as_told(one.approval, one, _now_ms()) for one in last],
+        answered=all(one.after is not None for one in answers),
+        approvals=[_request(one.approval, one, _now_ms()) for one in last],
     )
 
 

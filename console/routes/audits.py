@@ -161,8 +161,8 @@ def records(
 ) -> AuditRecords:
     """The newest records for which all that is given holds. Works while the sink writes."""
     full = None if topic is None else here.settings.topics.prefix + topic
-    asked = {"session_id": session_id, "agent_id": agent_id, "topic": full, "by": by}
-    held = [f'"{name}" = {literal(value)}' for name, value in asked.items() if value]
+    filters = {"session_id": session_id, "agent_id": agent_id, "topic": full, "by": by}
+    held = [f'"{name}" = {literal(value)}' for name, value in filters.items() if value]
     held += [f'"timestamp" >= {literal(_aware(since))}'] if since is not None else []
     held += [f'"timestamp" < {literal(_aware(until))}'] if until is not None else []
     if search:

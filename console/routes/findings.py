@@ -72,8 +72,8 @@ def detections(
 ) -> DetectionList:
     """Every finding that each filter holds for, also those that led to nothing."""
     held = [_of("detections", session_id), *_between(start_date, end_date)]
-    wanted = {_R.detector: detector, _R.session_id: session_id, _R.agent_id: agent_id}
-    held += [column == value for column, value in wanted.items() if value is not None]
+    filters = {_R.detector: detector, _R.session_id: session_id, _R.agent_id: agent_id}
+    held += [column == value for column, value in filters.items() if value is not None]
     if severity is not None:
         held.append(_R.severity.in_([one.value for one in Severity if one.rank >= severity.rank]))
     bodies, total = _page(here.engine, held, skip, limit)

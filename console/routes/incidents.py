@@ -188,7 +188,7 @@ def incidents(
 ) -> IncidentList:
     """The incidents that every filter holds for, the worst first; dates are those of the last decision."""
     states = tuple(one for one in (state or IncidentState) if not open_only or one in _OPEN)
-    wanted = kept.IncidentFilter(
+    filters = kept.IncidentFilter(
         states=states if state or open_only else (),
         scope=scope,
         scope_id=scope_id,
@@ -203,7 +203,7 @@ def incidents(
     )
     if open_only and not states:
         return IncidentList(incidents=[], total=0, skip=skip, limit=limit)
-    found, total = kept.page(here.engine, wanted, skip, limit)
+    found, total = kept.page(here.engine, filters, skip, limit)
     return IncidentList(incidents=_shown(here, found), total=total, skip=skip, limit=limit)
 
 

@@ -75,20 +75,20 @@ Filters = Annotated[InterventionFilter, Depends(_wanted)]
 def list_interventions(
     here: Here,
     _: Looker,
-    wanted: Filters,
+    filters: Filters,
     skip: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """The interventions that every filter holds for, the newest first."""
-    bodies, total = queries.page(here.engine, wanted, skip, limit)
+    bodies, total = queries.page(here.engine, filters, skip, limit)
     found = [fields_of(body) for body in bodies]
     return answer({"interventions": found, "total": total, "skip": skip, "limit": limit})
 
 
 @router.get("/stats", response_model=Statistics)
-def statistics(here: Here, _: Looker, wanted: Filters) -> Response:
+def statistics(here: Here, _: Looker, filters: Filters) -> Response:
     """Counts and sums of the interventions that every filter holds for. A call tried again counts its cost once."""
-    return answer(queries.statistics(here.engine, wanted))
+    return answer(queries.statistics(here.engine, filters))
 
 
 @router.get("/{record_id}", responses={404: {"description": "There is none of this id."}})

@@ -71,18 +71,18 @@ class Shown(BaseModel):
 
 
 @router.post("", status_code=202)
-def create(here: Here, who: Actor, wanted: Wanted, response: Response) -> Shown:
+def create(here: Here, who: Actor, order: Wanted, response: Response) -> Shown:
     """Has a replay or a backtest run, when its turn comes; one runs at a time."""
-    policy = None if wanted.policy is None else read_document(wanted.policy)
-    against = None if wanted.against is None else read_document(wanted.against)
+    policy = None if order.policy is None else read_document(order.policy)
+    against = None if order.against is None else read_document(order.against)
     job = Job(
-        kind=wanted.kind,
+        kind=order.kind,
         by=who.name,
-        since=wanted.since,
-        until=wanted.until,
+        since=order.since,
+        until=order.until,
         policy=policy,
         against=against,
-        sessions=tuple(wanted.sessions),
+        sessions=tuple(order.sessions),
     )
     try:
         parse_range(job.since, job.until, job.created_ms)

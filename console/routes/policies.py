@@ -25,11 +25,13 @@ router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=Str
 
 SYNCED = "haltline"
 
-_SAID = {"name": "default", "version": 2, "rules": {"destructive_repeat": {"mode": "warn"}}}
+_EXAMPLE = {"name": "default", "version": 2, "rules": {"destructive_repeat": {"mode": "warn"}}}
 Said = Annotated[
     dict[str, Any],
     Field(
-        examples=[{**_SAID, "published": {"by": "ada", "reason": "clean-up of staging is over", "time": 1767268812000}}]
+        examples=[
+            {**_EXAMPLE, "published": {"by": "ada", "reason": "clean-up of staging is over", "time": 1767268812000}}
+        ]
     ),
 ]
 JsonSchema = Annotated[dict[str, Any], Field(examples=[{"type": "object", "properties": {"name": {"type": "string"}}}])]

@@ -43,7 +43,7 @@ _USED: dict[str, Any] = {
 _NONE: dict[int | str, dict[str, Any]] = {404: {"description": "There is none of this id that this key asked for."}}
 
 
-class Asked(BaseModel):
+class ApprovalRequest(BaseModel):
     """A call that is to be approved, in the fields of the SDK."""
 
     model_config = ConfigDict(
@@ -134,9 +134,9 @@ def check(
     cost_usd: Annotated[float, Query(ge=0, le=1e15)] = 0.0,
 ) -> Check:
     """Whether the rules want a person's approval of such a call. It is asked for by itself."""
-    wanted = here.settings.rules.approvals
-    why = wanted.why(action_name, cost_usd)
-    return Check(requires_approval=why is not None, reason=why, timeout_seconds=wanted.timeout_s if why else None)
+    patterns = here.settings.rules.approvals
+    why = patterns.why(action_name, cost_usd)
+    return Check(requires_approval=why is not None, reason=why, timeout_seconds=patterns.timeout_s if why else None)
 
 
 @router.post("", status_code=201)
@@ -144,20 +144,18 @@ def check(
 def ask(
     here: Here,
     who: Teller,
-    asked: Asked,
+    body: ApprovalRequest,
     response: Response,
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,
 ) -> Wait:
     """Puts a request into the inbox. It is refused unless a person approves it in time."""
-    agent_id = (asked.agent_id or x_sentinel_agent_id or who.name)[:256]
-    session_id = (asked.run_id or x_sentinel_run_id or f"run-of-{agent_id}")[:256]
+    agent_id = (body.agent_id or x_sentinel_agent_id or who.name)[:256]
+    session_id = (body.run_id or x_sentinel_run_id or f"run-of-{agent_id}")[:256]
     _require_room(here, session_id)
-    inputs = None if asked.action_inputs is None else plain(asked.action_inputs, max_bytes=_MAX_ARGS_BYTES).value
-    costs = f"; costs {asked.estimated_cost:g} USD" if asked.estimated_cost else ""
-    why = plain_text(
-        f"{asked.action_description or asked.action_name} (risk {asked.risk_level}{costs})", max_chars=4000
-    )
+    inputs = None if body.action_inputs is None else plain(body.action_inputs, max_bytes=_MAX_ARGS_BYTES).value
+    costs = f"; costs {body.estimated_cost:g} USD" if body.estimated_cost else ""
+    why = plain_text(f"{body.action_description or body.action_name} (risk {body.risk_level}{costs})", max_chars=4000)
     request_id = f"apr_{uuid.uuid4().hex}"
     taken_in = here.send(
         make_command(
@@ -168,11 +166,11 @@ def ask(
             reason="its own guard asks for an approval",
             request_id=request_id,
             request=CallRequest(
-                action=asked.action_name,
+                action=body.action_name,
                 args=inputs if isinstance(inputs, dict) else None,
                 agent_id=agent_id,
-                priority=asked.priority,
-                expires_s=asked.timeout_seconds,
+                priority=body.priority,
+                expires_s=body.timeout_seconds,
                 why=why,
             ),
         )
@@ -301,14 +299,14 @@ def _notes(here: Context, session_id: str, request_id: str) -> str | None:
     """Why, in the words of who answered last."""
     table = tables.records.c
     answers = (CommandKind.APPROVE.value, CommandKind.REJECT.value)
-    asked = (
+    statement = (
         select(table.body)
         .where(table.topic == "commands", table.session_id == session_id, table.kind.in_(answers))
         .order_by(table.time_ms.desc())
         .limit(MAX_TICKETS * 2)
     )
     with here.engine.connect() as connection:
-        bodies: list[Any] = list(connection.execute(asked).scalars())
+        bodies: list[Any] = list(connection.execute(statement).scalars())
     commands = (wire.decode(Command, body.encode()) for body in bodies)
     return next((command.reason for command in commands if command.request_id == request_id), None)
 

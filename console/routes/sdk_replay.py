@@ -98,14 +98,14 @@ class Kept(BaseModel):
 def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
     """A session's calls with their recorded outputs."""
     table = tables.records.c
-    asked = (
+    statement = (
         select(table.body)
         .where(table.topic == "actions", table.session_id == run_id)
         .order_by(table.time_ms, table.offset)
         .limit(MAX_EVENTS)
     )
     with here.engine.connect() as connection:
-        bodies = connection.execute(asked).scalars().all()
+        bodies = connection.execute(statement).scalars().all()
     events = [event for event in map(_event, bodies) if event is not None]
     if not events:
         raise HTTPException(404, f"run {run_id}: expected one that is there, got none of this id")
@@ -138,14 +138,14 @@ def report(here: Here, who: Teller, run_id: Id, body: Result) -> Kept:
 def results(here: Here, _: Looker, run_id: Id) -> list[Kept]:
     """What came of the replays of a session, the latest first; the last 100."""
     table = tables.records.c
-    asked = (
+    statement = (
         select(table.body)
         .where(table.topic == "commands", table.session_id == run_id, table.kind == CommandKind.REPLAYED.value)
         .order_by(table.time_ms.desc(), table.offset.desc())
         .limit(100)
     )
     with here.engine.connect() as connection:
-        commands = [wire.decode(Command, body.encode()) for body in connection.execute(asked).scalars()]
+        commands = [wire.decode(Command, body.encode()) for body in connection.execute(statement).scalars()]
     return [_kept(command, command.replayed) for command in commands if command.replayed is not None]
 
 

@@ -144,25 +144,25 @@ def list_sessions(
 ) -> Response:
     """The sessions that every filter holds for, the latest first."""
     table = tables.sessions.c
-    asked = _columns()
+    columns = _columns()
     if agent_id is not None:
-        asked = asked.where(table.agent_id == agent_id)
+        columns = columns.where(table.agent_id == agent_id)
     if mission_id is not None:
-        asked = asked.where(table.mission_id == mission_id)
+        columns = columns.where(table.mission_id == mission_id)
     if level is not None:
-        asked = asked.where(table.hardest >= level.rank)
+        columns = columns.where(table.hardest >= level.rank)
     if state is not None:
-        asked = asked.where(tables.control.c.state == state)
+        columns = columns.where(tables.control.c.state == state)
     if search:
         text = search.lower()
-        asked = asked.where(
+        columns = columns.where(
             func.lower(table.session_id).contains(text, autoescape=True)
             | func.lower(table.goal).contains(text, autoescape=True)
         )
     with here.engine.connect() as connection:
-        total = connection.execute(select(func.count()).select_from(asked.subquery())).scalar_one()
+        total = connection.execute(select(func.count()).select_from(columns.subquery())).scalar_one()
         rows = connection.execute(
-            asked.order_by(table.last_ms.desc(), table.session_id).offset(skip).limit(limit)
+            columns.order_by(table.last_ms.desc(), table.session_id).offset(skip).limit(limit)
         ).mappings()
         found = [_session(row) for row in rows]
     return answer(SessionList(sessions=found, total=total, skip=skip, limit=limit))
@@ -188,8 +188,8 @@ def story(
         steps = connection.execute(
             select(tables.records).where(held).order_by(*order).offset(skip).limit(limit)
         ).mappings()
-        told = [_step(one) for one in steps]
-    return answer(Story(session=_session(row), steps=told, total=total, skip=skip, limit=limit))
+        shown = [_step(one) for one in steps]
+    return answer(Story(session=_session(row), steps=shown, total=total, skip=skip, limit=limit))
 
 
 def _step(row: Any) -> Step:

@@ -60,20 +60,20 @@ class TooMuch(BaseModel):
 def reserve(
     here: Here,
     _: Teller,
-    wanted: Reservation,
+    reservation: Reservation,
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
     x_sentinel_run_id: Annotated[str | None, Header(max_length=256)] = None,
 ) -> Held | JSONResponse:
     """Holds what a call will cost, if every budget has room for it. The same `Idempotency-Key` again is that one."""
-    session_id = wanted.run_id or x_sentinel_run_id or ""
-    call = budgets.Call(wanted.action_name, wanted.estimated_cost_usd, session_id, wanted.group_id or "")
+    session_id = reservation.run_id or x_sentinel_run_id or ""
+    call = budgets.Call(reservation.action_name, reservation.estimated_cost_usd, session_id, reservation.group_id or "")
     name, refused = budgets.reserve(here.engine, here.settings.rules, call, idempotency_key)
     if refused is not None:
         exceeded = Exceeded(budget_type=refused.budget_type, spent=refused.spent, limit=refused.limit)
         return JSONResponse(TooMuch(detail=exceeded).model_dump(), 402)
     return Held(
         reservation_id=name,
-        action_name=wanted.action_name,
-        amount_usd=wanted.estimated_cost_usd,
+        action_name=reservation.action_name,
+        amount_usd=reservation.estimated_cost_usd,
         held_s=budgets.HELD_MS // 1000,
     )

@@ -45,9 +45,9 @@ class BatchAnswered(BaseModel):
 @router.post("/batch")
 def answer(here: Here, who: Actor, batch: Batch) -> BatchAnswered:
     """Approves or rejects several requests, or asks for more. Each is answered for itself; what is over is refused."""
-    told, refused = here.inbox.answer_all(_WORDS[batch.word], batch.ids, by=who.name, reason=batch.reason)
+    answered, refused = here.inbox.answer_all(_WORDS[batch.word], batch.ids, by=who.name, reason=batch.reason)
     return BatchAnswered(
-        answered=[one.before.approval.request_id for one in told if one.after is not None],
-        late=[one.before.approval.request_id for one in told if one.after is None],
+        answered=[one.before.approval.request_id for one in answered if one.after is not None],
+        late=[one.before.approval.request_id for one in answered if one.after is None],
         refused=refused,
     )

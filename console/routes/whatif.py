@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from haltline.console.context import Here, Looker
 from haltline.console.http.examples import like
 from haltline.console.http.strict_json import StrictRoute
-from haltline.console.policy_comparison import compare, of_audit, of_read_model, told
+from haltline.console.policy_comparison import as_json, compare, of_audit, of_read_model
 from haltline.console.read_model.history import in_force
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import rfc3339
@@ -152,35 +152,35 @@ def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
 
 
 @router.post("/what-if", responses=_BAD)
-def what_if(here: Here, _: Looker, asked: Question) -> Answer:
+def what_if(here: Here, _: Looker, body: Question) -> Answer:
     """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
-    policy = None if asked.document is None else _parsed(asked.document)
+    policy = None if body.document is None else _parsed(body.document)
     before = in_force(here.settings)
     after = policy or before
-    if asked.move is not None:
-        move = asked.move
+    if body.move is not None:
+        move = body.move
         try:
             after = Sweep(f"rules.{move.rule}.settings.{move.setting}", (move.value,)).policy(
                 after, _whole(move.value), installed()
             )
         except BadPolicy as error:
             raise HTTPException(400, str(error)) from None
-    since_ms = time.time_ns() // 1_000_000 - asked.since_s * 1000
-    if asked.source == "audit":
+    since_ms = time.time_ns() // 1_000_000 - body.since_s * 1000
+    if body.source == "audit":
         if here.settings.audit_table is None:
             raise HTTPException(400, "source: expected a console with --audit-table, got one without")
         try:
-            past = of_audit(here.settings, since_ms, asked.limit)
+            past = of_audit(here.settings, since_ms, body.limit)
         except QueryFailed as error:
             raise HTTPException(400, str(error)) from None
     else:
-        past = of_read_model(here.engine, since_ms, asked.limit)
+        past = of_read_model(here.engine, since_ms, body.limit)
     found = compare(past, before, after)
     document = after.model_dump(mode="json", exclude_unset=True)
     for name in ("published", "version"):
         document.pop(name, None)
     return Answer(
-        document=asked.document if asked.document is not None and asked.move is None else _yaml(document),
+        document=body.document if body.document is not None and body.move is None else _yaml(document),
         sessions=len(past.sessions),
         of=past.of,
         before=found.before.to_dict(),
@@ -190,8 +190,8 @@ def what_if(here: Here, _: Looker, asked: Question) -> Answer:
                 session_id=old.session_id,
                 label=old.label,
                 change=change,
-                before=Fate(**told(old)),
-                after=Fate(**told(new)),
+                before=Fate(**as_json(old)),
+                after=Fate(**as_json(new)),
             )
             for old, new, change in found.changed
         ],

@@ -25,10 +25,10 @@ _REFUSED_BY: Final = "haltline"
 
 def on_request(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
     """Takes a request in. Of a session that is killed it is refused at once; the same one twice is once."""
-    asked, request_id = command.request, command.request_id
-    if asked is None or request_id is None or _key(request_id) in standing.approvals:
+    call_request, request_id = command.request, command.request_id
+    if call_request is None or request_id is None or _key(request_id) in standing.approvals:
         return ControlEffects(told="approval_void")
-    ticket = ticket_of(command, request_id, asked, policy.operated.approvals)
+    ticket = ticket_of(command, request_id, call_request, policy.operated.approvals)
     if standing.killed is not None:
         ticket.state, ticket.rejected_by = ApprovalState.REJECTED.value, [_REFUSED_BY]
         return ControlEffects((told(ticket, who, command, policy),), told="approval_rejected")
@@ -36,22 +36,22 @@ def on_request(standing: SessionControl, who: SessionRef, command: Command, poli
     return ControlEffects((told(ticket, who, command, policy),), told=CODE)
 
 
-def ticket_of(command: Command, request_id: str, asked: CallRequest, rules: ApprovalRules) -> Ticket:
+def ticket_of(command: Command, request_id: str, call_request: CallRequest, rules: ApprovalRules) -> Ticket:
     """The request as a session remembers it."""
-    critical = asked.priority is Severity.CRITICAL
+    critical = call_request.priority is Severity.CRITICAL
     return Ticket(
         request_id=request_id,
         nonce=digest("nonce", request_id, command.command_id, command.id),
-        parameters=parameters_of(asked.action, asked.args, asked.targets),
-        priority=asked.priority.value,
-        action=asked.action,
-        targets=asked.targets,
-        arguments=canonical_json(asked.args or {}).decode()[:_SHOWN_CHARS],
-        reason=asked.why[:_SHOWN_CHARS],
+        parameters=parameters_of(call_request.action, call_request.args, call_request.targets),
+        priority=call_request.priority.value,
+        action=call_request.action,
+        targets=call_request.targets,
+        arguments=canonical_json(call_request.args or {}).decode()[:_SHOWN_CHARS],
+        reason=call_request.why[:_SHOWN_CHARS],
         quorum=rules.critical_quorum if critical else rules.quorum,
         voters=max(rules.critical_voters, rules.critical_quorum) if critical else rules.quorum,
         since_ms=command.time,
-        expires_ms=command.time + round(asked.expires_s * 1000),
+        expires_ms=command.time + round(call_request.expires_s * 1000),
         waiting=[Waiter(request_id, None)],
         asked_by=command.by,
         cause=REQUESTED,

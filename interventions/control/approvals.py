@@ -137,7 +137,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
         return ControlEffects(told="approval_void")
     if command.kind is CommandKind.WITHDRAW:
         ticket.state = ApprovalState.CANCELLED.value
-        return _tell(ticket, who, policy, command.time, Level.BLOCK)
+        return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     if command.kind is CommandKind.ANSWER:
         ticket.state, ticket.answer = ApprovalState.PENDING.value, command.reason
         return ControlEffects((_noted(ticket, who, command, policy),), told="approval_answered")
@@ -145,7 +145,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
         ticket.state, ticket.question = ApprovalState.INFO_REQUESTED.value, command.reason
         if ticket.asked_by:  # its side asks again and again, and goes on waiting
             return ControlEffects((_noted(ticket, who, command, policy),), told="approval_info_requested")
-        return _tell(ticket, who, policy, command.time, Level.BLOCK if ticket.waiting else Level.NUDGE)
+        return _answer_all(ticket, who, policy, command.time, Level.BLOCK if ticket.waiting else Level.NUDGE)
     yes, no = ticket.approved_by, ticket.rejected_by
     if command.kind is CommandKind.REJECT:
         yes, no = no, yes
@@ -162,7 +162,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
         ticket.state = ApprovalState.REJECTED.value
         gather(standing, ticket)
-        return _tell(ticket, who, policy, command.time, Level.BLOCK)
+        return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     nobody = Waiter(ticket.request_id, None)
     vote = _answer(ticket, who, policy, time_ms=command.time, to=nobody, level=Level.ALLOW, once=command.command_id)
     return ControlEffects((vote,), told="approval_vote")
@@ -197,7 +197,7 @@ def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: in
             if ticket.state in _OVER:
                 return NOTHING
             ticket.state = ApprovalState.EXPIRED.value
-            return _tell(ticket, who, policy, ticket.due_ms, Level.BLOCK)
+            return _answer_all(ticket, who, policy, ticket.due_ms, Level.BLOCK)
     return NOTHING
 
 
@@ -211,7 +211,7 @@ def close(
     requests: Collection[str] | None = None,
 ) -> tuple[Decision, ...]:
     """Closes open requests, of these ids or all, as nobody needs their answer any more: told to all that wait."""
-    told: list[Decision] = []
+    closed: list[Decision] = []
     for ticket in list(standing.approvals.values()):
         if not ticket.is_open or ticket.behind or (requests is not None and ticket.request_id not in requests):
             continue
@@ -219,11 +219,11 @@ def close(
         if time_ms >= ticket.expires_ms:  # it was over before, and no tick has said so yet
             ticket.state, ticket.closed = ApprovalState.EXPIRED.value, ""
         gather(standing, ticket)
-        told += _tell(ticket, who, policy, time_ms, Level.BLOCK).decisions
+        closed += _answer_all(ticket, who, policy, time_ms, Level.BLOCK).decisions
         for bound in ticket.also:  # each asks anew, should it be made all the same
             standing.approvals[bound].behind = ""
         ticket.also = []
-    return tuple(told)
+    return tuple(closed)
 
 
 def _seen(standing: SessionControl, command: Command) -> Ticket | None:
@@ -325,7 +325,7 @@ def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> 
     # Who asked says itself when it makes the call; of the whole session, whatever waits goes on with it.
     if ticket.asked_by or not ticket.waiting or ticket.action == WHOLE_SESSION:
         ticket.state = ApprovalState.APPROVED.value
-        return _tell(ticket, who, policy, time_ms, Level.ALLOW)
+        return _answer_all(ticket, who, policy, time_ms, Level.ALLOW)
     ticket.state = ApprovalState.USED.value
     first, *others = ticket.waiting
     ticket.waiting = [first]
@@ -334,7 +334,7 @@ def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> 
     return ControlEffects(tuple(answers), told="approval_approved")
 
 
-def _tell(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
+def _answer_all(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
     """The same answer to all that wait; to nobody in particular when nothing waits."""
     waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]

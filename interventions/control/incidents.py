@@ -25,7 +25,7 @@ from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentS
 
 MAX_OPEN: Final = 64
 """Open incidents of one session or scope; with one more, the one that counted longest ago is closed."""
-TOLD_SINGLY: Final = 100
+RECORDED_SINGLY: Final = 100
 ACTS: Final = frozenset({CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE})
 """What an operator can do to an incident."""
 BY_OPERATOR: Final = "resolved_by_operator"
@@ -64,14 +64,14 @@ def note(
     mission_id: str | None = None,
 ) -> list[IncidentRecord]:
     """Opens the incident of a cause, or counts the decision on the open one; what is to be told of it."""
-    told: list[IncidentRecord] = []
+    records: list[IncidentRecord] = []
     incident = incidents.pop(cause, None)
     change = IncidentChange.COUNTED
     if incident is None:
         change = IncidentChange.OPENED
         incident = _opened(about, decision, cause)
         while len(incidents) >= MAX_OPEN:
-            told += close(incidents, about, "too_many_open", decision.time, causes=[next(iter(incidents))])
+            records += close(incidents, about, "too_many_open", decision.time, causes=[next(iter(incidents))])
     incidents[cause] = incident
     incident.count += 1
     incident.last_ms = max(incident.last_ms, decision.time)
@@ -91,10 +91,10 @@ def note(
         change = IncidentChange.APPROVAL if change is IncidentChange.COUNTED else change
     if change is IncidentChange.COUNTED and not _is_told(incident.count):
         incident.revision += 1
-        return told
+        return records
     state = approval.state if approval is not None and asks else None
-    told.append(incident.said(change, about.scope, about.id, decision.time, approval=state))
-    return told
+    records.append(incident.said(change, about.scope, about.id, decision.time, approval=state))
+    return records
 
 
 def on_answers(
@@ -104,7 +104,7 @@ def on_answers(
 
     `next_request`: the request of a cause that is open now, if any.
     """
-    told: list[IncidentRecord] = []
+    records: list[IncidentRecord] = []
     last = {d.approval.request_id: d for d in decisions if d.approval is not None}
     for request_id, decision in last.items():
         approval = decision.approval
@@ -115,7 +115,7 @@ def on_answers(
             if not waits:
                 incident.request_id = next_request(incident.cause)
             by = (approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by)[-1:]
-            told.append(
+            records.append(
                 incident.said(
                     IncidentChange.APPROVAL,
                     about.scope,
@@ -127,8 +127,8 @@ def on_answers(
             )
             if incident.cause == REQUESTED and incident.request_id is None:
                 # There was nothing but the question; it has been answered, or nobody asks any more.
-                told += close(incidents, about, f"approval_{approval.state}", decision.time, causes=[REQUESTED])
-    return told
+                records += close(incidents, about, f"approval_{approval.state}", decision.time, causes=[REQUESTED])
+    return records
 
 
 def act(incidents: Open, about: About, command: Command) -> list[IncidentRecord]:
@@ -173,18 +173,18 @@ def close(
     comment: str | None = None,
 ) -> list[IncidentRecord]:
     """Resolves the incidents of these causes, of all when none are named."""
-    told = []
+    records = []
     for cause in list(incidents if causes is None else causes):
         incident = incidents.pop(cause, None)
         if incident is None:
             continue
         incident.state, incident.request_id = IncidentState.RESOLVED.value, None
-        told.append(
+        records.append(
             incident.said(
                 IncidentChange.RESOLVED, about.scope, about.id, time_ms, by=by, comment=comment, resolution=why
             )
         )
-    return told
+    return records
 
 
 def _closed_as_seen(command: Command) -> list[IncidentRecord]:
@@ -248,4 +248,4 @@ def _severity(severity: Severity | None) -> int:
 
 def _is_told(count: int) -> bool:
     """Whether one more decision is told: two digits of the count are always exact."""
-    return count % 10 ** max(0, len(str(count)) - 2) == 0 if count >= TOLD_SINGLY else True
+    return count % 10 ** max(0, len(str(count)) - 2) == 0 if count >= RECORDED_SINGLY else True

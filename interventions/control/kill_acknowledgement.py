@@ -78,25 +78,25 @@ def _finding(kill: Kill, policy: Policy, moment_ms: int) -> Finding:
     )
 
 
-def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, told: Finding | None = None) -> Decision:
+def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, finding: Finding | None = None) -> Decision:
     """The kill said again; as an incident, it is a decision of its own, for people."""
     return Decision(
-        decision_id=kill.decision_id if told is None else digest(UNACKNOWLEDGED, kill.decision_id),
+        decision_id=kill.decision_id if finding is None else digest(UNACKNOWLEDGED, kill.decision_id),
         session_id=who.session_id,
         agent_id=who.agent_id,
         event_id=kill.decision_id,
         time=moment_ms,
         level=Level.KILL,
         code=kill.code,
-        reason=told.reason if told else kill.reason,
+        reason=finding.reason if finding else kill.reason,
         message=STOPPED,
-        flag=told is not None,
-        flag_severity=told.severity if told else None,
+        flag=finding is not None,
+        flag_severity=finding.severity if finding else None,
         detector=DETECTOR,
-        severity=told.severity if told else None,
-        evidence=told.evidence if told else (),
-        values=told.values if told else {"issued": kill.issued},
-        thresholds=told.thresholds if told else {},
+        severity=finding.severity if finding else None,
+        evidence=finding.evidence if finding else (),
+        values=finding.values if finding else {"issued": kill.issued},
+        thresholds=finding.thresholds if finding else {},
         policy=policy.name,
         policy_version=policy.version,
     )

@@ -51,8 +51,8 @@ def reset(standing: SessionControl, who: SessionRef, command: Command, policy: P
     if policy.operated.reset_requires_new_session:
         kill.code, kill.by, kill.reason = CLOSED, command.by, command.reason
         return Released(ControlEffects(control=_of_kill(kill, who), told="closed"), standing)
-    said_actions = command.probation_actions
-    actions = policy.operated.probation.actions if said_actions is None else said_actions
+    commanded = command.probation_actions
+    actions = policy.operated.probation.actions if commanded is None else commanded
     if actions == 0:
         return Released(ControlEffects(released=True, told="reset"), SessionControl())
     probation = Probation(actions, command.by, command.reason, command.time, digest("reset", command.command_id))
@@ -95,9 +95,9 @@ def _second(standing: SessionControl, command: Command, policy: Policy) -> bool:
     """Whether this is the second of two operators who want it, within the time for that; notes the first."""
     if not command.force:
         return False
-    asked = standing.release_asked
+    first = standing.release_asked
     within_ms = policy.operated.second_person_s * 1000
-    if asked is not None and asked.by != command.by and 0 <= command.time - asked.time_ms <= within_ms:
+    if first is not None and first.by != command.by and 0 <= command.time - first.time_ms <= within_ms:
         return True
     standing.release_asked = RepeatedCommand(command.by, command.time)
     return False

@@ -40,38 +40,38 @@ def on_event(
     causes = request_queue.causes(standing) if decision.approval is not None else {}
     cause = findings[0].code if killed_before else incidents.cause_of(decision, causes)
     about = About(ScopeKind.SESSION, event.session_id)
-    told = incidents.note(
+    records = incidents.note(
         standing.incidents, about, decision, cause, agent_id=event.agent_id, mission_id=event.mission_id
     )
-    return decision.model_copy(update={"incident_id": standing.incidents[cause].incident_id}), told
+    return decision.model_copy(update={"incident_id": standing.incidents[cause].incident_id}), records
 
 
-def on_said(standing: SessionControl, who: SessionRef, effects: ControlEffects) -> ControlEffects:
+def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffects) -> ControlEffects:
     """What an operator, an answer or the clock has brought about, with the incidents that it belongs to."""
     if not effects.decisions:
         return effects
     about, first = About(ScopeKind.SESSION, who.session_id), effects.decisions[0]
-    told: list[IncidentRecord] = []
+    records: list[IncidentRecord] = []
     if effects.incident is not None:
-        told += incidents.note(standing.incidents, about, first, effects.incident.code, agent_id=who.agent_id)
+        records += incidents.note(standing.incidents, about, first, effects.incident.code, agent_id=who.agent_id)
     elif first.code == incidents.REQUESTED:
-        told += incidents.note(standing.incidents, about, first, incidents.REQUESTED, agent_id=first.agent_id)
+        records += incidents.note(standing.incidents, about, first, incidents.REQUESTED, agent_id=first.agent_id)
     of_request = {i.request_id: i.incident_id for i in standing.incidents.values() if i.request_id is not None}
     if effects.incident is None and first.code != incidents.REQUESTED:
-        told += incidents.on_answers(
+        records += incidents.on_answers(
             standing.incidents,
             about,
             effects.decisions,
             next_request=lambda cause: _next_of(standing, cause, first.time),
         )
-    opened = told[0].incident_id if effects.incident is not None else None
+    opened = records[0].incident_id if effects.incident is not None else None
     decisions = tuple(
         d.model_copy(update={"incident_id": known})
         if (known := opened if d.approval is None else of_request.get(d.approval.request_id))
         else d
         for d in effects.decisions
     )
-    return replace(effects, decisions=decisions, incidents=tuple(told))
+    return replace(effects, decisions=decisions, incidents=tuple(records))
 
 
 def close(
@@ -86,21 +86,21 @@ def close(
 def on_act(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
     """An operator's act on an incident. What nobody is to decide any more is closed with it."""
     about = About(ScopeKind.SESSION, who.session_id)
-    told = incidents.act(standing.incidents, about, command)
-    if not told:
+    records = incidents.act(standing.incidents, about, command)
+    if not records:
         return ControlEffects(told="incident_void")
     decisions: tuple[Decision, ...] = ()
     if command.kind is CommandKind.RESOLVE:
-        cause = told[0].cause
+        cause = records[0].cause
         requests = {request for request, of in request_queue.causes(standing).items() if of == cause}
         decisions = approvals.close(standing, who, policy, command.time, RESOLVED, requests=requests)
-        told += incidents.on_answers(
+        records += incidents.on_answers(
             standing.incidents,
             about,
             decisions,
             next_request=lambda of: _next_of(standing, of, command.time),
         )
-    return ControlEffects(decisions, incidents=tuple(told), told=f"incident_{told[0].change}")
+    return ControlEffects(decisions, incidents=tuple(records), told=f"incident_{records[0].change}")
 
 
 def on_scope_killed(
@@ -111,10 +111,10 @@ def on_scope_killed(
     What came after that moment is of a later process, which goes on: then it is the end of an earlier one, and closes
     nothing.
     """
-    goes_on = any(ticket.since_ms > time_ms for ticket in standing.approvals.values()) or any(
+    is_open = any(ticket.since_ms > time_ms for ticket in standing.approvals.values()) or any(
         incident.last_ms > time_ms for incident in standing.incidents.values()
     )
-    return ((), []) if goes_on else close(standing, who, policy, time_ms, SCOPE_KILLED)
+    return ((), []) if is_open else close(standing, who, policy, time_ms, SCOPE_KILLED)
 
 
 def on_stopped(standing: SessionControl, who: SessionRef, time_ms: int) -> list[IncidentRecord]:

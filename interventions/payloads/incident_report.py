@@ -53,11 +53,11 @@ def incident(
     last = finding.evidence[-1]
     found = tuple(found)
     others = [f"{f.detector}: {f.reason}" for f in found if f is not finding]
-    told = {f.detector for f in found}
+    reported = {f.detector for f in found}
     others += [
         f"{rule} was {value:.0%} of the way to a finding"
         for rule, value in sorted(near.items(), key=_far)
-        if rule not in told
+        if rule not in reported
     ]
     unheeded = [entry for entry in history.entries if entry.said and entry.helped is not None and entry.helped < 1]
     if unheeded:

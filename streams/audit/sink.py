@@ -256,7 +256,7 @@ class AuditSink:
         except KafkaException as error:
             if error.args[0].code() not in _PASSING:
                 raise
-            if not self._broker.heard(error.args[0]):
+            if not self._broker.is_outage(error.args[0]):
                 _log.warning(
                     "audit sink: the broker does not say where partitions begin and end, asks again: %s", error
                 )
@@ -322,7 +322,7 @@ class AuditSink:
             self._complain(error)
 
     def _complain(self, error: KafkaError) -> None:
-        if not self._broker.heard(error):
+        if not self._broker.is_outage(error):
             _log.warning("audit sink: %s", error.str())
 
     def _meet_cluster(self) -> None:

@@ -47,14 +47,14 @@ def act_one(stage: Stage, pause_s: float) -> list[Fact]:
             f"{len(requests)} requests",
         ),
         _acknowledged(killed),
-        _told("session_killed: loop_detected, 3 deletes on asset_id=fact_sales in ", story),
+        _audited("session_killed: loop_detected, 3 deletes on asset_id=fact_sales in ", story),
         Fact("a reset without a reason is refused", unreasoned == 2 and still_killed, f"exit code {unreasoned}"),
         Fact(
             "after an operator's reset the session works again, with a corrected task",
             released == 0 and cured.child.exit_code == 0 and not cured.refused and _was_deleted(stage, COPY),
             f"{len(cured.answered)} calls made, {len(cured.refused)} refused",
         ),
-        _told(f"session_reset by {OPERATOR}: task corrected", story),
+        _audited(f"session_reset by {OPERATOR}: task corrected", story),
     ]
 
 
@@ -80,7 +80,7 @@ def act_two(stage: Stage) -> list[Fact]:
             declared == 0 and agent.child.exit_code == 0 and len(deleted) == len(STAGING),
             f"{len(deleted)} deleted, {len(agent.refused)} refused, hardest decision {hardest}",
         ),
-        _told(f"session_batch by {OPERATOR}: quarterly", story),
+        _audited(f"session_batch by {OPERATOR}: quarterly", story),
     ]
 
 
@@ -152,7 +152,7 @@ def _row(beginning: str, story: list[dict[str, Any]]) -> str | None:
     return next((row["summary"] for row in story if (row["summary"] or "").startswith(beginning)), None)
 
 
-def _told(beginning: str, story: list[dict[str, Any]]) -> Fact:
+def _audited(beginning: str, story: list[dict[str, Any]]) -> Fact:
     """That the audit has a row whose summary begins so."""
     row = _row(beginning, story)
     return Fact(f"the audit has '{beginning.strip()} ...'", row is not None, row or "no such row")

@@ -64,18 +64,18 @@ def attempt(tool: Callable[..., str], *arguments: str) -> str | None:
     try:
         answer = tool(*arguments)
     except Refused as refused:
-        tell(Step(Outcome.REFUSED, refused.reason, call, refused.code))
+        emit(Step(Outcome.REFUSED, refused.reason, call, refused.code))
         return None
-    tell(Step(Outcome.ANSWERED, answer, call))
+    emit(Step(Outcome.ANSWERED, answer, call))
     return answer
 
 
 def hear(advice: Advice) -> None:
     """Tells what the guard advised."""
-    tell(Step(Outcome.ADVISED, advice.message, code=advice.code))
+    emit(Step(Outcome.ADVISED, advice.message, code=advice.code))
 
 
-def tell(step: Step) -> None:
+def emit(step: Step) -> None:
     """One line on standard output."""
     sys.stdout.write(json.dumps(asdict(step)) + "\n")
     sys.stdout.flush()

@@ -74,7 +74,7 @@ class Stage:
         self._reader = LogReader(bootstrap, [self._topics.interventions, self._topics.control])
         self._agents: list[Agent] = []
         self._requests_shown = 0
-        self._said: set[str] = set()
+        self._shown: set[str] = set()
         """Reasons of refusals, which are said once."""
         self._began_s = time.monotonic()
 
@@ -148,7 +148,7 @@ class Stage:
     def pump(self) -> None:
         """Takes in and says aloud what was done, decided and asked since the last call."""
         # Looked at from the last link of the chain to the first, said from the first to the last: causes come first.
-        told = [(agent, agent.steps[agent.shown :]) for agent in self._agents]
+        news = [(agent, agent.steps[agent.shown :]) for agent in self._agents]
         requests = self.catalogue.requests[self._requests_shown :]
         while (message := self._reader.poll(0.02)) is not None:
             if message.topic() == self._topics.interventions:
@@ -159,17 +159,17 @@ class Stage:
         for request in requests:
             if request.asset_id not in STAGING:  # what the agent tells of these is enough
                 self.say("catalogue", f"{request.method} /assets/{request.asset_id} -> {_cut(request.answer)}")
-        for agent, steps_ in told:
+        for agent, steps_ in news:
             agent.shown += len(steps_)
             for step in steps_:
-                self.say("agent", self._told(step))
+                self.say("agent", self._text_of(step))
 
-    def _told(self, step: Step) -> str:
+    def _text_of(self, step: Step) -> str:
         if step.outcome is Outcome.ADVISED:
             return f"hears ({step.code}): {step.text}"
         if step.outcome is Outcome.REFUSED:
-            again = step.text in self._said
-            self._said.add(step.text)
+            again = step.text in self._shown
+            self._shown.add(step.text)
             return f"{step.call} REFUSED ({step.code})" + ("" if again else f": {step.text}")
         return f"{step.call} -> {_cut(step.text)}" if step.call else f"says: {step.text}"
 

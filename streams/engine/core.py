@@ -302,7 +302,7 @@ class Core:
         return session_incidents.close(state.standing, _who(state), self.policy, time_ms, "idle")[1]
 
     def _followed(self, state: SessionState, said: ControlEffects) -> Effects:
-        return self._outcome(state, session_incidents.on_said(state.standing, _who(state), said))
+        return self._outcome(state, session_incidents.on_effects(state.standing, _who(state), said))
 
     def _outcome(self, state: SessionState, said: ControlEffects) -> Effects:
         state.due_ms = self._commands.due_ms(state.standing)

@@ -169,9 +169,9 @@ def read_bundle(path: Path) -> Bundle:
     if manifest.get("v") != VERSION:
         raise BadBundle(f"{path}: {MANIFEST}: v: expected {VERSION}, got {manifest.get('v')!r}")
     for name in sorted(digests.keys() | files.keys()):
-        came = sha256(files[name]).hexdigest() if name in files else None
-        if digests.get(name) != came:
-            raise BadBundle(f"{path}: {name}: expected SHA-256 {digests.get(name)}, got {came}: it was changed")
+        got = sha256(files[name]).hexdigest() if name in files else None
+        if digests.get(name) != got:
+            raise BadBundle(f"{path}: {name}: expected SHA-256 {digests.get(name)}, got {got}: it was changed")
     return Bundle(path, manifest, files)
 
 

@@ -60,7 +60,7 @@ def report_html(
     parts.append(f"<h2>Timeline</h2>{timeline(_LANES, _marks(events, decisions, others), stop.time if stop else None)}")
     parts.append("<p>Times are in UTC. Point at a mark to see what it is.</p>")
     if stop is not None and stop.level is Level.KILL:
-        parts += _told(stop, decisions, events)
+        parts += _report_of(stop, decisions, events)
     shown = [d for d in decisions if d.level > Level.ALLOW or d.would]
     parts.append(f"<h2>Decisions ({len(shown)})</h2>")
     parts.append(
@@ -91,7 +91,7 @@ def report_html(
     ).encode(errors="replace")
 
 
-def _told(stop: Decision, decisions: Sequence[Decision], events: Sequence[ActionEvent]) -> list[str]:
+def _report_of(stop: Decision, decisions: Sequence[Decision], events: Sequence[ActionEvent]) -> list[str]:
     report, actions = whole(stop, decisions, events)
     parts = [f"<h2>Report</h2><p>{escape(report.summary)}</p><p>Root cause: {escape(report.root_cause)}</p>"]
     for title, lines in (

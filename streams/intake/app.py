@@ -96,7 +96,7 @@ class Intake:
         app.router.add_post("/v1/result", self._result)
         app.router.add_post(_TRACES, self._traces)
         app.router.add_get("/healthz", self._health)
-        app.router.add_get("/metrics", self._told)
+        app.router.add_get("/metrics", self._serve_metrics)
         app.on_cleanup.append(self._close)
         return app
 
@@ -181,9 +181,9 @@ class Intake:
 
     async def _events(self, request: web.Request) -> web.Response:
         async with self._body(request) as body:
-            return await self._accept(self._checked(self._said(request, body)))
+            return await self._accept(self._checked(self._records_of(request, body)))
 
-    def _said(self, request: web.Request, body: bytes) -> Iterable[tuple[bytes, list[tuple[str, bytes]]]]:
+    def _records_of(self, request: web.Request, body: bytes) -> Iterable[tuple[bytes, list[tuple[str, bytes]]]]:
         if _SPECVERSION in request.headers:
             return self._binary(request, body)
         if request.content_type in _LINES:
@@ -216,12 +216,12 @@ class Intake:
 
     async def _publish(self, events: Iterable[ActionEvent]) -> int:
         """Returns how many there were, when all are confirmed. Raises Away when one of them is not."""
-        told = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
-        for outcome in await asyncio.gather(*told, return_exceptions=True):
+        published = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
+        for outcome in await asyncio.gather(*published, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-        self._accepted.inc(len(told))
-        return len(told)
+        self._accepted.inc(len(published))
+        return len(published)
 
     async def _traces(self, request: web.Request) -> web.Response:
         """OTLP/HTTP. Spans that are not of generative AI are none of ours, and are no error."""
@@ -271,14 +271,14 @@ class Intake:
         except ValueError as error:  # an effect that does not exist
             raise Bad(400, str(error)) from None
         self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(said_of(answer, call_id, killed=desk.guard.killed), 200)
+        return _json(reply_of(answer, call_id, killed=desk.guard.killed), 200)
 
     async def _turn(self, fields: Mapping[str, Any]) -> web.Response:
         """Whether the model may take its next turn."""
         desk = self._desk(fields)
         answer = await desk.turn_async()
         self._verdicts["allowed" if answer.refused is None else answer.refused.code,].inc()
-        return _json(said_of(answer, None, killed=desk.guard.killed), 200)
+        return _json(reply_of(answer, None, killed=desk.guard.killed), 200)
 
     async def _result(self, request: web.Request) -> web.Response:
         async with self._body(request) as body:
@@ -303,7 +303,7 @@ class Intake:
         """Its metrics, for Prometheus."""
         return self._metrics.exposition()
 
-    async def _told(self, _: web.Request) -> web.Response:
+    async def _serve_metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=self.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
@@ -384,7 +384,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def said_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
+def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
     """The verdict on a call or a turn, as JSON: with the hints, each once."""
     refused = answer.refused
     reply: dict[str, Any] = {"allowed": refused is None, "killed": killed}

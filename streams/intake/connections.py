@@ -58,7 +58,7 @@ class Connection:
         self._transport = transport
         self._until: asyncio.TimerHandle | None = None
         self._unread_until: asyncio.TimerHandle | None = None
-        self._unheard_bytes = 0
+        self._header_bytes = 0
         self._idle = False
         self.ended = False
 
@@ -66,8 +66,8 @@ class Connection:
         """For a request: at the beginning, and behind each answer."""
         if self.ended:
             return
-        self.heard()
-        self._unheard_bytes, self._idle = 0, idle
+        self.received_headers()
+        self._header_bytes, self._idle = 0, idle
         self._among.waiting[self] = None
         self._end_in(self._among.idle_s if idle else self._among.headers_s)
 
@@ -81,11 +81,11 @@ class Connection:
         """As many bytes have come, and were read by the server; headers have a length."""
         self.begins()
         if self in self._among.waiting:
-            self._unheard_bytes += count
-            if self._unheard_bytes > MAX_HEADER_BYTES:
+            self._header_bytes += count
+            if self._header_bytes > MAX_HEADER_BYTES:
                 self.end()
 
-    def heard(self) -> None:
+    def received_headers(self) -> None:
         """The headers of a request have come."""
         self._among.waiting.pop(self, None)
         if self._until is not None:
@@ -106,7 +106,7 @@ class Connection:
     def lost(self) -> None:
         """It is over."""
         self.ended = True
-        self.heard()
+        self.received_headers()
         self.drained()
         self._among.open.pop(self._transport, None)
 

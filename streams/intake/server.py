@@ -19,7 +19,7 @@ def serve(app: web.Application, host: str, port: int, *, path: str = "", cancels
 
 async def _serve(app: web.Application, host: str, port: int, path: str, *, cancels: bool) -> None:
     connections = Connections()
-    app.middlewares.insert(0, _telling(connections))
+    app.middlewares.insert(0, _tracking(connections))
     runner = web.AppRunner(app, access_log=None, handler_cancellation=cancels)
     await runner.setup()
     server = None
@@ -43,18 +43,18 @@ def _bounded(runner: web.AppRunner, connections: Connections) -> Bounded:
     return Bounded(runner.server(), connections)
 
 
-def _telling(connections: Connections) -> Middleware:
+def _tracking(connections: Connections) -> Middleware:
     """Tells when a request is answered, and when its connection waits for the next one."""
 
     @web.middleware
-    async def tell(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def track(request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = None if request.transport is None else connections.open.get(request.transport)
         if connection is None:
             return await handler(request)
-        connection.heard()
+        connection.received_headers()
         try:
             return await handler(request)
         finally:
             connection.waits(idle=True)
 
-    return tell
+    return track

@@ -80,18 +80,18 @@ def grants(
 
     `changelogs`: of the workers, and of those that run rules in shadow.
     """
-    wanted = (
+    expected = (
         Grant(principal=principal, may=may, resource=resource, name=name)
         for role, principal in principals.items()
         for may, resource, name in _needed(role, topics, changelogs, group, audit_group)
     )
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(expected))
 
 
-def apply(admin: AdminClient, wanted: list[Grant]) -> None:
+def apply(admin: AdminClient, grants_to_make: list[Grant]) -> None:
     """Makes them on the cluster; those that are there stay. Raises RuntimeError for one that it refuses."""
-    asked = admin.create_acls([grant.binding() for grant in wanted], request_timeout=_APPLIED_WITHIN_S)
-    for binding, made in asked.items():
+    futures = admin.create_acls([grant.binding() for grant in grants_to_make], request_timeout=_APPLIED_WITHIN_S)
+    for binding, made in futures.items():
         try:
             made.result()
         except KafkaException as refused:

@@ -25,7 +25,7 @@ class BrokerOutage:
         self._outage = Outage(log, f"{who}: the broker")
         self._suspect = False
 
-    def heard(self, error: KafkaError) -> bool:
+    def is_outage(self, error: KafkaError) -> bool:
         """Takes in an error of the client, from any thread. Whether it is one of a broker that is away."""
         if error.code() not in IS_AWAY:
             return False

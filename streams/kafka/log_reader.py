@@ -107,8 +107,8 @@ def open_consumer(
             if waited_s < within_s and not (refusal and waited_s >= refused_after_s):
                 continue
             consumer.close()
-            came = refusal or _said(failed) + (f" ({complaint})" if complaint else "")
-            raise Unreachable(f"broker {bootstrap}: expected an answer within {within_s:g} s, got {came}") from None
+            got = refusal or _reason_of(failed) + (f" ({complaint})" if complaint else "")
+            raise Unreachable(f"broker {bootstrap}: expected an answer within {within_s:g} s, got {got}") from None
         return consumer
 
 
@@ -123,7 +123,7 @@ def partitions_of(consumer: Consumer, topic: str) -> list[TopicPartition]:
     try:
         found = consumer.list_topics(topic, timeout=ANSWER_WITHIN_S).topics[topic]
     except KafkaException as failed:
-        raise Unreachable(f"topic {topic}: expected its partitions, got {_said(failed)}") from None
+        raise Unreachable(f"topic {topic}: expected its partitions, got {_reason_of(failed)}") from None
     if found.error is not None or not found.partitions:
         raise NoSuchTopic(f"topic {topic}: expected one that is there, got {found.error or 'no partitions'}")
     return [TopicPartition(topic, partition) for partition in sorted(found.partitions)]
@@ -141,7 +141,7 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
         found = answered(ask, within_s=ANSWER_WITHIN_S)
     except KafkaException as failed:
         raise Unreachable(
-            f"topic {partition.topic}, partition {partition.partition}: expected its ends, got {_said(failed)}"
+            f"topic {partition.topic}, partition {partition.partition}: expected its ends, got {_reason_of(failed)}"
         ) from None
     if found is None:
         raise Unreachable(
@@ -243,11 +243,11 @@ def _offsets_since(consumer: Consumer, partitions: list[TopicPartition], since_m
     metadata = consumer.list_topics(timeout=ANSWER_WITHIN_S)
     if metadata.controller_id not in metadata.brokers:  # the embedded one
         return {}
-    asked = [TopicPartition(tp.topic, tp.partition, since_ms) for tp in partitions]
+    partitions_since = [TopicPartition(tp.topic, tp.partition, since_ms) for tp in partitions]
     try:
-        found = consumer.offsets_for_times(asked, timeout=ANSWER_WITHIN_S)
+        found = consumer.offsets_for_times(partitions_since, timeout=ANSWER_WITHIN_S)
     except KafkaException as failed:
-        raise Unreachable(f"offsets since {since_ms}: expected them, got {_said(failed)}") from None
+        raise Unreachable(f"offsets since {since_ms}: expected them, got {_reason_of(failed)}") from None
     return {(tp.topic, tp.partition): tp.offset for tp in found}
 
 
@@ -256,6 +256,6 @@ def _passes(error: KafkaError) -> bool:
     return error.retriable() or error.code() in {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 
 
-def _said(failed: KafkaException) -> str:
+def _reason_of(failed: KafkaException) -> str:
     error = failed.args[0]
     return f"{error.name()}: {error.str()}"

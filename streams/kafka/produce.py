@@ -43,6 +43,6 @@ def produce_confirmed(
     producer.flush(CONFIRM_WITHIN_S + 1.0)
     error, message = delivered[0] if delivered else (None, None)
     if message is None or error is not None:
-        came = "no answer" if error is None else f"{error.name()}: {error.str()}"
-        raise Unreachable(f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got {came}")
+        got = "no answer" if error is None else f"{error.name()}: {error.str()}"
+        raise Unreachable(f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got {got}")
     return TopicPartition(topic, int(message.partition() or 0), int(message.offset() or 0))

@@ -31,24 +31,24 @@ def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | Non
     Raises ValueError for a setting of encryption or credentials that cannot be carried over: a
     worker must not join with less than it was told.
     """
-    told = {name: str(value) for name, value in client.items() if name.startswith(("security.", "sasl.", "ssl."))}
-    if unknown := told.keys() - _KNOWN:
+    options = {name: str(value) for name, value in client.items() if name.startswith(("security.", "sasl.", "ssl."))}
+    if unknown := options.keys() - _KNOWN:
         raise ValueError(f"client: expected settings of {sorted(_KNOWN)}, got {sorted(unknown)} too")
-    protocol = told.get("security.protocol", "plaintext").lower()
+    protocol = options.get("security.protocol", "plaintext").lower()
     match protocol:
         case "plaintext":
             return None
         case "ssl":
-            return SSLCredentials(_context(told))
+            return SSLCredentials(_context(options))
         case "sasl_plaintext" | "sasl_ssl":
-            mechanism = told.get("sasl.mechanism", told.get("sasl.mechanisms", "GSSAPI"))
+            mechanism = options.get("sasl.mechanism", options.get("sasl.mechanisms", "GSSAPI"))
             if mechanism not in _MECHANISMS:
                 raise ValueError(f"client: sasl.mechanism: expected one of {_MECHANISMS}, got {mechanism}")
             return SASLCredentials(
-                username=told.get("sasl.username"),
-                password=told.get("sasl.password"),
+                username=options.get("sasl.username"),
+                password=options.get("sasl.password"),
                 mechanism=mechanism,
-                ssl_context=_context(told) if protocol == "sasl_ssl" else None,
+                ssl_context=_context(options) if protocol == "sasl_ssl" else None,
             )
         case _:
             raise ValueError(
@@ -56,9 +56,9 @@ def faust_credentials(client: Mapping[str, ClientSetting]) -> CredentialsT | Non
             )
 
 
-def _context(told: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=told.get("ssl.ca.location"))
-    certificate = told.get("ssl.certificate.location")
+def _context(options: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=options.get("ssl.ca.location"))
+    certificate = options.get("ssl.certificate.location")
     if certificate is not None:
-        context.load_cert_chain(certificate, told.get("ssl.key.location"), told.get("ssl.key.password"))
+        context.load_cert_chain(certificate, options.get("ssl.key.location"), options.get("ssl.key.password"))
     return context

@@ -49,11 +49,11 @@ class Difference:
 
     topic: str
     setting: str
-    wanted: str
-    came: str
+    expected: str
+    actual: str
 
     def __str__(self) -> str:
-        return f"topic {self.topic}: {self.setting}: expected {self.wanted}, got {self.came}"
+        return f"topic {self.topic}: {self.setting}: expected {self.expected}, got {self.actual}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class TopicReport:
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _ExpectedTopic:
     """A topic under its full name, with the layout that it must have."""
 
     topic: str
@@ -107,9 +107,9 @@ def create_topics(
     topic can be seen by clients. Raises NoAdminApiError for an embedded broker, and
     RuntimeError when the cluster refuses a topic.
     """
-    wanted = _wanted(topics, changelogs)
+    expected = _expected_topics(topics, changelogs)
     there = _metadata(admin).topics
-    missing = [w for w in wanted if w.topic not in there]
+    missing = [w for w in expected if w.topic not in there]
     requested: Mapping[str, Future[None]] = {}
     if missing:
         requested = admin.create_topics(
@@ -120,8 +120,8 @@ def create_topics(
             request_timeout=_REQUEST_WITHIN_S,
         )
     created = {topic for topic, future in requested.items() if _was_created(topic, future)}
-    _wait_until_visible(admin, {w.topic for w in wanted})
-    return _reports(admin, wanted, partitions, created)
+    _wait_until_visible(admin, {w.topic for w in expected})
+    return _reports(admin, expected, partitions, created)
 
 
 def check_topics(
@@ -137,14 +137,14 @@ def check_topics(
     topic of actions has. Retention may be longer and messages larger than the layout says.
     Raises NoAdminApiError for an embedded broker.
     """
-    wanted = _wanted(topics, changelogs)
+    expected = _expected_topics(topics, changelogs)
     if partitions is None:
         actions = _metadata(admin).topics.get(topics.actions)
         partitions = len(actions.partitions) if actions is not None else None
-    return _reports(admin, wanted, partitions, created=set())
+    return _reports(admin, expected, partitions, created=set())
 
 
-def _wanted(topics: Topics, changelogs: Sequence[str]) -> list[_Wanted]:
+def _expected_topics(topics: Topics, changelogs: Sequence[str]) -> list[_ExpectedTopic]:
     own = [
         TopicLayout(
             name=name,
@@ -156,8 +156,8 @@ def _wanted(topics: Topics, changelogs: Sequence[str]) -> list[_Wanted]:
         for name in changelogs
     ]
     return [
-        *(_Wanted(topics.prefix + layout.name, layout) for layout in LAYOUT),
-        *(_Wanted(layout.name, layout) for layout in own),
+        *(_ExpectedTopic(topics.prefix + layout.name, layout) for layout in LAYOUT),
+        *(_ExpectedTopic(layout.name, layout) for layout in own),
     ]
 
 
@@ -205,9 +205,11 @@ def _with_leaders(metadata: ClusterMetadata) -> set[str]:
     }
 
 
-def _reports(admin: AdminClient, wanted: list[_Wanted], partitions: int | None, created: set[str]) -> list[TopicReport]:
+def _reports(
+    admin: AdminClient, expected: list[_ExpectedTopic], partitions: int | None, created: set[str]
+) -> list[TopicReport]:
     counts = {name: len(topic.partitions) for name, topic in _metadata(admin).topics.items()}
-    settings = _settings(admin, [w.topic for w in wanted if w.topic in counts])
+    settings = _settings(admin, [w.topic for w in expected if w.topic in counts])
     return [
         TopicReport(
             topic=w.topic,
@@ -216,36 +218,36 @@ def _reports(admin: AdminClient, wanted: list[_Wanted], partitions: int | None, 
             partitions=counts.get(w.topic, 0),
             differences=tuple(_differences(w, counts.get(w.topic, 0), partitions, settings.get(w.topic, {}))),
         )
-        for w in wanted
+        for w in expected
     ]
 
 
 def _settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str]]:
     if not names:
         return {}
-    asked = admin.describe_configs(
+    described = admin.describe_configs(
         [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names],
         request_timeout=_REQUEST_WITHIN_S,
     )
     return {
         resource.name: {name: entry.value for name, entry in future.result().items()}
-        for resource, future in asked.items()
+        for resource, future in described.items()
     }
 
 
 def _differences(
-    wanted: _Wanted, partitions: int, partitions_wanted: int | None, settings: Mapping[str, str]
+    expected: _ExpectedTopic, partitions: int, partitions_of_others: int | None, settings: Mapping[str, str]
 ) -> Iterator[Difference]:
     def differs(setting: str, should_be: str, is_now: str) -> Difference:
-        return Difference(topic=wanted.topic, setting=setting, wanted=should_be, came=is_now)
+        return Difference(topic=expected.topic, setting=setting, expected=should_be, actual=is_now)
 
     if partitions == 0:
         yield differs("topic", "there", "missing")
         return
-    if partitions_wanted is not None and partitions != partitions_wanted:
-        yield differs("partitions", f"{partitions_wanted}, as the rest", str(partitions))
+    if partitions_of_others is not None and partitions != partitions_of_others:
+        yield differs("partitions", f"{partitions_of_others}, as the rest", str(partitions))
 
-    layout = wanted.layout
+    layout = expected.layout
     if settings["cleanup.policy"] != layout.cleanup.value:
         yield differs("cleanup.policy", layout.cleanup.value, settings["cleanup.policy"])
     if int(settings["max.message.bytes"]) < layout.max_message_bytes:

@@ -65,9 +65,9 @@ class Counts:
     """Runaways that it stops before they begin."""
     false_stops: int = 0
     """Sound sessions that it stops."""
-    told: int = 0
+    warned: int = 0
     """Runaways in which it says anything."""
-    early_told: int = 0
+    early_warned: int = 0
     """Of those whose place is known: the same, by then."""
     false_hints: int = 0
     """Sound sessions in which it says anything."""
@@ -218,14 +218,14 @@ def alone(policy: Policy, model: Model) -> Policy:
 
 def with_quality(model: Model, compared: Compared) -> Model:
     """The model, with how well it did."""
-    told: Values = {}
+    with_labels: Values = {}
     for name, of in (("prior", compared.before), ("learned", compared.after)):
-        told |= {
+        with_labels |= {
             f"{name}: runaways stopped": f"{of.caught} of {of.runaways}",
             f"{name}: stopped within {EARLY} events of the signal": f"{of.early} of {of.located}",
             f"{name}: sound sessions stopped": f"{of.false_stops} of {of.sound}",
         }
-    return replace(model, quality=told)
+    return replace(model, quality=with_labels)
 
 
 def _kind(lesson: Lesson) -> str:
@@ -264,8 +264,8 @@ def _count(of: Counts, lesson: Lesson, result: Result) -> None:
         located = lesson.word is Word.CONFIRMED
         of.runaways += 1
         of.located += located
-        of.told += first is not None
-        of.early_told += located and first is not None and first <= lesson.span.signal + EARLY
+        of.warned += first is not None
+        of.early_warned += located and first is not None and first <= lesson.span.signal + EARLY
         of.too_soon += stop is not None and stop < lesson.span.begins
         of.caught += stop is not None and stop >= lesson.span.begins
         of.early += located and stop is not None and lesson.span.begins <= stop <= lesson.span.signal + EARLY

@@ -102,7 +102,7 @@ class Lesson:
         return self.session.session_id
 
 
-def said_of(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, SessionLabel]:
+def labels_by_session(labels: Iterable[Command], decisions: Iterable[Decision]) -> dict[str, SessionLabel]:
     """By session, what was said of it; of a decision the last label counts."""
     known = {decision.decision_id: decision for decision in decisions}
     found: dict[str, SessionLabel] = {}

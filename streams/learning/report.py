@@ -102,7 +102,7 @@ def to_dict(model: Model, prior: Model, words: Mapping[Word, int], compared: Com
                 "runaways": of.runaways,
                 "caught": of.caught,
                 "early": of.early,
-                "early_told": of.early_told,
+                "early_told": of.early_warned,
                 "too_soon": of.too_soon,
                 "sound": of.sound,
                 "false_stops": of.false_stops,
@@ -162,8 +162,8 @@ def _quality(before: Counts, after: Counts) -> list[tuple[str, ...]]:
             f"{of.caught} of {of.runaways}",
             f"{of.early} of {of.located}",
             f"{of.too_soon} of {of.runaways}",
-            f"{of.told} of {of.runaways}",
-            f"{of.early_told} of {of.located}",
+            f"{of.warned} of {of.runaways}",
+            f"{of.early_warned} of {of.located}",
             f"{of.false_stops} of {of.sound}",
             f"{of.false_hints} of {of.sound}",
             f"{of.quiet_stops} of {of.quiet}",
@@ -175,14 +175,14 @@ def _quality(before: Counts, after: Counts) -> list[tuple[str, ...]]:
 
 
 def _calibration(before: Calibration, after: Calibration) -> list[tuple[str, ...]]:
-    told = [
+    bins = [
         {number: (f"{part:.1%}", _share(observed)) for number, part, _, observed in of.rows} for of in (before, after)
     ]
     none = ("-", "-")
     return [
-        (f"{100 * n // BINS} to {100 * (n + 1) // BINS} %", *told[0].get(n, none), *told[1].get(n, none))
+        (f"{100 * n // BINS} to {100 * (n + 1) // BINS} %", *bins[0].get(n, none), *bins[1].get(n, none))
         for n in range(BINS)
-        if n in told[0] or n in told[1]
+        if n in bins[0] or n in bins[1]
     ]
 
 

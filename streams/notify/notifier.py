@@ -86,7 +86,7 @@ class Notifier:
         self._lock = threading.RLock()  # what the producer tells of may come while it is asked for room
         self._stop = threading.Event()
         self._failure: BaseException | None = None
-        self._came_round_s = time.monotonic()
+        self._last_round_s = time.monotonic()
         self._paused = False
         self._outage = BrokerOutage(_log, "notify")
         self._outcomes = metrics.counter("notifications_total")
@@ -145,7 +145,7 @@ class Notifier:
             committed_s = time.monotonic()
             while not self._stop.is_set():
                 message = consumer.poll(_POLL_S)
-                self._came_round_s = time.monotonic()
+                self._last_round_s = time.monotonic()
                 self._producer.poll(0)
                 self._outage.look(consumer, self._settings.topics.incidents)
                 if message is not None:
@@ -171,9 +171,9 @@ class Notifier:
 
     def verdict(self) -> Verdict:
         """Alive while the main loop comes round; ready while partitions are assigned too."""
-        silent_s = time.monotonic() - self._came_round_s
-        came_round = silent_s < _STUCK_AFTER_S
-        reasons = [] if came_round else [f"the notifier has not come round for {silent_s:.0f} s"]
+        silent_s = time.monotonic() - self._last_round_s
+        is_alive = silent_s < _STUCK_AFTER_S
+        reasons = [] if is_alive else [f"the notifier has not come round for {silent_s:.0f} s"]
         if not self._owned:
             reasons.append("no partitions are assigned")
         notes = []
@@ -182,7 +182,7 @@ class Notifier:
             if oldest_s >= _STUCK_AFTER_S:
                 notes.append(f"channel {name}: {number} wait, the oldest for {oldest_s:.0f} s since it was due")
         return Verdict(
-            alive=came_round,
+            alive=is_alive,
             ready=not reasons,
             reasons=tuple(reasons),
             partitions=len(self._owned),
@@ -202,7 +202,7 @@ class Notifier:
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": settings.fetch_wait_ms,
             "session.timeout.ms": round(settings.session_timeout_s * 1000),
-            "error_cb": self._outage.heard,  # type: ignore[dict-item]  # a callback among settings, as librdkafka has it
+            "error_cb": self._outage.is_outage,  # type: ignore[dict-item]  # a callback among settings, as librdkafka has it
         }
 
     def _require_topics(self) -> None:
@@ -210,16 +210,16 @@ class Notifier:
         settings = self._settings
         consumer = open_consumer(settings.bootstrap, client=settings.client)
         try:
-            incidents, told = (
+            incidents, notifications = (
                 len(partitions_of(consumer, name))
                 for name in (settings.topics.incidents, settings.topics.notifications)
             )
         finally:
             consumer.close()
-        if told < incidents:
+        if notifications < incidents:
             raise RuntimeError(
                 f"topic {settings.topics.notifications}: expected {incidents} partitions, "
-                f"as {settings.topics.incidents} has, got {told}"
+                f"as {settings.topics.incidents} has, got {notifications}"
             )
 
     # Partitions come and go; from the consumer's own thread.
@@ -267,7 +267,7 @@ class Notifier:
     def _take(self, message: Message) -> None:
         error = message.error()
         if error is not None:
-            if error.fatal() or not (error.retriable() or self._outage.heard(error)):
+            if error.fatal() or not (error.retriable() or self._outage.is_outage(error)):
                 raise KafkaException(error)
             return
         owned = self._owned.get(int(message.partition() or 0))
@@ -286,7 +286,7 @@ class Notifier:
 
     def _plan(self, origin: _Origin, record: IncidentRecord) -> None:
         owned, at_ms = origin.partition, now_ms()
-        planned = plan(record, origin.timestamp_ms, self._config, owned.told_of(record.incident_id))
+        planned = plan(record, origin.timestamp_ms, self._config, owned.channels_of(record.incident_id))
         fresh = [one for one in planned if owned.claim(one.notification_id, at_ms)]
         owned.read(origin.offset, len(fresh))
         if not planned:
@@ -296,7 +296,7 @@ class Notifier:
             item = Item[Owner](planned=one, record=record, at_ms=origin.timestamp_ms, origin=origin)
             if one not in fresh or not too_old:
                 item = _gathered(item, at_ms)
-                owned.tell(record.incident_id, one.channel, record.state, self._repeated(one.channel, record))
+                owned.record(record.incident_id, one.channel, record.state, self._repeated(one.channel, record))
                 self._channels[one.channel].add(item, settled=one not in fresh)
                 continue
             self._outcomes.labels(one.channel, NotificationOutcome.TOO_OLD.value).inc()

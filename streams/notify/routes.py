@@ -40,7 +40,7 @@ def notification_id(record: IncidentRecord, channel: str) -> str:
     return f"ntf_{hashlib.sha256(identity.encode()).hexdigest()[:32]}"
 
 
-def plan(record: IncidentRecord, at_ms: int, config: Config, told: Sequence[str] = ()) -> tuple[Planned, ...]:
+def plan(record: IncidentRecord, at_ms: int, config: Config, already: Sequence[str] = ()) -> tuple[Planned, ...]:
     """Each channel once, by the first route that leads to it.
 
     `at_ms` is the time of the record on its topic, so that a restart plans alike. `told` are the channels that were
@@ -60,7 +60,7 @@ def plan(record: IncidentRecord, at_ms: int, config: Config, told: Sequence[str]
                     digest=None if config.channels[channel].keeps_state else digest,
                 )
     if record.state is not IncidentState.OPEN and kind in (Kind.ACKNOWLEDGED, Kind.RESOLVED):
-        for channel in told:
+        for channel in already:
             if channel not in found and channel in config.channels and config.channels[channel].keeps_state:
                 found[channel] = Planned(
                     notification_id=notification_id(record, channel), channel=channel, route=FOLLOWED, due_ms=at_ms

@@ -201,10 +201,10 @@ class ChannelThread:
 
         def wait_s(state: tenacity.RetryCallState) -> float:
             failure = None if state.outcome is None else state.outcome.exception()
-            wanted_s = failure.after_s if isinstance(failure, Failed) and failure.after_s is not None else 0.0
+            retry_after_s = failure.after_s if isinstance(failure, Failed) and failure.after_s is not None else 0.0
             self._outcomes.labels(self.name, "retried").inc()
             _log.warning("channel %s: attempt %d failed: %s", self.name, state.attempt_number, failure)
-            return max(wanted_s, _BACK_OFF(state))
+            return max(retry_after_s, _BACK_OFF(state))
 
         def sleep(seconds: float) -> None:
             until_s = time.monotonic() + seconds

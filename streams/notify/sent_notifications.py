@@ -33,7 +33,7 @@ class Owned:
         self.committed: int | None = None
         self._known: dict[str, int] = {}
         """Notification ids that are settled or under way, with the time of it; the oldest first."""
-        self._told: dict[str, dict[str, IncidentRecord | None]] = {}
+        self._notified: dict[str, dict[str, IncidentRecord | None]] = {}
         """By incident that is not resolved: the channels that were told of it, and what they repeat."""
         self._unsettled: dict[int, int] = {}
         """By offset, in order: how many of its notifications are not settled."""
@@ -48,26 +48,26 @@ class Owned:
         """Takes in what the topic says."""
         self._remember(record.notification_id, record.at)
         if record.outcome is NotificationOutcome.SENT:
-            self.tell(record.incident_id, record.channel, record.state, record.incident)
+            self.record(record.incident_id, record.channel, record.state, record.incident)
 
-    def tell(
+    def record(
         self, incident_id: str, channel: str, state: IncidentState, incident: IncidentRecord | None = None
     ) -> None:
         """A channel is told how an incident stands."""
         if state is not IncidentState.RESOLVED:
-            self._told.setdefault(incident_id, {})[channel] = incident
-        elif incident_id in self._told:
-            self._told[incident_id].pop(channel, None)
-            if not self._told[incident_id]:
-                del self._told[incident_id]
+            self._notified.setdefault(incident_id, {})[channel] = incident
+        elif incident_id in self._notified:
+            self._notified[incident_id].pop(channel, None)
+            if not self._notified[incident_id]:
+                del self._notified[incident_id]
 
-    def told_of(self, incident_id: str) -> tuple[str, ...]:
+    def channels_of(self, incident_id: str) -> tuple[str, ...]:
         """The channels that know of an incident that is open."""
-        return tuple(self._told.get(incident_id, ()))
+        return tuple(self._notified.get(incident_id, ()))
 
     def repeated(self) -> Iterator[tuple[str, IncidentRecord]]:
         """Channels and what they say again."""
-        for channels in self._told.values():
+        for channels in self._notified.values():
             yield from ((channel, incident) for channel, incident in channels.items() if incident is not None)
 
     def claim(self, notification_id: str, now_ms: int) -> bool:

@@ -125,10 +125,10 @@ class ApprovalClient(Incidents):
             sent_at = time.monotonic()
             while len(after) < len(requests) and time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
-                for told in fold([message.value()] if message is not None else []):
-                    command_of = commands.get(told.approval.request_id)
-                    if command_of is not None and _shows(told.approval, command_of):
-                        after[told.approval.request_id] = told
+                for record in fold([message.value()] if message is not None else []):
+                    command_of = commands.get(record.approval.request_id)
+                    if command_of is not None and _shows(record.approval, command_of):
+                        after[record.approval.request_id] = record
         return [
             AnsweredRequest(
                 command=commands.get(r.approval.request_id), before=r, after=after.get(r.approval.request_id)

@@ -87,10 +87,10 @@ class Operator:
 
         Raises NotFound when nothing was heard of it, Ambiguous when several begin so.
         """
-        heard = KnownSessions(
+        known = KnownSessions(
             bootstrap=self._bootstrap, topics=self._topics, client=self._client, within_s=self._within_s
         )
-        return heard.find(scope, given, hint=hint)
+        return known.find(scope, given, hint=hint)
 
     def kill(
         self,
@@ -122,14 +122,14 @@ class Operator:
         The fleet takes two operators, as for a kill. Raises NotAllowed for what is killed.
         """
         command = make_command(kind, scope, scope_id, by=by, reason=reason)
-        wanted = STATE_OF.get(kind)
+        expected = STATE_OF.get(kind)
         stands = next((r for r in self.standing() if r.key == control_key(scope, scope_id)), None)
         if stands is not None and stands.state is ControlState.KILLED:
             raise NotAllowed(f"{kind} of {scope} {scope_id}: expected one that is not killed; a reset ends a kill")
 
         def done(record: ControlRecord | None) -> bool:
             state = None if record is None or record.state is ControlState.PROBATION else record.state
-            return state == wanted
+            return state == expected
 
         return self._act(command, done)
 
@@ -201,7 +201,7 @@ class Operator:
             batch = Batch(actions=actions, targets=list(targets), max_deletes=max_deletes, expires=expires_ms)
         except ValidationError as error:
             raise NotAllowed(f"batch of {session_id}: {problem_of(error)}") from error
-        return self._tell(
+        return self._send_and_wait(
             make_command(CommandKind.BATCH, ScopeKind.SESSION, session_id, by=by, reason=reason, batch=batch)
         )
 
@@ -212,7 +212,7 @@ class Operator:
         """
         require_label(label)
         require_rule(decision)
-        return self._tell(
+        return self._send_and_wait(
             make_command(
                 CommandKind.LABEL,
                 ScopeKind.SESSION,
@@ -226,7 +226,7 @@ class Operator:
 
     def missed(self, session_id: str, rule: str, *, by: str, reason: str) -> CommandResult:
         """Says that a rule should have found something in a session, and did not."""
-        return self._tell(
+        return self._send_and_wait(
             make_command(
                 CommandKind.LABEL, ScopeKind.SESSION, session_id, by=by, reason=reason, label=MISSED, code=rule
             )
@@ -306,7 +306,7 @@ class Operator:
                     )
         return CommandResult(command=command, answered=False, before=before, waited_s=self._within_s)
 
-    def _tell(self, command: Command) -> CommandResult:
+    def _send_and_wait(self, command: Command) -> CommandResult:
         """Sends a command that leaves no control record, and waits until the workers' group is past it."""
         place = self._send(command)
         sent_at = time.monotonic()

@@ -50,7 +50,7 @@ class Check:
 
     what: str
     verdict: Verdict
-    came: str
+    found: str
     do: str = ""
     """What to do about it."""
 
@@ -99,11 +99,11 @@ def permissions(bindings: Iterable[AclBinding], topics: Topics, agent: str) -> C
     return Check(what, Verdict.OK, f"{agent} writes what it does, and neither commands nor decisions")
 
 
-def ask_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
+def check_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
     """As `permissions`, of a cluster."""
     # The types say that a filter names everything; what is None is not looked at.
     everything: Any = None
-    wanted = AclBindingFilter(
+    any_acl = AclBindingFilter(
         ResourceType.TOPIC,
         everything,
         ResourcePatternType.ANY,
@@ -120,7 +120,7 @@ def ask_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
                 "the cluster has no authorizer: whoever reaches it can release an agent",
                 "set authorizer.class.name, then haltline topics acls --apply",
             )
-        found = admin.describe_acls(wanted, request_timeout=_ACLS_WITHIN_S).result()
+        found = admin.describe_acls(any_acl, request_timeout=_ACLS_WITHIN_S).result()
     except KafkaException as refused:
         return Check("permissions", Verdict.NOTE, refused.args[0].str(), "ask as the administrator (--client-config)")
     return permissions(found, topics, agent)
@@ -129,10 +129,10 @@ def ask_permissions(admin: AdminClient, topics: Topics, agent: str) -> Check:
 def _authorizer(admin: AdminClient) -> str:
     """The class that decides who may do what; without one, the client shows an empty list of permissions."""
     broker = str(admin.list_topics(timeout=_ACLS_WITHIN_S).controller_id)
-    (asked,) = admin.describe_configs(
+    (described,) = admin.describe_configs(
         [ConfigResource(ConfigResource.Type.BROKER, broker)], request_timeout=_ACLS_WITHIN_S
     ).values()
-    return str(asked.result()["authorizer.class.name"].value or "")
+    return str(described.result()["authorizer.class.name"].value or "")
 
 
 # What is on the topics
@@ -149,7 +149,7 @@ def progress(what: str, lag: Iterable[PartitionLag], group: str, do: str) -> Che
     return Check(what, Verdict.OK, f"{records} records wait")
 
 
-def ask_progress(
+def check_progress(
     what: str, bootstrap: str, topics: Topics, *, group: str, do: str, client: Mapping[str, ClientSetting]
 ) -> Check:
     """As `progress`, of a group on a cluster."""
@@ -164,7 +164,7 @@ def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mappi
     """How far the group is that runs rules in shadow: never bad, as nothing is stopped by it."""
     what, name = "shadow workers' progress", Runs.SHADOW.group(group)
     do = f"haltline worker --rules shadow --bootstrap {bootstrap} --group {group}, where workers run --rules enforced"
-    found = ask_progress(what, bootstrap, topics, group=name, do=do, client=client)
+    found = check_progress(what, bootstrap, topics, group=name, do=do, client=client)
     if found.verdict is Verdict.BAD:
         return Check(what, Verdict.NOTE, f"no group of its own: nobody of {name} has ever committed", do)
     return found
@@ -181,14 +181,14 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
         documents = current(bootstrap, topics.policies, client=client)
     except (Unreachable, NoSuchTopic) as refused:
         return Check("policy", Verdict.NOTE, str(refused), "ask as an operator (--client-config)")
-    plugins, told = installed(), []
+    plugins, reports = installed(), []
     for name, record in sorted(documents.items()):
         try:
             policy = parse_policy((record.value or b"").decode(errors="replace"), f"policy {name}", plugins)
         except ValueError as wrong:
             return Check("policy", Verdict.BAD, str(wrong), do)
-        told.append(f"{name} (version {policy.version})")
-    return Check("policy", Verdict.OK, ", ".join(told) or "none is published: workers run with every default")
+        reports.append(f"{name} (version {policy.version})")
+    return Check("policy", Verdict.OK, ", ".join(reports) or "none is published: workers run with every default")
 
 
 # What processes say
@@ -209,14 +209,14 @@ def ask(url: str) -> CommandReport:
     try:
         try:
             with urllib.request.urlopen(url, timeout=ANSWER_WITHIN_S) as response:
-                return _said(response.status, response.read(), response.headers.get("Date"))
+                return _report_of(response.status, response.read(), response.headers.get("Date"))
         except urllib.error.HTTPError as refused:
-            return _said(refused.code, refused.read(), refused.headers.get("Date"))
+            return _report_of(refused.code, refused.read(), refused.headers.get("Date"))
     except (OSError, ValueError) as error:
         return CommandReport(0, f"{url}: {getattr(error, 'reason', error)}")
 
 
-def _said(status: int, body: bytes, date: str | None) -> CommandReport:
+def _report_of(status: int, body: bytes, date: str | None) -> CommandReport:
     try:
         off_s = None if date is None else parsedate_to_datetime(date).timestamp() - time.time()
     except ValueError:
@@ -239,11 +239,11 @@ def health(what: str, url: str, *, needed: bool, do: str) -> Iterator[Check]:
 def _reasons(body: str) -> str:
     """A process' own words on its health."""
     try:
-        told = orjson.loads(body)
-        if "partitions" in told:
-            well = [f"{told['partitions']} partitions, {told['lag_records']} records wait"]
-            return "; ".join([*(told["reasons"] or well), *told.get("notes", ())])
-        return str(told.get("problem") or ("well" if told["ok"] else "not ready"))
+        status = orjson.loads(body)
+        if "partitions" in status:
+            well = [f"{status['partitions']} partitions, {status['lag_records']} records wait"]
+            return "; ".join([*(status["reasons"] or well), *status.get("notes", ())])
+        return str(status.get("problem") or ("well" if status["ok"] else "not ready"))
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return body[:200]
 
@@ -257,8 +257,8 @@ def canary(url: str, now_s: float) -> Check:
             "canary", Verdict.NOTE, reply.body[:200], "haltline canary --every 5m, or say where it is (--canary)"
         )
     try:
-        told = {one.name: one.samples[0].value for one in text_string_to_metric_families(reply.body) if one.samples}
-        up, flown_s = told["haltline_canary_up"], told["haltline_canary_last_flight_timestamp_seconds"]
+        metrics = {one.name: one.samples[0].value for one in text_string_to_metric_families(reply.body) if one.samples}
+        up, flown_s = metrics["haltline_canary_up"], metrics["haltline_canary_last_flight_timestamp_seconds"]
     except (KeyError, ValueError):
         return Check("canary", Verdict.NOTE, f"{url} has told of no canary yet", "wait for its first flight")
     if not up:
@@ -267,7 +267,7 @@ def canary(url: str, now_s: float) -> Check:
     if ago_s > _CANARY_WITHIN_S:
         return Check("canary", Verdict.BAD, f"the last one flew {ago_s:.0f} s ago", do)
     return Check(
-        "canary", Verdict.OK, f"stopped {ago_s:.0f} s ago, after {told.get('haltline_canary_seconds', 0):.1f} s"
+        "canary", Verdict.OK, f"stopped {ago_s:.0f} s ago, after {metrics.get('haltline_canary_seconds', 0):.1f} s"
     )
 
 

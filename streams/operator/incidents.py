@@ -41,9 +41,9 @@ class Incidents(Operator):
     def history(self, incident_id: str) -> list[IncidentRecord]:
         """All revisions of an incident that were told. Raises as `incident`."""
         with self._reader(self._topics.incidents) as reader:
-            told = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
-        found = one_of(worst_first(_last(told).values()), incident_id)
-        by_revision = {record.revision: record for record in told if record.incident_id == found.incident_id}
+            records = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
+        found = one_of(worst_first(_last(records).values()), incident_id)
+        by_revision = {record.revision: record for record in records if record.incident_id == found.incident_id}
         return [record for _, record in sorted(by_revision.items())]
 
     def act(

@@ -86,20 +86,20 @@ class KnownSessions:
     def _ids(self, scope: ScopeKind, given: str, since_ms: int | None, deadline: float) -> Iterator[str]:
         """The ids that may begin as given, as they come: who has the one that is meant stops reading."""
         fields = _OF_EVENT.get(scope)
-        wanted = given.encode()
+        encoded = given.encode()
         with LogReader(self.bootstrap, [self.topics.actions], client=self.client, since_ms=since_ms) as reader:
             for message in reader.to_end(within_s=max(0.0, deadline - time.monotonic())):
                 if fields is None:
-                    if (key := message.key() or b"").startswith(wanted):
+                    if (key := message.key() or b"").startswith(encoded):
                         yield key.decode(errors="replace")
-                elif (event := _event(message, wanted)) is not None and (named := fields(event)) is not None:
+                elif (event := _event(message, encoded)) is not None and (named := fields(event)) is not None:
                     yield named
 
 
-def _event(message: Message, wanted: bytes) -> ActionEvent | None:
+def _event(message: Message, encoded: bytes) -> ActionEvent | None:
     """The event, where it may name what is looked for; reading each would take many times as long."""
     value = message.value() or b""
-    if wanted not in value and b"\\u" not in value:
+    if encoded not in value and b"\\u" not in value:
         return None
     try:
         headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])  # as a consumer's messages have

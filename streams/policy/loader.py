@@ -139,8 +139,8 @@ def _check_types(policy: Policy, plugins: Plugins) -> None:
             try:
                 checks[setting].validate_json(orjson.dumps(value), strict=True)
             except ValidationError as error:
-                wanted = error.errors()[0]["msg"].removeprefix("Input should be ")
-                raise ValueError(f"{place}.settings.{setting}: expected {wanted}, got {value!r:.120}") from None
+                expected = error.errors()[0]["msg"].removeprefix("Input should be ")
+                raise ValueError(f"{place}.settings.{setting}: expected {expected}, got {value!r:.120}") from None
 
 
 def _line(node: yaml.Node | None, steps: Sequence[str]) -> int:

@@ -152,10 +152,10 @@ class PolicyFile(_Followed):
         self._thread.join()
 
     def _look(self) -> None:
-        asked = self._wake.wait(LOOK_EVERY_S)
+        woken = self._wake.wait(LOOK_EVERY_S)
         self._wake.clear()
         before, self._seen = self._seen, self._stat()
-        if self._stop.is_set() or not (asked or before == self._seen != self._read):
+        if self._stop.is_set() or not (woken or before == self._seen != self._read):
             return  # the same, or still being written
         self._read = self._seen
         try:

@@ -119,7 +119,7 @@ class Comparison:
         self._within = within
         self._then: dict[str, dict[str, list[Json]]] = {}
         self._now: dict[str, dict[str, list[Json]]] = {}
-        self._heard: dict[str, set[str]] = {}
+        self._topics_by_cause: dict[str, set[str]] = {}
         """By cause: on which topics it was seen; only causes that some decision of then names."""
         self._late: set[str] = set()
         self._found = Compared()
@@ -132,19 +132,19 @@ class Comparison:
         if left_out:
             return
         if _keep(self._then, decision):
-            self._heard.setdefault(str(decision.get("event_id")), set())
+            self._topics_by_cause.setdefault(str(decision.get("event_id")), set())
             if decision.get("detector") == _APPROVAL and self._within is not None and not self._within(timestamp):
                 self._late.add(str(decision.get("decision_id")))
 
     @property
     def causes(self) -> Collection[str]:
         """What the decisions of then answer."""
-        return self._heard.keys()
+        return self._topics_by_cause.keys()
 
-    def heard(self, cause: str | None, topic: str) -> None:
+    def add_cause(self, cause: str | None, topic: str) -> None:
         """Something that a decision can answer is in the range."""
-        if cause in self._heard:
-            self._heard[cause].add(topic)
+        if cause in self._topics_by_cause:
+            self._topics_by_cause[cause].add(topic)
 
     def now(self, decision: Json) -> None:
         """A decision as it was made again."""
@@ -169,7 +169,7 @@ class Comparison:
 
     def _in_range(self, decisions: list[Json], signals: str) -> bool:
         first = decisions[0]
-        topics = self._heard.get(str(first.get("event_id")), set())
+        topics = self._topics_by_cause.get(str(first.get("event_id")), set())
         if first.get("detector") in ACROSS_BY_ID:
             return signals in topics
         return bool(topics - {signals}) and first.get("decision_id") not in self._late
@@ -243,10 +243,10 @@ def chosen_of(
 ) -> Callable[[Json], bool] | None:
     """Which decisions count, of a choice of sessions, agents and rules; None: all of them."""
     named = {"session_id": frozenset(sessions), "agent_id": frozenset(agents), "detector": frozenset(detectors)}
-    asked = [(name, of) for name, of in named.items() if of]
-    if not asked:
+    filters = [(name, of) for name, of in named.items() if of]
+    if not filters:
         return None
-    return lambda decision: all(decision.get(name) in of for name, of in asked)
+    return lambda decision: all(decision.get(name) in of for name, of in filters)
 
 
 def _is_verdict_in_shadow(decision: Json) -> bool:

@@ -157,9 +157,9 @@ def require_target(
         partitions_of(consumer, topics.commands)  # which takes the note of it, for the audit
     finally:
         consumer.close()
-    wanted = max((span.partition for span in spans), default=0) + 1
-    if there < wanted:
-        raise NotThere(f"--onto {target}: expected at least {wanted} partitions, so that each is kept, got {there}")
+    needed = max((span.partition for span in spans), default=0) + 1
+    if there < needed:
+        raise NotThere(f"--onto {target}: expected at least {needed} partitions, so that each is kept, got {there}")
 
 
 def copy(

@@ -52,7 +52,7 @@ def replay_and_compare(
     exact: bool = False,
     processes: int = 1,
     step: Callable[[], object] = lambda: None,
-    **wanted: Any,
+    **filters: Any,
 ) -> Replayed:
     """Replays a source and compares; `wanted` is as `ReplayFilter` has it.
 
@@ -60,8 +60,10 @@ def replay_and_compare(
     source's partitions are shared out among them, as among workers; what comes of it is the same. `step` is called for
     each record.
     """
-    topics, asked = source.topics, ReplayFilter(**wanted)
-    comparison = Comparison(chosen=asked.decisions(), exact=exact, partial=bool(asked.sessions), within=source.within)
+    topics, record_filter = source.topics, ReplayFilter(**filters)
+    comparison = Comparison(
+        chosen=record_filter.decisions(), exact=exact, partial=bool(record_filter.sessions), within=source.within
+    )
     result = Replayed(Compared())
     for record in source.decided():
         decision = _decision(record)
@@ -74,19 +76,23 @@ def replay_and_compare(
             source,
             source.reader,
             in_force,
-            wanted=asked,
+            record_filter=record_filter,
             causes=comparison.causes,
             processes=processes,
             step=step,
         )
     else:
         replay = Replay(in_force, topics=topics, partitions=source.partitions, follow=follow)
-        parts = [process_records(source.inputs(), replay, topics, wanted=asked, causes=comparison.causes, step=step)]
+        parts = [
+            process_records(
+                source.inputs(), replay, topics, record_filter=record_filter, causes=comparison.causes, step=step
+            )
+        ]
     for part in parts:
         result.records += part.records
         result.levels += part.levels
-        for cause, topic in part.heard:
-            comparison.heard(cause, topic)
+        for cause, topic in part.causes_found:
+            comparison.add_cause(cause, topic)
         for replayed in part.decisions:
             if not follow:
                 comparison.now(replayed)

@@ -32,9 +32,9 @@ def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> li
                 labels += _label(record)
         except wire.InvalidRecord:
             continue
-    told = labels_of(labels)
+    labelled = labels_of(labels)
     return [
-        Recorded(session, tuple(enumerate(found.values())), label=told.get(session))
+        Recorded(session, tuple(enumerate(found.values())), label=labelled.get(session))
         for session, found in events.items()
     ]
 

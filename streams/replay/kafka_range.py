@@ -204,12 +204,12 @@ class _Streams(Closing):
                 self._wait_for(place, stream)
 
     def _wait_for(self, place: tuple[str, int], stream: _Stream) -> None:
-        heard_at = time.monotonic()
+        last_message_s = time.monotonic()
         while not stream.waiting and not stream.done:
             for message in self._consumer.consume(_BATCH, _POLL_S):
-                heard_at = time.monotonic()
+                last_message_s = time.monotonic()
                 self._take(message)
-            if time.monotonic() - heard_at > _SILENT_S:
+            if time.monotonic() - last_message_s > _SILENT_S:
                 raise Unreachable(
                     f"topic {place[0]}, partition {place[1]}: expected every record up to offset {stream.end}, "
                     f"got none for {_SILENT_S:g} s"

@@ -20,7 +20,7 @@ from haltline.streams.replay.records import Reader, Source, Span
 from haltline.streams.replay.replay_driver import ProcessedRecords, ReplayFilter, process_records
 from haltline.streams.replay.run import InForce, Replay
 
-_TELL_EVERY: Final = 500
+_REPORT_EVERY: Final = 500
 _LOOK_EVERY_S: Final = 0.2
 
 
@@ -33,7 +33,7 @@ class _Job:
     topics: Topics
     partitions: int
     policies: Sequence[tuple[int, Policy]]
-    wanted: ReplayFilter
+    record_filter: ReplayFilter
     causes: frozenset[str]
 
 
@@ -42,7 +42,7 @@ def side_by_side(
     reader: Reader,
     in_force: Sequence[InForce],
     *,
-    wanted: ReplayFilter,
+    record_filter: ReplayFilter,
     causes: Collection[str],
     processes: int,
     step: Callable[[], object],
@@ -50,20 +50,20 @@ def side_by_side(
     """What came of each share. Raises what reading raises, in whatever process."""
     policies = [(one.since_ms, one.core.policy) for one in in_force]
     jobs = [
-        _Job(reader, spans, source.topics, source.partitions, policies, wanted, frozenset(causes))
+        _Job(reader, spans, source.topics, source.partitions, policies, record_filter, frozenset(causes))
         for spans in shares(source.spans, processes)
     ]
     context = multiprocessing.get_context("spawn")
     count = context.Value("q", 0)
     with context.Pool(max(1, len(jobs)), _begin, (count,)) as pool:
         waiting = [pool.apply_async(_run, (job,)) for job in jobs]
-        told = 0
+        reported = 0
         for one in waiting:
             while not one.ready():
                 one.wait(_LOOK_EVERY_S)
-                for _ in range(count.value - told):
+                for _ in range(count.value - reported):
                     step()
-                    told += 1
+                    reported += 1
         return [one.get() for one in waiting]
 
 
@@ -99,7 +99,7 @@ class _Steps:
 
     def __call__(self) -> None:
         self._waiting += 1
-        if self._waiting == _TELL_EVERY and _done is not None:
+        if self._waiting == _REPORT_EVERY and _done is not None:
             with _done.get_lock():
                 _done.value += self._waiting
             self._waiting = 0
@@ -110,4 +110,6 @@ def _run(job: _Job) -> ProcessedRecords:
     in_force = [InForce(since_ms, Core(policy, plugins)) for since_ms, policy in job.policies]
     replay = Replay(in_force, topics=job.topics, partitions=job.partitions)
     records = job.reader.read(job.spans)
-    return process_records(records, replay, job.topics, wanted=job.wanted, causes=job.causes, step=_Steps())
+    return process_records(
+        records, replay, job.topics, record_filter=job.record_filter, causes=job.causes, step=_Steps()
+    )

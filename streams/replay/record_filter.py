@@ -59,14 +59,14 @@ def chosen(
     model = _MODELS[(topic or topics.actions).removeprefix(topics.prefix)]
     condition = compiled(where, frozenset(model.model_fields)) if where else None
     named = {"session_id": sessions, "agent_id": agents}
-    asked = [(name, frozenset(of)) for name, of in named.items() if of]
+    filters = [(name, frozenset(of)) for name, of in named.items() if of]
     rules, calls = frozenset(detectors), _Calls(tools)
-    if not asked and not rules and not tools and condition is None:
+    if not filters and not rules and not tools and condition is None:
         return lambda _: True
 
     def holds(record: LogRecord) -> bool:
         fields = _fields(record, topics)
-        if fields is None or any(fields.get(name) not in of for name, of in asked):
+        if fields is None or any(fields.get(name) not in of for name, of in filters):
             return False
         if tools and not calls.holds(fields):
             return False

@@ -42,7 +42,7 @@ class ProcessedRecords:
     levels: Counter[str] = field(default_factory=Counter)
     decisions: list[Json] = field(default_factory=list)
     """Those that are wanted."""
-    heard: set[tuple[str, str]] = field(default_factory=set)
+    causes_found: set[tuple[str, str]] = field(default_factory=set)
     """What decisions of then answer, with its topic."""
     begun_before: set[str] = field(default_factory=set)
     """Sessions of these decisions whose first event here is not their first one."""
@@ -55,14 +55,14 @@ def process_records(
     replay: Replay,
     topics: Topics,
     *,
-    wanted: ReplayFilter,
+    record_filter: ReplayFilter,
     causes: Collection[str],
     step: Callable[[], object] = lambda: None,
 ) -> ProcessedRecords:
     """Decides on records; `causes` is what decisions of then answer."""
     found = ProcessedRecords()
-    counts, choice = wanted.decisions(), wanted.records(topics)
-    keys = {session.encode() for session in wanted.sessions}
+    counts, choice = record_filter.decisions(), record_filter.records(topics)
+    keys = {session.encode() for session in record_filter.sessions}
     begins: dict[bytes, bool] = {}
     for record in records:
         step()
@@ -76,7 +76,7 @@ def process_records(
         if causes:
             cause = cause_of(record, topics)
             if cause.id is not None and cause.id in causes:
-                found.heard.add((cause.id, record.topic))
+                found.causes_found.add((cause.id, record.topic))
             if record.topic == topics.actions and record.key is not None:
                 begins.setdefault(record.key, cause.begins)
         for decision in output.decisions:

@@ -67,11 +67,11 @@ class Replay:
         self._now_ms = 0
         self._made = 0
         self._later = deque(in_force[1:])
-        self._slices: dict[int, PartitionState] = {}
+        self._partition_states: dict[int, PartitionState] = {}
         self._here = PartitionState(0)
         self._out = _Out(topics)
         self.meter = ReplayMeter()
-        self._pipeline = SessionProcessor(
+        self._processor = SessionProcessor(
             in_force[0].core,
             topics=topics,
             partitions=partitions,
@@ -84,7 +84,7 @@ class Replay:
 
     def record(self, record: LogRecord) -> ReplayOutput:
         """Takes in the next one; what follows from it."""
-        self._out.said = output = ReplayOutput()
+        self._out.output = output = ReplayOutput()
         self._take(record)
         while self._follow and self._out.inputs:
             topic, key, value = self._out.inputs.popleft()
@@ -97,14 +97,14 @@ class Replay:
     def pass_time(self, record: LogRecord) -> None:
         """Time passes in the partition of a record that is not taken in."""
         self._now_ms = record.timestamp
-        self._pipeline.pass_time(record)
+        self._processor.pass_time(record)
         self._drop_idle(record.partition)
 
     def state(self, session_id: str) -> Json | None:
         """What is remembered of a session now, by the names of its fields; None: nothing."""
         key = session_id.encode()
         here = self._slice(partition_of(session_id, self._partitions))
-        live = self._pipeline.let_go(key)
+        live = self._processor.let_go(key)
         if live is not None:
             here.values[key] = live
         found = here.values.get(key)
@@ -113,29 +113,29 @@ class Replay:
     def _take(self, record: LogRecord) -> None:
         self._now_ms = record.timestamp
         self._here = self._slice(record.partition)
-        self._pipeline.process((record,))
-        key = self._pipeline.touched
+        self._processor.process((record,))
+        key = self._processor.touched
         if key is not None:
             self._here.put(key, _LIVE, record.timestamp)
         self._drop_idle(record.partition)
-        if self._pipeline.live > MOST_LIVE + _PUT_AWAY_AT_A_TIME:
-            for partition, away, state in self._pipeline.put_away(MOST_LIVE):
+        if self._processor.live > MOST_LIVE + _PUT_AWAY_AT_A_TIME:
+            for partition, away, state in self._processor.put_away(MOST_LIVE):
                 self._slice(partition).values[away] = state
 
     def _drop_idle(self, partition: int) -> None:
         """As a checkpoint does, after each record: the worker's checkpoints are about a second apart."""
         here = self._slice(partition)
-        for key in here.take_idle(self._pipeline.idle_before_ms(partition), _IDLE_AT_A_TIME):
-            encoded = self._pipeline.let_go(key) or here.values[key]
-            if self._pipeline.outlives(key, encoded):
+        for key in here.take_idle(self._processor.idle_before_ms(partition), _IDLE_AT_A_TIME):
+            encoded = self._processor.let_go(key) or here.values[key]
+            if self._processor.outlives(key, encoded):
                 here.values[key] = encoded
             else:
                 here.put(key, None, 0)
 
     def _slice(self, partition: int) -> PartitionState:
-        found = self._slices.get(partition)
+        found = self._partition_states.get(partition)
         if found is None:
-            found = self._slices[partition] = PartitionState(partition)
+            found = self._partition_states[partition] = PartitionState(partition)
         return found
 
     def _load(self, key: bytes) -> bytes | None:
@@ -153,7 +153,7 @@ class _Out:
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self.said = ReplayOutput()
+        self.output = ReplayOutput()
         self.inputs: deque[tuple[str, bytes, bytes]] = deque()
 
     def send(
@@ -167,11 +167,11 @@ class _Out:
         """Hands one record over."""
         topics = self._topics
         if topic == topics.interventions:
-            self.said.decisions.append(orjson.loads(value or b"{}"))
+            self.output.decisions.append(orjson.loads(value or b"{}"))
         elif topic == topics.detections:
-            self.said.detections.append(orjson.loads(value or b"{}"))
+            self.output.detections.append(orjson.loads(value or b"{}"))
         elif topic == topics.control:
-            self.said.controls.append(((key or b"").decode(), None if value is None else orjson.loads(value)))
+            self.output.controls.append(((key or b"").decode(), None if value is None else orjson.loads(value)))
         elif topic in (topics.signals, topics.commands) and value is not None:
             self.inputs.append((topic, key or b"", value))
 

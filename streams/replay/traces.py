@@ -141,7 +141,7 @@ def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEven
     }
     outcome = row.get("outcome")
     duration_ms = (row.get("duration_s") or 0) * 1000
-    came = {
+    ended = {
         "outcome": outcome if outcome in _OUTCOMES else "unknown",
         "error": row.get("error"),
         "duration_ms": duration_ms or None,
@@ -154,7 +154,7 @@ def _pair(row: _Row, seq: int, time: int | str) -> tuple[ActionEvent, ActionEven
     completed = {"event_id": f"{session_id}/{seq}", "kind": Kind.COMPLETED, "time": time_ms + round(duration_ms)}
     return (
         ActionEvent.model_validate(common | pair | proposed),
-        ActionEvent.model_validate(common | {"action": pair["action"]} | came | completed),
+        ActionEvent.model_validate(common | {"action": pair["action"]} | ended | completed),
     )
 
 

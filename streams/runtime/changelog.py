@@ -226,7 +226,7 @@ class PartitionState:
     def _next(self) -> int:
         return 0 if self.offset is None else self.offset + 1
 
-    def _foreign(self, wanted_came: str) -> ForeignWrite:
+    def _foreign(self, difference: str) -> ForeignWrite:
         return ForeignWrite(
-            f"changelog partition {self.partition}: expected {wanted_came}: another process writes to it"
+            f"changelog partition {self.partition}: expected {difference}: another process writes to it"
         )

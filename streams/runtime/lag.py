@@ -151,11 +151,11 @@ class LagWatch:
     def _offsets(self, partitions: list[Partition], which: OffsetSpec) -> dict[Partition, int]:
         if not partitions:
             return {}
-        asked = self._admin.list_offsets(
+        futures = self._admin.list_offsets(
             {TopicPartition(*partition): which for partition in partitions},
             request_timeout=_REQUEST_WITHIN_S,
         )
-        return {(tp.topic, tp.partition): answer.result().offset for tp, answer in asked.items()}
+        return {(tp.topic, tp.partition): answer.result().offset for tp, answer in futures.items()}
 
     def _publish(self, before: Mapping[Partition, Progress], begins: Mapping[Partition, int], now_s: float) -> None:
         for partition, seen in self._progress.items():

@@ -30,10 +30,10 @@ def oldest_unprocessed(client: Mapping[str, ClientSetting], places: Mapping[Part
         consumer.close()
 
 
-def _read(consumer: Consumer, wanted: set[Partition]) -> dict[Partition, int]:
+def _read(consumer: Consumer, partitions: set[Partition]) -> dict[Partition, int]:
     found: dict[Partition, int] = {}
     deadline = time.monotonic() + _WITHIN_S
-    while wanted and time.monotonic() < deadline:
+    while partitions and time.monotonic() < deadline:
         message = consumer.poll(_POLL_S)
         if message is None:
             continue
@@ -42,7 +42,7 @@ def _read(consumer: Consumer, wanted: set[Partition]) -> dict[Partition, int]:
         if error is not None and error.fatal():
             raise KafkaException(error)
         kind, at_ms = message.timestamp()
-        if error is None and kind and place in wanted:
+        if error is None and kind and place in partitions:
             found[place] = at_ms
-        wanted.discard(place)
+        partitions.discard(place)
     return found

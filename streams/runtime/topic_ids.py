@@ -17,7 +17,7 @@ from haltline.streams.kafka.settings import ClientSetting
 
 _log = logging.getLogger(__name__)
 
-NEVER_TOLD: Final = frozenset(
+UNSUPPORTED: Final = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -55,16 +55,16 @@ class TopicIds:
         there = {name: metadata.topics[name] for name in names if name in metadata.topics}
         found = {name: Topic(None, len(topic.partitions)) for name, topic in there.items() if topic.error is None}
         # The embedded broker has no controller, and would let every question to it time out.
-        asked = found.keys() - self._without_ids if metadata.controller_id in metadata.brokers else set()
-        if not asked:
+        unknown = found.keys() - self._without_ids if metadata.controller_id in metadata.brokers else set()
+        if not unknown:
             return found
-        answers = self._admin.describe_topics(TopicCollection([*asked]), request_timeout=self._within_s)
+        answers = self._admin.describe_topics(TopicCollection([*unknown]), request_timeout=self._within_s)
         for name, answer in answers.items():
             try:
                 found[name] = Topic(str(answer.result().topic_id), found[name].partitions)
             except KafkaException as error:
                 code = error.args[0].code()
-                if code in NEVER_TOLD:
+                if code in UNSUPPORTED:
                     self._without_ids.add(name)
                     _log.warning("topic %s: its id is not known, so made anew is not noticed by it: %s", name, error)
                 elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted between the two questions

@@ -38,7 +38,7 @@ class TopicIncarnations:
         """Where the assigned partitions of sources ended when they were assigned."""
         self.notes: list[str] = []
         """What was found, for people."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         for topic in (*logs.ids, changelog):
             self._counted[topic,].inc(0)  # so that the first one is an increase
 
@@ -59,14 +59,14 @@ class TopicIncarnations:
         end = self.ends.get(place)
         if committed is None:  # a cluster forgets what was committed of a topic that is deleted
             if any(topic in self._logs.others(mark) for mark in marks):
-                self._tell(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
+                self._log_once(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
             return None
         if self._logs.has_other_states(beside):
-            self._tell(self._changelog, f"topic {self._changelog} was made anew: {_STATES_LOST}")
+            self._log_once(self._changelog, f"topic {self._changelog} was made anew: {_STATES_LOST}")
         is_beyond = end is not None and committed > end
         is_other = self._logs.is_other(topic, beside)
         if is_other or (is_other is None and is_beyond):
-            self._tell(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
+            self._log_once(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
             return None
         if is_beyond:
             log.error(
@@ -76,10 +76,10 @@ class TopicIncarnations:
             return end
         return committed
 
-    def _tell(self, topic: str, note: str) -> None:
-        if topic in self._told:
+    def _log_once(self, topic: str, note: str) -> None:
+        if topic in self._logged:
             return
-        self._told.add(topic)
+        self._logged.add(topic)
         log.error("%s", note)
         self._counted[topic,].inc()
         self.notes.append(note)

@@ -32,10 +32,10 @@ class TopicRecreated(KnownFailure):
     """A topic was deleted and made anew while a worker had offsets of the one before."""
 
     @classmethod
-    def of_offsets(cls, topic: str, partition: int, follows: int, came: int) -> "TopicRecreated":
+    def of_offsets(cls, topic: str, partition: int, follows: int, got: int) -> "TopicRecreated":
         """Its offsets begin again."""
         return cls(
-            f"topic {topic}, partition {partition}: expected offset {follows} or a later one, got {came}: the topic "
+            f"topic {topic}, partition {partition}: expected offset {follows} or a later one, got {got}: the topic "
             "was made anew, or has lost records; the next start begins anew with it"
         )
 
@@ -96,10 +96,10 @@ class TopicWatch:
     def _offsets(self, partitions: Collection[Partition], which: OffsetSpec) -> dict[Partition, int]:
         if not partitions:
             return {}
-        asked = {TopicPartition(*partition): which for partition in partitions}
+        topics = {TopicPartition(*partition): which for partition in partitions}
 
         def ask() -> dict[Partition, int]:
-            answers = self._admin.list_offsets(asked, request_timeout=_REQUEST_WITHIN_S)
+            answers = self._admin.list_offsets(topics, request_timeout=_REQUEST_WITHIN_S)
             return {(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
 
         return broker_retry.answered(ask, within_s=_ANSWER_WITHIN_S, also=broker_retry.AWAY)
@@ -109,8 +109,8 @@ class TopicWatch:
         try:
             found = broker_retry.answered(ask, within_s=_REQUEST_WITHIN_S)
         except KafkaException as failed:
-            wanted = f"topics {', '.join(self._names)}: expected their metadata within {_REQUEST_WITHIN_S:.0f} s"
-            raise KnownFailure(f"{wanted}, got {failed}") from failed
+            expected = f"topics {', '.join(self._names)}: expected their metadata within {_REQUEST_WITHIN_S:.0f} s"
+            raise KnownFailure(f"{expected}, got {failed}") from failed
         if missing := [name for name in self._names if name not in found]:
             raise KnownFailure(f"topics: expected {missing} to be there (haltline topics create), got none of them")
         if len({topic.partitions for topic in found.values()}) != 1:  # they are joined by partition number

@@ -173,12 +173,12 @@ class SessionProcessor:
             self._found(session, detection)
         for decision in outcome.decisions:
             self._decided(decision.session_id.encode(), decision, record)
-        self._tell_incidents(outcome.incidents)
+        self._send_incidents(outcome.incidents)
         for control in outcome.controls:
             self._stand(control.model_copy(update={"decided_at": self._now_ms()}))
         for command in outcome.commands:
             self._outbox.send(self._topics.commands, key=command.id.encode(), value=command.to_json())
-        self._tell(outcome.signals)
+        self._send_signals(outcome.signals)
         for failure in outcome.failures:
             self._metrics.detector_error(failure.detector)
             self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
@@ -298,7 +298,7 @@ class SessionProcessor:
         if isinstance(state, ScopeState):
             if self._core.outlives(state):
                 return True
-            self._tell_incidents(self._core.on_idle_scope(state))
+            self._send_incidents(self._core.on_idle_scope(state))
             return False
         now_ms = self._now_ms()
         standing = state.standing
@@ -306,7 +306,7 @@ class SessionProcessor:
             return True
         if standing.probation is not None:  # goes with the session
             self._release(ScopeKind.SESSION, state.session_id)
-        self._tell_incidents(self._core.on_idle(state))
+        self._send_incidents(self._core.on_idle(state))
         return False
 
     def revoke(self, partitions: Collection[int]) -> None:
@@ -360,8 +360,8 @@ class SessionProcessor:
             self._decided(key, more, record)
         if outcome.released:
             self._release(ScopeKind.SESSION, outcome.state.session_id)
-        self._tell_incidents(outcome.incidents)
-        self._tell(outcome.signals)
+        self._send_incidents(outcome.incidents)
+        self._send_signals(outcome.signals)
         if outcome.told:
             self._metrics.followed(outcome.told)
         for judged in outcome.judged:
@@ -387,12 +387,12 @@ class SessionProcessor:
         self._metrics.decision(decision, None if record is None else (now_ms - record.timestamp) / 1000)
         return now_ms
 
-    def _tell_incidents(self, incidents: Iterable[IncidentRecord]) -> None:
+    def _send_incidents(self, incidents: Iterable[IncidentRecord]) -> None:
         """Says how incidents stand."""
         for incident in incidents:
             self._outbox.send(self._topics.incidents, key=incident.key.encode(), value=incident.to_json())
 
-    def _tell(self, signals: Iterable[Signal]) -> None:
+    def _send_signals(self, signals: Iterable[Signal]) -> None:
         for signal in signals:
             self._outbox.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
 
@@ -408,7 +408,7 @@ class SessionProcessor:
             self._stand(effects.control.model_copy(update={"decided_at": self._now_ms()}))
         if effects.released:
             self._release(command.scope, command.id)
-        self._tell_incidents(effects.incidents)
+        self._send_incidents(effects.incidents)
         if effects.told:
             self._metrics.followed(effects.told)
 

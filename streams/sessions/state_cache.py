@@ -141,12 +141,12 @@ class StateCache:
     def _touched(self, key: bytes, record_key: str, record: RawRecord) -> State | None:
         """The object of a state, which will be written at the next checkpoint; None: there is no object yet."""
         held = self._held.get(key)
-        wanted = held.partition if held is not None else partition_of(record_key, self._partitions)
-        if wanted != record.partition:
+        partition = held.partition if held is not None else partition_of(record_key, self._partitions)
+        if partition != record.partition:
             # On another partition than its commands and its control entry: a kill would not reach it.
-            detail = f"{record_key!r}: expected partition {wanted} (murmur2 of its id), got {record.partition}"
+            detail = f"{record_key!r}: expected partition {partition} (murmur2 of its id), got {record.partition}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
-        self.changed[key] = wanted
+        self.changed[key] = partition
         self.touched = key
         if held is None:
             return None

@@ -30,7 +30,7 @@ def state_of(kind: type[_S], fields: dict[str, Any]) -> _S:
             novelty[name] = b"".join(int(number).to_bytes(4, "little") for number in numbers)
         novelty["words"] = " ".join(novelty.get("words", ()))
         templates = novelty.get("templates", {})
-        novelty["templates"] = {int(line): template_of(*told) for line, told in templates.items()}
+        novelty["templates"] = {int(line): template_of(*parts) for line, parts in templates.items()}
     adapters, memories = _adapters()
     state: _S = adapters[kind].validate_python(fields)
     for name, memory in state.detectors.items():

@@ -39,7 +39,7 @@ def test_decisions_are_told_and_actions_only_counted() -> None:
     async def follow() -> AsyncIterator[bytes]:
         stream = live.follow()
         yield await anext(stream)
-        live.told(rows(said(LOOP)))
+        live.add(rows(said(LOOP)))
         async for chunk in stream:
             yield chunk
 
@@ -56,9 +56,9 @@ def test_decisions_are_told_and_actions_only_counted() -> None:
 
 def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
     live = fresh()
-    live.told(rows(said(LOOP)))
+    live.add(rows(said(LOOP)))
     first = told(live, live.follow(), "hello")[0][0]
-    live.told([row | {"topic": "haltline.dead-letter", "kind": "dead_letter"} for row in rows(said(LOOP))[:1]])
+    live.add([row | {"topic": "haltline.dead-letter", "kind": "dead_letter"} for row in rows(said(LOOP))[:1]])
     found = told(live, live.follow(first), "dead_letter")
     assert [name for _, name, _ in found] == ["hello", "dead_letter"]
 
@@ -66,7 +66,7 @@ def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
 def test_who_was_away_for_too_long_or_comes_from_another_run_is_told_so() -> None:
     live = Live("haltline.", kept=2)
     first = told(live, live.follow(), "hello")[0][0]
-    live.told(rows(said(LOOP)))
+    live.add(rows(said(LOOP)))
     for last_seen in (first, "0000-1", "nonsense", f"{first.split('-', maxsplit=1)[0]}-99999"):
         assert told(live, live.follow(last_seen), "missed")[-1][1] == "missed", last_seen
 
@@ -79,7 +79,7 @@ def test_whatever_an_agent_wrote_stays_within_its_line() -> None:
     async def follow() -> AsyncIterator[bytes]:
         stream = live.follow()
         yield await anext(stream)
-        live.told([hostile])
+        live.add([hostile])
         async for chunk in stream:
             yield chunk
 

@@ -65,13 +65,13 @@ def test_it_is_what_the_topics_would_have_made(log: LiveLog, engine: Engine, tmp
     assert wanted["interventions"]
     empty(engine)
     told: list[int] = []
-    taken = take_from(of_audit(settings(tmp_path, table)), engine, told=told.append)
+    taken = take_from(of_audit(settings(tmp_path, table)), engine, on_progress=told.append)
     assert taken == sum(map(len, log.records.values())) == told[-1]
     assert holds(engine) == wanted
 
 
 def test_the_feeder_goes_on_behind_it(log: LiveLog, engine: Engine, tmp_path: Path) -> None:
-    take_from(of_audit(settings(tmp_path, log.audited(tmp_path / "audit"))), engine, told=lambda _: None)
+    take_from(of_audit(settings(tmp_path, log.audited(tmp_path / "audit"))), engine, on_progress=lambda _: None)
     with engine.connect() as connection:
         after = {(topic, partition): n for topic, partition, n in connection.execute(select(tables.offsets))}
     assert after == {

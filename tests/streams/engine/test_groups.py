@@ -229,7 +229,7 @@ def test_a_replay_of_what_was_recorded_in_shadow_says_the_same(then: list[dict[s
     compared = Comparison(exact=True)
     for one in then:
         compared.then(dict(one), 1)
-    compared.heard("e1", TOPICS.actions)
+    compared.add_cause("e1", TOPICS.actions)
     for one in NOW:
         compared.now(dict(one))
     found = compared.result(TOPICS.signals)

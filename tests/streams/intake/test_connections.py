@@ -32,7 +32,7 @@ class Echo(asyncio.Protocol):
         if not self.text.endswith(b"\n"):
             self.connection.received(len(data))
             return
-        self.connection.heard()
+        self.connection.received_headers()
         if self.text == b"hold\n":
             self.transport.write(b"held\n")
             return

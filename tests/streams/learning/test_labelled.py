@@ -13,9 +13,9 @@ from haltline.streams.learning.labelled import (
     SessionLabel,
     Word,
     counts_of,
+    labels_by_session,
     lesson_of,
     lessons_of,
-    said_of,
     too_few,
 )
 from haltline.streams.learning.spans import Span
@@ -102,7 +102,7 @@ CONFIRMED = Lesson(SESSION, Word.CONFIRMED, Span(30 - LEADS, 30, 30 + LASTS), 0.
     ],
 )
 def test_what_is_taken_from_labels(labels: list[Command], expected: Lesson | None) -> None:
-    assert lesson_of(SESSION, said_of(labels, DECISIONS).get("s"), quiet=True) == expected
+    assert lesson_of(SESSION, labels_by_session(labels, DECISIONS).get("s"), quiet=True) == expected
 
 
 def test_a_confirmed_decision_whose_events_are_not_there_says_nothing() -> None:

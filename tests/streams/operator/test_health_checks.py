@@ -63,7 +63,7 @@ def test_an_agent_that_could_release_itself_is_found(more: list[AclBinding], ver
 
 def test_agents_that_may_write_nothing_are_found() -> None:
     found = health_checks.permissions(SHIPPED, TOPICS, "User:bot")
-    assert (found.verdict, found.came) == (Verdict.BAD, "User:bot may not write haltline.actions")
+    assert (found.verdict, found.found) == (Verdict.BAD, "User:bot may not write haltline.actions")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_how_far_a_group_is(committed: int | None, records: int, verdict: Verdic
 def test_clocks_that_differ_are_found(off_s: dict[str, float | None], verdict: Verdict) -> None:
     found = health_checks.clocks({where: CommandReport(200, "", off) for where, off in off_s.items()})
     assert found.verdict is verdict
-    assert verdict is not Verdict.BAD or "sink is -90 s off" in found.came
+    assert verdict is not Verdict.BAD or "sink is -90 s off" in found.found
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def test_a_process_says_how_it_is_and_what_time_it_has() -> None:
     with serving(Metrics(), ready=False) as url:
         alive, ready = health_checks.health("worker", url, needed=True, do="start it")
         said = health_checks.ask(f"{url}/healthz")
-    assert (alive.verdict, ready.verdict, ready.came) == (Verdict.OK, Verdict.BAD, "the state is being recovered")
+    assert (alive.verdict, ready.verdict, ready.found) == (Verdict.OK, Verdict.BAD, "the state is being recovered")
     assert said.clock_off_s is not None
     assert abs(said.clock_off_s) < 5
     (gone,) = health_checks.health("worker", url, needed=True, do="start it")
@@ -148,8 +148,8 @@ def test_a_policy_that_workers_could_not_use_is_found(embedded: EmbeddedBroker) 
     assert health_checks.published_policies(embedded.bootstrap, TOPICS, {}).verdict is Verdict.OK
     produce_confirmed(embedded.bootstrap, TOPICS.policies, key=b"default", value=b"name: default\nversion: 7")
     told = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
-    assert (told.verdict, told.came) == (Verdict.OK, "default (version 7)")
+    assert (told.verdict, told.found) == (Verdict.OK, "default (version 7)")
     produce_confirmed(embedded.bootstrap, TOPICS.policies, key=b"default", value=b"rules: {no_such_rule: {}}")
     wrong = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
     assert wrong.verdict is Verdict.BAD
-    assert "no_such_rule" in wrong.came
+    assert "no_such_rule" in wrong.found

@@ -19,7 +19,7 @@ from haltline.interventions.agent.integrations.mcp_calls import Calls, Tools
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect
-from haltline.streams.intake.app import said_of
+from haltline.streams.intake.app import reply_of
 from tests.interventions.agent.integrations.test_frameworks import langchain, langchain_async, openai_agents
 
 HINT = "Think again: the last three results were the same."
@@ -79,7 +79,7 @@ def intake(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
     desk, heard = Desk(guard), list[str]()
     for number, path in enumerate(paths):
         answer = desk.propose(f"c{number}", "work", {"path": path}, effect=Effect.WRITE)
-        said = said_of(answer, f"c{number}", killed=guard.killed)
+        said = reply_of(answer, f"c{number}", killed=guard.killed)
         heard.append(orjson.dumps(said).decode())
         if said["allowed"]:
             desk.complete(f"c{number}", error="no such path" if path == "bad" else None)
