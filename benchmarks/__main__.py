@@ -57,13 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(words: Sequence[str]) -> int:
-    asked = options(words)
+    args = options(words)
     console = Console(stderr=True)
     if missing := missing_tools():
         console.print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH")
         return 1
     with interruptible():
-        run(asked, console)
+        run(args, console)
     return 0
 
 
@@ -73,14 +73,14 @@ def _table(words: Sequence[str]) -> int:
     parser.add_argument(
         "--write", action="store_true", help="keep the file as the repository's results, and write its tables to pages"
     )
-    asked = parser.parse_args(words)
-    document = load(asked.file)
-    if not asked.write:
+    args = parser.parse_args(words)
+    document = load(args.file)
+    if not args.write:
         show(document, _console())
         return 0
-    if asked.file.resolve() != COMMITTED:
+    if args.file.resolve() != COMMITTED:
         COMMITTED.parent.mkdir(exist_ok=True)
-        shutil.copyfile(asked.file, COMMITTED)
+        shutil.copyfile(args.file, COMMITTED)
     for page in PAGES:
         page.write_text(written(page.read_text(encoding="utf-8"), document), encoding="utf-8")
         print(f"Written: {page}")
@@ -97,10 +97,10 @@ def _compare(words: Sequence[str]) -> int:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    asked = parser.parse_args(words)
-    old, new = load(asked.old), load(asked.new)
+    args = parser.parse_args(words)
+    old, new = load(args.old), load(args.new)
     changes = compare(old, new)
-    if asked.json:
+    if args.json:
         print(orjson.dumps(changes, option=orjson.OPT_INDENT_2).decode())
     else:
         rows = [
@@ -138,9 +138,9 @@ def _capacity(words: Sequence[str]) -> int:
         for one in fields(of):
             value = getattr(of, one.name)
             section.add_argument(f"--{one.name.replace('_', '-')}", type=type(value), default=value, help="%(default)s")
-    asked = vars(parser.parse_args(words))
-    document = load(asked["file"])
-    demand, prices, limits = _asked(demand, asked), _asked(prices, asked), _asked(limits, asked)
+    args = vars(parser.parse_args(words))
+    document = load(args["file"])
+    demand, prices, limits = _asked(demand, args), _asked(prices, args), _asked(limits, args)
     found = plan(constants(document), demand, prices, limits)
     for table in (
         capacity_tables.constants_table(document),
@@ -152,9 +152,9 @@ def _capacity(words: Sequence[str]) -> int:
     return 0
 
 
-def _asked(of: T, asked: dict[str, Any]) -> T:
+def _asked(of: T, args: dict[str, Any]) -> T:
     """The same with what was asked for."""
-    return replace(of, **{one.name: asked[one.name] for one in fields(of)})
+    return replace(of, **{one.name: args[one.name] for one in fields(of)})
 
 
 def _console() -> Console:

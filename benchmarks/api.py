@@ -102,7 +102,7 @@ class Measured:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when everything was measured."""
-    asked = _options().parse_args(arguments)
+    args = _options().parse_args(arguments)
     if missing := missing_tools():
         print(f"benchmarks: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
         return 1
@@ -110,15 +110,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(scratch)
         with (
             LocalKafka(folder / "kafka", jars=fetch()) as kafka,
-            Children(Path(asked.logs or scratch, "logs")) as children,
+            Children(Path(args.logs or scratch, "logs")) as children,
         ):
             cluster = Cluster(kafka)
             running, url, key = _system(cluster, children, folder)
             pids = {"kafka": kafka.pid, **{child.name: child.pid for child in running}, "asking": os.getpid()}
-            found = _measured(cluster, url, key, asked, pids)
-    _show(found, asked)
-    if asked.json is not None:
-        asked.json.write_bytes(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
+            found = _measured(cluster, url, key, args, pids)
+    _show(found, args)
+    if args.json is not None:
+        args.json.write_bytes(orjson.dumps(asdict(found), option=orjson.OPT_INDENT_2))
     return 0 if not any(one.failed for one in found.times) else 1
 
 
@@ -166,15 +166,15 @@ def _address(served: Child) -> str:
     return said()[0]
 
 
-def _measured(cluster: Cluster, url: str, key: str, asked: argparse.Namespace, pids: Mapping[str, int]) -> Measured:
+def _measured(cluster: Cluster, url: str, key: str, args: argparse.Namespace, pids: Mapping[str, int]) -> Measured:
     ended = threading.Event()
     load = threading.Thread(
-        target=cluster.fill, args=(Topics(_PREFIX).actions, _events(asked.events_per_s, ended)), daemon=True
+        target=cluster.fill, args=(Topics(_PREFIX).actions, _events(args.events_per_s, ended)), daemon=True
     )
     load.start()
     try:
         before = {name: processes.cpu_s(pid) or 0.0 for name, pid in pids.items()}
-        times = uvloop.run(_asked(url, key, asked.rate, asked.seconds))
+        times = uvloop.run(_asked(url, key, args.rate, args.seconds))
         used = {name: (processes.cpu_s(pid) or 0.0) - before[name] for name, pid in pids.items()}
     finally:
         ended.set()
@@ -239,14 +239,14 @@ def _timed(name: str, times: list[float], failed: int) -> Timed:
     return Timed(route=name, requests=len(times), failed=failed, p50_ms=at(0.5), p99_ms=at(0.99), longest_ms=times[-1])
 
 
-def _show(found: Measured, asked: argparse.Namespace) -> None:
-    title = f"{asked.rate} requests/s, {asked.events_per_s} events/s beside them, the sink writes"
+def _show(found: Measured, args: argparse.Namespace) -> None:
+    title = f"{args.rate} requests/s, {args.events_per_s} events/s beside them, the sink writes"
     table = Table("", "requests", "failed", "p50", "p99", "longest", title=title)
     for one in found.times:
         shown = (f"{value:.1f} ms" for value in (one.p50_ms, one.p99_ms, one.longest_ms))
         table.add_row(one.route, str(one.requests), str(one.failed), *shown)
     Console(width=_WIDTH).print(table)
-    requests = asked.rate * (asked.seconds + _WARM_UP_S)
+    requests = args.rate * (args.seconds + _WARM_UP_S)
     print("Processor time:", ", ".join(f"{name} {used_s:.1f} s" for name, used_s in found.cpu_s.items()))
     print(f"of the console {found.cpu_s['console'] / requests * 1000:.1f} ms for each request, with its feeding.")
 

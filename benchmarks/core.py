@@ -239,17 +239,17 @@ def _bytes(value: object) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when everything was measured, 2 when there is nothing to read."""
-    asked = _options().parse_args(arguments)
+    args = _options().parse_args(arguments)
     try:
-        files, progress = asked.files or default_files(), Console(stderr=True)
-        common = {"rounds": asked.rounds, "seed": asked.seed, "console": progress}
-        measured = measure(files, copies=asked.copies, **common)
-        if asked.profile_share:
-            profile(measured, files, share=asked.profile_share, **common)
+        files, progress = args.files or default_files(), Console(stderr=True)
+        common = {"rounds": args.rounds, "seed": args.seed, "console": progress}
+        measured = measure(files, copies=args.copies, **common)
+        if args.profile_share:
+            profile(measured, files, share=args.profile_share, **common)
     except (OSError, UnreadableTrace) as error:
         print(f"benchmarks.core: expected recorded sessions, got {error}", file=sys.stderr)
         return 2
-    if asked.json:
+    if args.json:
         print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
         show(measured, Console() if sys.stdout.isatty() else Console(width=160))

@@ -66,12 +66,12 @@ class Way:
 
 def records(files: Sequence[Path], *, every: int, longest: int) -> list[LogRecord]:
     """One of so many sessions of each file, their first events in turns."""
-    told = [
+    reported = [
         [event for _, event in session.events[:longest]]
         for file in files
         for session in islice(read_traces(file), 0, None, every)
     ]
-    turns = (events[number] for number in range(longest) for events in told if number < len(events))
+    turns = (queue[number] for number in range(longest) for queue in reported if number < len(queue))
     return [
         LogRecord(_TOPICS.actions, 0, offset, event.time, event.session_id.encode(), event.to_json())
         for offset, event in enumerate(turns)
@@ -105,15 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=int, default=8, metavar="N", help="one of N sessions (%(default)s)")
     parser.add_argument("--longest", type=int, default=150, help="events of a session (%(default)s)")
     parser.add_argument("--rounds", type=int, default=6, help="(%(default)s)")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     try:
-        log = records(asked.files or default_files(), every=asked.every, longest=asked.longest)
+        log = records(args.files or default_files(), every=args.every, longest=args.longest)
     except (OSError, UnreadableTrace) as error:
         print(f"benchmarks.groups: expected recorded sessions, got {error}", file=sys.stderr)
         return 2
     table = Table("policy, group", "us of processor time per event", "of all", "KiB of state", "of all")
     base: dict[str, tuple[float, int]] = {}
-    for name, cpu_us, state in measure(log, asked.rounds):
+    for name, cpu_us, state in measure(log, args.rounds):
         policy = name.partition(",")[0]
         of_us, of_bytes = base.setdefault(policy, (cpu_us, state))
         table.add_row(

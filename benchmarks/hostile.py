@@ -98,8 +98,8 @@ def _raw(head: str, *parts: bytes, every_s: float = 0.0, reads: bool = True) -> 
             if not reads:
                 await asyncio.sleep(target.hold_s)
                 return "not read"
-            said = await asyncio.wait_for(reader.read(64), target.hold_s)
-            return said[9:12].decode(errors="replace") if said else "closed"
+            result = await asyncio.wait_for(reader.read(64), target.hold_s)
+            return result[9:12].decode(errors="replace") if result else "closed"
         except TimeoutError:
             return "held"
         finally:
@@ -110,12 +110,12 @@ def _raw(head: str, *parts: bytes, every_s: float = 0.0, reads: bool = True) -> 
 
 def _post(path: str, body: Callable[[], bytes], *, known: bool = True, **headers: str) -> Attack:
     async def attack(target: Target, http: aiohttp.ClientSession) -> str:
-        said = {
+        result = {
             **_JSON,
             **target.bearer(known=known),
             **{name.replace("_", "-"): text for name, text in headers.items()},
         }
-        async with http.post(target.url + path, data=body(), headers=said) as answer:
+        async with http.post(target.url + path, data=body(), headers=result) as answer:
             await answer.read()
             return str(answer.status)
 
@@ -237,9 +237,9 @@ async def _attack(targets: Sequence[Target], until_s: float, count: int) -> Coun
     return answers
 
 
-def _attacker(told: Connection, targets: Sequence[Target], seconds: float, count: int) -> None:
-    told.send(asyncio.run(_attack(targets, time.monotonic() + seconds, count)))
-    told.close()
+def _attacker(reported: Connection, targets: Sequence[Target], seconds: float, count: int) -> None:
+    reported.send(asyncio.run(_attack(targets, time.monotonic() + seconds, count)))
+    reported.close()
 
 
 async def _watch(url: str, pid: int, seen: Seen, ended: asyncio.Event) -> None:
@@ -288,7 +288,7 @@ def run(folder: Path, *, seconds: float, attacks: int = MAX_ATTACKS, hold_s: flo
 async def _meanwhile(
     targets: Sequence[Target], running: Mapping[str, Child], seen: Mapping[str, Seen], seconds: float, attacks: int
 ) -> Counter[tuple[str, str, str]]:
-    told, tells = get_context("spawn").Pipe(duplex=False)
+    reported, tells = get_context("spawn").Pipe(duplex=False)
     attacker = get_context("spawn").Process(target=_attacker, args=(tells, targets, seconds, attacks), daemon=True)
     ended = asyncio.Event()
     attacker.start()
@@ -298,7 +298,7 @@ async def _meanwhile(
         for target in targets:
             group.create_task(_watch(target.url, running[target.name].pid, seen[target.name], ended))
         try:
-            answers: Counter[tuple[str, str, str]] = await asyncio.to_thread(told.recv)
+            answers: Counter[tuple[str, str, str]] = await asyncio.to_thread(reported.recv)
         finally:
             ended.set()
             attacker.join(_ATTACK_WITHIN_S)
@@ -348,8 +348,8 @@ def show(found: Mapping[str, Seen]) -> None:
     answers = Table("", "attack", "answers", title="What was answered")
     for name, seen in found.items():
         for attack in dict.fromkeys(attack for attack, _ in seen.answers):
-            said = {answer: times for (of, answer), times in seen.answers.items() if of == attack}
-            answers.add_row(name, attack, ", ".join(f"{answer}: {times}" for answer, times in sorted(said.items())))
+            result = {answer: times for (of, answer), times in seen.answers.items() if of == attack}
+            answers.add_row(name, attack, ", ".join(f"{answer}: {times}" for answer, times in sorted(result.items())))
     for one in (answers, table):
         Console(width=120).print(one)
 
@@ -364,9 +364,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seconds", type=float, default=60.0, help=f"(%(default)s; at most {MAX_SECONDS:.0f})")
     parser.add_argument("--attacks", type=int, default=MAX_ATTACKS, help="end after so many (%(default)s)")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-hostile-") as folder:
-        show(run(Path(folder), seconds=asked.seconds, attacks=asked.attacks))
+        show(run(Path(folder), seconds=args.seconds, attacks=args.attacks))
     return 0
 
 

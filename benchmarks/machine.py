@@ -84,8 +84,8 @@ def _first_match(file: str | Path, pattern: str) -> str | None:
 
 
 def _java() -> str | None:
-    said = _said_by("java", "-version")
-    return said.splitlines()[0] if said else None
+    result = _said_by("java", "-version")
+    return result.splitlines()[0] if result else None
 
 
 def _commit() -> str | None:

@@ -199,10 +199,10 @@ def measure_waits(agents: int, calls: int, console: Console) -> list[Waits]:
             console.print(f"{agents} processes")
             pool = get_context("fork").Pool(agents)
             jobs = [(*address, f"process-{number}", each) for number in range(agents)]
-            came = pool.starmap(_waits, jobs, chunksize=1)
+            actual = pool.starmap(_waits, jobs, chunksize=1)
             pool.close()  # they end by themselves: one that is told to would take it for Ctrl-C
             pool.join()
-            return [*measured, _summed(f"{agents} processes", came)]
+            return [*measured, _summed(f"{agents} processes", actual)]
 
 
 Took = tuple[list[float], int, float, float]
@@ -246,16 +246,16 @@ def _timed(guards: Sequence[Guard], calls: int) -> Took:
     return took, refused, began, time.time()
 
 
-def _summed(what: str, came: Sequence[Took]) -> Waits:
-    took = sorted(ms for of_one, *_ in came for ms in of_one)
-    seconds = max(ended for *_, ended in came) - min(began for *_, began, _ in came)
+def _summed(what: str, actual: Sequence[Took]) -> Waits:
+    took = sorted(ms for of_one, *_ in actual for ms in of_one)
+    seconds = max(ended for *_, ended in actual) - min(began for *_, began, _ in actual)
     return Waits(
         what,
         calls=len(took),
         p50_ms=took[len(took) // 2],
         p99_ms=took[min(len(took) - 1, len(took) * 99 // 100)],
         max_ms=took[-1],
-        refused=sum(refused for _, refused, *_ in came),
+        refused=sum(refused for _, refused, *_ in actual),
         seconds=seconds,
     )
 
@@ -284,16 +284,16 @@ def show(measured: Measured, console: Console) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when everything was measured, 1 when there is no Kafka to be had."""
-    asked = _options().parse_args(arguments)
+    args = _options().parse_args(arguments)
     progress = Console(stderr=True)
-    measured = measure(asked.pieces)
-    if asked.kafka:
+    measured = measure(args.pieces)
+    if args.kafka:
         try:
-            measured.waits = measure_waits(asked.agents, asked.calls, progress)
+            measured.waits = measure_waits(args.agents, args.calls, progress)
         except LocalKafkaError as error:
             progress.print(f"benchmarks.overhead: {error}")
             return 1
-    if asked.json:
+    if args.json:
         print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
         show(measured, Console() if sys.stdout.isatty() else Console(width=120))

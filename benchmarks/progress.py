@@ -141,14 +141,14 @@ def show(measured: Measured, console: Console) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 2 when there is nothing to read."""
-    asked = _options().parse_args(arguments)
-    files = asked.files or [*files_in(JUDGED), *default_files()]
+    args = _options().parse_args(arguments)
+    files = args.files or [*files_in(JUDGED), *default_files()]
     try:
-        known = list(read(files))[:: asked.share]
+        known = list(read(files))[:: args.share]
     except (OSError, UnreadableTrace) as error:
         print(f"benchmarks.progress: expected recorded sessions, got {error}", file=sys.stderr)
         return 2
-    show(measure([[event for _, event in one.session.events] for one in known], rounds=asked.rounds), Console())
+    show(measure([[event for _, event in one.session.events] for one in known], rounds=args.rounds), Console())
     return 0
 
 

@@ -59,33 +59,33 @@ class Run:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when every decision was made again."""
-    asked = _options().parse_args(arguments)
+    args = _options().parse_args(arguments)
     console = Console(stderr=True)
     if missing := missing_tools():
         console.print(f"benchmarks.replay: expected {' and '.join(missing)}; got no such command on PATH")
         return 1
     with interruptible(), tempfile.TemporaryDirectory(prefix="haltline-replay-") as scratch:
-        logs = Path(asked.logs or scratch, "logs")
+        logs = Path(args.logs or scratch, "logs")
         audit = Path(scratch, "audit")
         console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
         with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
             cluster = Cluster(kafka)
-            runs = [_live(asked, cluster, children, audit, console)]
+            runs = [_live(args, cluster, children, audit, console)]
             for source, options in (("kafka", ["--bootstrap", kafka.bootstrap]), ("audit", ["--table", str(audit)])):
                 console.print(f"Replaying from {source} ...")
-                runs += [_replay(source, options, asked.events, shares) for shares in asked.processes]
+                runs += [_replay(source, options, args.events, shares) for shares in args.processes]
     _show(runs)
-    if asked.json is not None:
-        asked.json.write_bytes(orjson.dumps([asdict(run) for run in runs], option=orjson.OPT_INDENT_2))
+    if args.json is not None:
+        args.json.write_bytes(orjson.dumps([asdict(run) for run in runs], option=orjson.OPT_INDENT_2))
     return 0 if all(run.ok for run in runs) else 1
 
 
-def _live(asked: argparse.Namespace, cluster: Cluster, children: Children, audit: Path, console: Console) -> Run:
+def _live(args: argparse.Namespace, cluster: Cluster, children: Children, audit: Path, console: Console) -> Run:
     """A worker and a sink until both have committed everything."""
     twelve_hours_ago_ms = time.time_ns() // 1_000_000 - 12 * 3_600_000
-    load = Load(events=asked.events, sessions=asked.sessions, start_ms=twelve_hours_ago_ms, seed=asked.seed)
+    load = Load(events=args.events, sessions=args.sessions, start_ms=twelve_hours_ago_ms, seed=args.seed)
     cluster.make_topics(TOPICS, f"{_GROUP}-sessions-changelog")
-    console.print(f"Producing {asked.events:,} events of {asked.sessions:,} sessions ...")
+    console.print(f"Producing {args.events:,} events of {args.sessions:,} sessions ...")
     cluster.fill(TOPICS.actions, generate(load))
     console.print("A worker decides ...")
     began = time.perf_counter()
@@ -95,7 +95,7 @@ def _live(asked: argparse.Namespace, cluster: Cluster, children: Children, audit
     _until_committed(cluster.bootstrap, _GROUP, TOPICS.session_sources, worker)
     live = Run(
         what="worker, with its start and its states",
-        events=asked.events,
+        events=args.events,
         seconds=time.perf_counter() - began,
         cpu_s=processes.cpu_s(worker.pid),
         peak_rss_bytes=processes.peak_rss_bytes(worker.pid),
@@ -135,18 +135,20 @@ def _replay(source: str, options: Sequence[str], events: int, shares: int) -> Ru
         seconds = time.perf_counter() - began
         child.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
-        said = orjson.loads(out.read() or b"{}")
-    if child.returncode not in (0, 1) or said.get("records", {}).get(TOPICS.actions) != events:
-        raise RuntimeError(f"replay of {source}: expected {events} events, got exit {child.returncode}: {said!r:.300}")
+        document = orjson.loads(out.read() or b"{}")
+    if child.returncode not in (0, 1) or document.get("records", {}).get(TOPICS.actions) != events:
+        raise RuntimeError(
+            f"replay of {source}: expected {events} events, got exit {child.returncode}: {document!r:.300}"
+        )
     return Run(
         what=f"replay from {source}" + (f", {shares} processes" if shares > 1 else ""),
         events=events,
         seconds=seconds,
         cpu_s=used.ru_utime + used.ru_stime,
         peak_rss_bytes=used.ru_maxrss * 1024,
-        compared=said["recorded"],
-        same=said["same"],
-        first_divergence=said["first_divergence"],
+        compared=document["recorded"],
+        same=document["same"],
+        first_divergence=document["first_divergence"],
     )
 
 

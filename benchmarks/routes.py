@@ -210,10 +210,10 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
             "topic": topic,
             "kind": kind_of,
             "incident_id": report,
-            "summary": said["reason"],
-            "body": _text(said),
+            "summary": result["reason"],
+            "body": _text(result),
         }
-        for topic, kind_of, report, said in (
+        for topic, kind_of, report, result in (
             ("interventions", "decision", incident_id, decision),
             ("detections", "detection", None, found),
         )
@@ -242,14 +242,14 @@ def _rows(number: int, time_ms: int) -> tuple[list[dict[str, Any]], list[dict[st
     return records, [intervention], [row]
 
 
-def _text(said: dict[str, Any]) -> str:
-    return orjson.dumps(said).decode()
+def _text(fields: dict[str, Any]) -> str:
+    return orjson.dumps(fields).decode()
 
 
-async def measured(app: Application, asked: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
+async def measured(app: Application, to_measure: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
     """What each request costs: `repeats` of it, fewer where they take longer than `within_s`."""
     costs = []
-    for one in asked:
+    for one in to_measure:
         status, _ = await _ask(app, one)  # what is made once, such as compiled statements, is not counted
         took: list[float] = []
         cpu_s, began = time.process_time(), time.monotonic()
@@ -271,27 +271,27 @@ async def _ask(app: Application, one: Asked) -> tuple[int, bytes]:
         "query_string": one.query.encode(), "headers": headers, "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80), "state": {},
     }  # fmt: skip
-    said: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: dict[str, Any]) -> None:
-        said.append(message)
+        result.append(message)
 
     await app(scope, receive, send)
-    return said[0]["status"], b"".join(message.get("body", b"") for message in said[1:])
+    return result[0]["status"], b"".join(message.get("body", b"") for message in result[1:])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when every route answered well."""
-    asked = _options().parse_args(arguments)
+    args = _options().parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="haltline-routes-") as scratch, EmbeddedBroker() as broker:
         broker.ensure_topics(Topics())
-        database = asked.database or Path(scratch, "model.db")
+        database = args.database or Path(scratch, "model.db")
         now_ms = time.time_ns() // 1_000_000
         if not database.exists():
-            fill(f"sqlite:///{database}", asked.rows, now_ms)
+            fill(f"sqlite:///{database}", args.rows, now_ms)
         settings = ConsoleSettings(
             bootstrap=broker.bootstrap,
             keys=Keys.of([(KEY, Who("measured", Role.ADMIN))]),
@@ -299,19 +299,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             requests_per_s=1e9,
             burst=10**9,
         )
-        every = [one for one in requests(asked.rows, now_ms) if not asked.only or asked.only in one.name]
-        costs = uvloop.run(served(settings, every, asked.repeats, asked.within_s))
-    _show(costs, asked.rows)
+        every = [one for one in requests(args.rows, now_ms) if not args.only or args.only in one.name]
+        costs = uvloop.run(served(settings, every, args.repeats, args.within_s))
+    _show(costs, args.rows)
     return 0 if all(cost.status < 400 for cost in costs) else 1
 
 
-async def served(settings: ConsoleSettings, asked: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
+async def served(settings: ConsoleSettings, to_measure: Sequence[Asked], repeats: int, within_s: float) -> list[Cost]:
     """What each request costs of a console with these settings."""
     app = create_app(settings)
     async with app.router.lifespan_context(app):
         while not app.state.context.feeder.caught_up.is_set():
             await asyncio.sleep(0.05)
-        return await measured(app, asked, repeats, within_s)
+        return await measured(app, to_measure, repeats, within_s)
 
 
 def _show(costs: Sequence[Cost], rows: int) -> None:

@@ -39,34 +39,34 @@ _SPARE = 1.5
 _WIDTH = 160  # also where there is no terminal
 
 
-def run(asked: argparse.Namespace, console: Console) -> None:
+def run(args: argparse.Namespace, console: Console) -> None:
     """Measures what was asked for; prints it, and writes it as JSON, also when a part fails."""
-    results = Results(settings=settings_of(asked))
+    results = Results(settings=settings_of(args))
     with tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch:
         os.environ["TMPDIR"] = scratch  # what the engines leave behind goes with it
-        logs = Path(asked.logs or scratch, "logs")
+        logs = Path(args.logs or scratch, "logs")
         console.print(f"Starting Kafka. Logs of everything that runs: {logs}")
         try:
             with LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka, Children(logs) as children:
-                _Run(asked, Cluster(kafka), children, results, console, Path(scratch)).all_parts()
+                _Run(args, Cluster(kafka), children, results, console, Path(scratch)).all_parts()
         finally:  # what was measured before a failure is worth having
             document = results.as_json()
             show(document, Console(width=_WIDTH))
-            asked.json.parent.mkdir(parents=True, exist_ok=True)
-            asked.json.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-            console.print(f"Written: {asked.json}")
+            args.json.parent.mkdir(parents=True, exist_ok=True)
+            args.json.write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            console.print(f"Written: {args.json}")
 
 
-def settings_of(asked: argparse.Namespace) -> dict[str, Any]:
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
     """What the figures depend on: no paths of this machine."""
-    return {name: value for name, value in vars(asked).items() if isinstance(value, int | float | list)}
+    return {name: value for name, value in vars(args).items() if isinstance(value, int | float | list)}
 
 
 @dataclass(frozen=True)
 class _Run:
     """What every part needs."""
 
-    asked: argparse.Namespace
+    args: argparse.Namespace
     cluster: Cluster
     children: Children
     results: Results
@@ -83,24 +83,24 @@ class _Run:
             "growth": self.growth,
             "profile": self.profile,
         }
-        for name in self.asked.only:
+        for name in self.args.only:
             self.results.calibration_us.append(calibration())
             with self.results.watch.part(name):
                 parts[name]()
         self.results.calibration_us.append(calibration())
 
     def throughput(self) -> None:
-        asked = self.asked
+        args = self.args
         engines = [throughput.OURS, *throughput.PEERS]
         if why := self._missing_streams():
             engines = [engine for engine in engines if engine.module != throughput.STREAMS]
             self.results.skipped["Kafka Streams"] = why
-        for sessions in asked.sessions:
+        for sessions in args.sessions:
             topics = self.fill(sessions)
-            for number in range(1, asked.rounds + 1):
+            for number in range(1, args.rounds + 1):
                 for engine in engines:
                     self.one_engine(engine, topics, sessions, number)
-                alone = self.load(asked.core_events, min(sessions, asked.core_events))
+                alone = self.load(args.core_events, min(sessions, args.core_events))
                 self.results.throughput.append(throughput.core_alone(alone, number))
 
     def _missing_streams(self) -> str:
@@ -113,7 +113,7 @@ class _Run:
         return ""
 
     def one_engine(self, engine: Engine, topics: Topics, sessions: int, number: int) -> None:
-        asked = self.asked
+        args = self.args
         self.console.print(f"{engine.name} over {sessions:,} sessions, round {number} ...")
         ours = engine is throughput.OURS
         result = throughput.measure(
@@ -123,54 +123,54 @@ class _Run:
             topics,
             sessions=sessions,
             round_number=number,
-            at_most_s=_OURS_AT_MOST_S if ours else asked.peer_seconds,
+            at_most_s=_OURS_AT_MOST_S if ours else args.peer_seconds,
         )
         if ours and not result.complete:
-            raise RuntimeError(f"{engine.name}: expected {asked.events} events done, got {result.events}")
+            raise RuntimeError(f"{engine.name}: expected {args.events} events done, got {result.events}")
         self.results.throughput.append(result)
         if result.events_per_s is not None:
-            took = "" if result.complete else f"; all would take {asked.events / result.events_per_s:,.0f} s"
+            took = "" if result.complete else f"; all would take {args.events / result.events_per_s:,.0f} s"
             self.console.print(f"  {result.events_per_s:,.0f} events/s{took}")
 
     def latency(self) -> None:
-        asked = self.asked
-        for rate in asked.rates:
+        args = self.args
+        for rate in args.rates:
             self.console.print(f"Decision latency at {rate} events/s, echo and worker in turns ...")
             self.results.latency += latency.measure(
-                self.cluster, self.children, rate, asked.latency_seconds, rounds=max(2, asked.rounds)
+                self.cluster, self.children, rate, args.latency_seconds, rounds=max(2, args.rounds)
             )
 
     def guard(self) -> None:
         self.console.print("Guarded calls ...")
-        measured = overhead.measure(self.asked.pieces).as_json()
+        measured = overhead.measure(self.args.pieces).as_json()
         del measured["machine"]  # it is the run's
         self.results.guard = measured
 
     def core(self) -> None:
-        files = [file for file in (self.asked.traces / file.name for file in default_files()) if file.is_file()]
+        files = [file for file in (self.args.traces / file.name for file in default_files()) if file.is_file()]
         if not files:
             self.results.skipped["the core on recorded sessions"] = "no recorded sessions on this machine"
             return
         self.console.print("The core on recorded sessions ...")
-        asked = self.asked
-        measured = core.measure(files, copies=1, rounds=asked.core_rounds, seed=asked.seed, console=self.console)
+        args = self.args
+        measured = core.measure(files, copies=1, rounds=args.core_rounds, seed=args.seed, console=self.console)
         found = measured.as_json()
         self.results.core = {name: found[name] for name in ("settings", "costs", "states")}
 
     def sink(self) -> None:
         topics = Topics("benchsink.")
-        self.console.print(f"Producing {self.asked.sink_events:,} events of {sink.EVENT_BYTES} bytes for the sinks ...")
-        sink.fill(self.cluster, topics, self.asked.sink_events, self.asked.seed)
+        self.console.print(f"Producing {self.args.sink_events:,} events of {sink.EVENT_BYTES} bytes for the sinks ...")
+        sink.fill(self.cluster, topics, self.args.sink_events, self.args.seed)
         for result in sink.measure(self.cluster, self.children, topics, self.scratch):
             self.results.sink.append(result)
             self.console.print(f"  {result.engine}: {result.rows_per_s or 0:,.0f} rows/s")
 
     def growth(self) -> None:
-        asked = self.asked
-        few, *more = asked.growth
+        args = self.args
+        few, *more = args.growth
         points = [
             (1, few),
-            *((workers, few) for workers in asked.workers if workers > 1),
+            *((workers, few) for workers in args.workers if workers > 1),
             *((1, many) for many in more),
         ]
         for workers, sessions in points:
@@ -185,9 +185,9 @@ class _Run:
                     self.children,
                     workers=workers,
                     sessions=sessions,
-                    events=min(asked.growth_events, max(_EVENTS_EACH * sessions, asked.growth_events // 2)),
-                    seed=asked.seed,
-                    at_most_s=asked.growth_seconds,
+                    events=min(args.growth_events, max(_EVENTS_EACH * sessions, args.growth_events // 2)),
+                    seed=args.seed,
+                    at_most_s=args.growth_seconds,
                 )
             except (growth.TooMuch, ChildDied) as error:
                 self.results.skipped[name] = str(error).splitlines()[0]
@@ -214,19 +214,19 @@ class _Run:
         return f"needs {needed / 2**30:.0f} GiB of memory, there are {available / 2**30:.0f} GiB"
 
     def profile(self) -> None:
-        sessions = self.asked.sessions[0]
+        sessions = self.args.sessions[0]
         topics = self.fill(sessions, "profile")
-        self.asked.profile.parent.mkdir(parents=True, exist_ok=True)
+        self.args.profile.parent.mkdir(parents=True, exist_ok=True)
         for name, rules in (("first", CORE), ("every", ())):
-            report = self.asked.profile.with_stem(f"{self.asked.profile.stem}-{name}")
+            report = self.args.profile.with_stem(f"{self.args.profile.stem}-{name}")
             self.console.print(f"Profile of a worker with {name} rules and {sessions:,} sessions ...")
-            said = profiling.measure(self.cluster, self.children, topics, report, rules)
-            self.console.print(said, markup=False, highlight=False)
+            result = profiling.measure(self.cluster, self.children, topics, report, rules)
+            self.console.print(result, markup=False, highlight=False)
             self.console.print(f"All of it: {report}")
 
     def fill(self, sessions: int, name: str = "bench") -> Topics:
         """A topic with the events of a throughput run."""
-        topics, events = Topics(f"{name}{sessions}."), self.asked.events
+        topics, events = Topics(f"{name}{sessions}."), self.args.events
         self.console.print(f"Producing {events:,} events of {sessions:,} sessions ...")
         self.cluster.make_topics(topics, f"{topics.prefix}changelog")
         size = self.cluster.fill(topics.actions, generate(self.load(events, sessions)))
@@ -235,4 +235,4 @@ class _Run:
 
     def load(self, events: int, sessions: int) -> Load:
         twelve_hours_ago_ms = time.time_ns() // 1_000_000 - 12 * 3_600_000
-        return Load(events=events, sessions=sessions, start_ms=twelve_hours_ago_ms, seed=self.asked.seed)
+        return Load(events=events, sessions=sessions, start_ms=twelve_hours_ago_ms, seed=self.args.seed)

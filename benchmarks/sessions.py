@@ -64,15 +64,15 @@ class Measured:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0."""
-    asked = _options().parse_args(arguments)
-    states = _recorded(asked.files or default_files())
+    args = _options().parse_args(arguments)
+    states = _recorded(args.files or default_files())
     with (
         interruptible(),
         tempfile.TemporaryDirectory(prefix="haltline-bench-") as scratch,
         LocalKafka(Path(scratch, "kafka"), jars=fetch()) as kafka,
         Children(Path(scratch, "logs")) as children,
     ):
-        measured = _measure(Cluster(kafka), children, states, asked.sessions, asked.compression)
+        measured = _measure(Cluster(kafka), children, states, args.sessions, args.compression)
     print(orjson.dumps(asdict(measured) | {"machine": machine()}, option=orjson.OPT_INDENT_2).decode())
     return 0
 
@@ -227,9 +227,9 @@ def _events(sessions: int) -> Iterator[ActionEvent]:
 def _checkpoints(port: int) -> tuple[float, float]:
     """How many there were, and their seconds."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
-        told = answer.read().decode().splitlines()
+        reported = answer.read().decode().splitlines()
     count, seconds = (
-        next((float(line.split()[1]) for line in told if line.startswith(f"{_CHECKPOINTS}_{what} ")), 0.0)
+        next((float(line.split()[1]) for line in reported if line.startswith(f"{_CHECKPOINTS}_{what} ")), 0.0)
         for what in ("count", "sum")
     )
     return count, seconds

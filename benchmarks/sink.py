@@ -121,9 +121,9 @@ def _watch(watched: Group, child: Child, end: int) -> tuple[_Seen, _Seen]:
     first: _Seen | None = None
     rows = 0
     while True:
-        came = watched.committed()
-        if came != rows:
-            rows = came
+        actual = watched.committed()
+        if actual != rows:
+            rows = actual
             seen = _Seen(time.perf_counter(), rows, processes.cpu_s(child.pid) or 0.0)
             first = first or seen
             if rows >= end:

@@ -85,9 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=100, help="of a commit (%(default)s)")
     parser.add_argument("--every", type=int, default=50, help="commits between two samples (%(default)s)")
     parser.add_argument("--compact-every", type=int, default=100, help="commits (%(default)s)")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     samples = []
-    for sample in measure(asked.commits, asked.rows, asked.every, asked.compact_every):
+    for sample in measure(args.commits, args.rows, args.every, args.compact_every):
         samples.append(sample)
         print(f"{sample.commits:6} commits  {sample.rss_bytes / _MIB:6.1f} MiB  {sample.ms_per_commit:6.1f} ms/commit")
     later = samples[len(samples) // 4 :]

@@ -55,13 +55,13 @@ _HIDDEN_WEIGHT = 0.3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 2 when there is nothing to learn from."""
     parser = _options()
-    asked = parser.parse_args(arguments)
-    if asked.plot is not None and asked.sweep is None:
+    args = parser.parse_args(arguments)
+    if args.plot is not None and args.sweep is None:
         parser.error("--plot: expected --sweep with it")
     progress = Console(stderr=True)
     try:
-        judgements = read_judgements(asked.judged)
-        files = [*files_in(asked.judged), *(asked.traces or default_files())]
+        judgements = read_judgements(args.judged)
+        files = [*files_in(args.judged), *(args.traces or default_files())]
         present = [file for file in files if file.exists()]
         for file in files:
             if file not in present:
@@ -70,36 +70,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, UnreadableTrace) as error:
         print(f"benchmarks.stagnation: expected judged sessions, got {error}", file=sys.stderr)
         return _USAGE
-    policy = read_policy(asked.policy)
+    policy = read_policy(args.policy)
     learned = [known for known in sessions if known.kind in _WEIGHTS]
     examples = dict(zip((k.session_id for k in learned), examples_of(learned), strict=True))
     folds: dict[str, Callable[[Known], str]] = {
         "task": lambda k: str(_fold(task_of(k.session_id))),
         "source": source_of,
     }
-    if asked.sweep is not None:
-        swept = _swept(learned, examples, policy, asked.sweep, jobs=asked.jobs, console=progress)
-        if asked.plot is not None:
-            asked.plot.write_text(picture.picture(swept), encoding="utf-8")
+    if args.sweep is not None:
+        swept = _swept(learned, examples, policy, args.sweep, jobs=args.jobs, console=progress)
+        if args.plot is not None:
+            args.plot.write_text(picture.picture(swept), encoding="utf-8")
         curve.show(swept, console_for_people())
         return 0
     measured = {}
     for name, fold in folds.items():
-        if name in asked.by:
-            judged = cross_validated(learned, examples, fold, policy, jobs=asked.jobs, console=progress)
+        if name in args.by:
+            judged = cross_validated(learned, examples, fold, policy, jobs=args.jobs, console=progress)
             console = console_for_people()
             console.print(f"\nBy {name} left out")
             summary = summarize(judged, [detector.id for detector in ALL])
             report.show(summary, judged, console)
             measured[name] = _counts(judged)
-    if asked.write is not None:
+    if args.write is not None:
         model = trained(examples.values(), sources=len({source_of(k) for k in learned}))
         quality = {
             f"{name} left out: {what}": count for name, counts in measured.items() for what, count in counts.items()
         }
         written = TypeAdapter(Model).dump_python(model) | {"quality": quality}
-        asked.write.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n")
-        print(f"written: {asked.write}")
+        args.write.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2) + b"\n")
+        print(f"written: {args.write}")
     return 0
 
 
@@ -132,7 +132,7 @@ def trained(examples: Iterable[Example], *, sources: int) -> Model:
     """The model of these sessions."""
     recorded = list(examples)
     used = [*recorded, *generated()]
-    told: Values = {
+    reported: Values = {
         "on": "recorded sessions of agents, judged event by event, and sessions that their source calls solved",
         "sessions": len(recorded),
         "runaways": sum(example.runaway is not None for example in recorded),
@@ -141,7 +141,7 @@ def trained(examples: Iterable[Example], *, sources: int) -> Model:
         "sources": sources,
         "seed": SEED,
     }
-    return fit(*arrays(used), seed=SEED, name="shipped", version=VERSION, trained=told)
+    return fit(*arrays(used), seed=SEED, name="shipped", version=VERSION, trained=reported)
 
 
 def cross_validated(

@@ -177,13 +177,13 @@ def _growth(document: Document) -> Table:
     ]
     shared = [point["workers"] for point in document["growth"] if not point["own_cores"]]
     which = " and ".join(map(str, sorted(set(shared))))
-    said = (
+    text = (
         f"The machine has {document['machine']['cores']} cores, so {which} workers "
         "shared theirs with broker and load: their rate is left out, and processor time per event shows how they scale."
     )
     columns = ["workers", "sessions", "events a session", "CPU per event", "CPU per new session", "events/s"]
     columns += ["memory", "memory / sessions", "changelog", "start", "start without sessions"]
-    return Table("Growth", columns, rows, [said] if shared else [])
+    return Table("Growth", columns, rows, [text] if shared else [])
 
 
 def _summary(document: Document) -> Table:
@@ -236,9 +236,9 @@ def _summary_rows(document: Document) -> Iterator[list[str]]:
         yield [f"Latency from produce to decision received, {rate:,} events/s, beside a bare echo", "; ".join(of_each)]
     costs = {cost["name"]: cost for cost in (document["guard"] or {}).get("costs", [])}
     if costs:
-        asked = costs[overhead.ASYNC]["median_us"]
-        compared = times(ratio(asked, costs[overhead.PEER]["median_us"]))
-        yield ["A guarded call that does not wait", f"{us(asked)}, {compared} {overhead.PEER}'s"]
+        blocking_us = costs[overhead.ASYNC]["median_us"]
+        compared = times(ratio(blocking_us, costs[overhead.PEER]["median_us"]))
+        yield ["A guarded call that does not wait", f"{us(blocking_us)}, {compared} {overhead.PEER}'s"]
 
 
 def _measured_on(document: Document) -> str:

@@ -36,7 +36,7 @@ def event(
 
     Its id is made of session, second, action and target, so that expectations can name it: `s1@10 look_up`.
     """
-    said: dict[str, Any] = {
+    result: dict[str, Any] = {
         "event_id": f"{session}@{seconds:g} {action}" + (f" {target}" if target else ""),
         "kind": Kind.COMPLETED,
         "session_id": session,
@@ -47,7 +47,7 @@ def event(
         "error": error,
         "outcome": Outcome.OK if error is None else Outcome.ERROR,
     }
-    return ActionEvent.model_validate(said | fields)
+    return ActionEvent.model_validate(result | fields)
 
 
 def delete(seconds: float, target: str = "asset_id=fact_sales", **fields: Any) -> ActionEvent:

@@ -181,9 +181,9 @@ class MockCluster:
         client = AdminClient({"bootstrap.servers": self.bootstrap})
         return len(client.list_topics(topic, timeout=_ANSWER_WITHIN_S).topics[topic].partitions)
 
-    def _check(self, error: int, wanted: str) -> None:
+    def _check(self, error: int, expected: str) -> None:
         if error != _NO_ERROR:
-            raise RuntimeError(f"mock cluster: expected {wanted}, got {self._rd.rd_kafka_err2name(error).decode()}")
+            raise RuntimeError(f"mock cluster: expected {expected}, got {self._rd.rd_kafka_err2name(error).decode()}")
 
 
 class QuickBroker(EmbeddedBroker):

@@ -69,16 +69,16 @@ def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_every_file_of_every_package(tree: Path, wheel: Path) -> None:
-    wanted = {
+    expected = {
         f"haltline/{file.relative_to(tree).as_posix()}"
         for name in PACKAGES
         for file in (tree / name).rglob("*")
         if file.is_file()
     }
     with zipfile.ZipFile(wheel) as archive:
-        came = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert sorted(wanted - came) == [], "missing; see [tool.setuptools.package-data] in pyproject.toml"
-    assert sorted(came - wanted) == ["haltline/__init__.py", "haltline/py.typed", "haltline/testing.py"]
+        actual = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert sorted(expected - actual) == [], "missing; see [tool.setuptools.package-data] in pyproject.toml"
+    assert sorted(actual - expected) == ["haltline/__init__.py", "haltline/py.typed", "haltline/testing.py"]
 
 
 def test_an_installed_wheel_works_without_the_repository(wheel: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_an_installed_wheel_works_without_the_repository(wheel: Path, tmp_path: 
         "print(haltline.__path__[0]); print(j._jars_folder()); print(k._PROPERTIES.is_file())"
     )
     environment = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", script],
         cwd=tmp_path,
         env=environment | {"PYTHONPATH": str(site), "HOME": str(tmp_path)},
@@ -98,6 +98,6 @@ def test_an_installed_wheel_works_without_the_repository(wheel: Path, tmp_path: 
         text=True,
         check=True,
     ).stdout.splitlines()
-    assert said[0] == str(site / "haltline")
-    assert Path(said[1]).parent == tmp_path / ".cache" / "haltline" / "kafka"
-    assert said[2] == "True"
+    assert output[0] == str(site / "haltline")
+    assert Path(output[1]).parent == tmp_path / ".cache" / "haltline" / "kafka"
+    assert output[2] == "True"

@@ -12,9 +12,9 @@ def wait_until(condition: Callable[[], object], what: str, *, deadline_s: float 
     """
     deadline = time.monotonic() + deadline_s
     while True:
-        asked = time.monotonic()
+        begun = time.monotonic()
         if condition():
             return
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {deadline_s:.0f} s until {what}; it did not happen")
-        time.sleep(max(0.02, 3 * (time.monotonic() - asked)))
+        time.sleep(max(0.02, 3 * (time.monotonic() - begun)))

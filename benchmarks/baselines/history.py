@@ -110,8 +110,8 @@ def _ended(began: ActionEvent, event: ActionEvent) -> Observation:
     text = event.output_head or event.error or ""
     content = f"{event.output_digest or ''} {event.output_bytes} {event.error or ''}"
     if name in _SHELLS:
-        told = _EXIT_CODE.search(event.error or "")
-        code = (int(told[1]) if told else 1) if failed else 0
+        match = _EXIT_CODE.search(event.error or "")
+        code = (int(match[1]) if match else 1) if failed else 0
         return Observation(content, command=_begun_digest(began), exit_code=code)
     if name in _CELLS:
         return Observation(text if failed else content, cell=True)

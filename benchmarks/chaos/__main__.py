@@ -68,14 +68,14 @@ _AFTER_DAMAGE_S = 10.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when nothing differs, 1 when something does."""
-    asked = _options().parse_args(arguments)
+    args = _options().parse_args(arguments)
     if missing := missing_tools():
         print(f"chaos: expected {' and '.join(missing)}; got no such command on PATH", file=sys.stderr)
         return 1
-    seconds = _SHORT_S if asked.short else asked.seconds
+    seconds = _SHORT_S if args.short else args.seconds
     folder = Path(tempfile.mkdtemp(prefix="haltline-chaos-"))
-    lasts = "until every deed was done once" if asked.once else f"for {seconds:g} s"
-    print(f"Seed {asked.seed}, {asked.workers} workers, {asked.rate} events/s {lasts}. Logs: {folder}")
+    lasts = "until every deed was done once" if args.once else f"for {seconds:g} s"
+    print(f"Seed {args.seed}, {args.workers} workers, {args.rate} events/s {lasts}. Logs: {folder}")
     checks: list[verify.Check] = []
     try:
         with (
@@ -83,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             LocalKafka(folder / "kafka", jars=fetch()) as kafka,
             Children(folder / "logs") as children,
         ):
-            run = Run(kafka, children, folder, seed=asked.seed, seconds=seconds, workers=asked.workers)
-            checks = run.all(rate=asked.rate, sessions=asked.sessions, once=asked.once)
+            run = Run(kafka, children, folder, seed=args.seed, seconds=seconds, workers=args.workers)
+            checks = run.all(rate=args.rate, sessions=args.sessions, once=args.once)
     finally:
         if checks and all(check.ok for check in checks):
             shutil.rmtree(folder, ignore_errors=True)
@@ -367,8 +367,8 @@ class Run:
         deadline = time.monotonic() + _SETTLE_WITHIN_S
         while time.monotonic() < deadline:
             self.fleet.supervise()
-            asked = f"SELECT count(*) AS \"rows\" FROM audit WHERE sink = '{self.sink}'"
-            rows = open_query(self.table).rows(asked)[0]["rows"]
+            sql = f"SELECT count(*) AS \"rows\" FROM audit WHERE sink = '{self.sink}'"
+            rows = open_query(self.table).rows(sql)[0]["rows"]
             if rows >= records and reached(self.database, self.topics) == ends:
                 return
             time.sleep(0.5)

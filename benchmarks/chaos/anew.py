@@ -64,16 +64,16 @@ def is_there(bootstrap: str, topic: str) -> bool:
 
 
 def same_offsets(
-    wanted: Mapping[str, Any], came: Mapping[str, Any]
+    expected: Mapping[str, Any], actual: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """States without what they include of deleted topics: it is forgotten when a state is next written, or never."""
-    wanted = {key: {**state, "offsets": dict(state.get("offsets", {}))} for key, state in wanted.items()}
-    came = {key: {**state, "offsets": dict(state.get("offsets", {}))} for key, state in came.items()}
-    for key, state in wanted.items():
+    expected = {key: {**state, "offsets": dict(state.get("offsets", {}))} for key, state in expected.items()}
+    actual = {key: {**state, "offsets": dict(state.get("offsets", {}))} for key, state in actual.items()}
+    for key, state in expected.items():
         offsets = state["offsets"]
         for deleted in [name for name in offsets if name.endswith(BEFORE)]:
             del offsets[deleted]
             topic = deleted.removesuffix(BEFORE)
-            if topic not in offsets and key in came:
-                came[key]["offsets"].pop(topic, None)
-    return wanted, came
+            if topic not in offsets and key in actual:
+                actual[key]["offsets"].pop(topic, None)
+    return expected, actual

@@ -117,8 +117,8 @@ class Fleet:
             if member.restart_at is None:
                 member.frozen = False
                 why = f"after {member.struck}" if member.struck else "by itself"
-                said = "" if code in (0, -signal.SIGKILL) else f": {_last_line(member.child)}"
-                self.note(member.name, f"ended with {code} {why}{said}")
+                text = "" if code in (0, -signal.SIGKILL) else f": {_last_line(member.child)}"
+                self.note(member.name, f"ended with {code} {why}{text}")
                 member.restart_at = time.monotonic() + self.rng.uniform(*_RESTART_AFTER_S)
             elif time.monotonic() >= member.restart_at:
                 member.lives += 1

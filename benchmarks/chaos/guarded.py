@@ -35,7 +35,7 @@ _PAUSE_S: Final = 0.25
 def main(bootstrap: str, prefix: str) -> None:
     """Never returns; SIGTERM ends it with 0."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    said = ""
+    text = ""
     guard = Guard(
         session_id=SESSION,
         agent_id=SESSION,
@@ -47,15 +47,15 @@ def main(bootstrap: str, prefix: str) -> None:
     )
     with guard:
         while True:
-            came = _EXECUTED
+            actual = _EXECUTED
             try:
                 with guard.action("delete_asset", args={"asset_id": "ledger"}, targets=["asset_id=ledger"]):
                     pass
             except Refused as refused:
-                came = f"refused with {refused.code}"
-            if came != said:
-                print(came, flush=True)
-                said = came
+                actual = f"refused with {refused.code}"
+            if actual != text:
+                print(actual, flush=True)
+                text = actual
             time.sleep(_PAUSE_S)
 
 

@@ -46,16 +46,16 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
         feeder.close()
     there = open_store(url_of(file))
     try:
-        wanted, came = _content(anew), _content(there)
+        expected, actual = _content(anew), _content(there)
     finally:
         anew.dispose()
         there.dispose()
     differences = []
-    for table in wanted:
-        missing, more = wanted[table] - came[table], came[table] - wanted[table]
+    for table in expected:
+        missing, more = expected[table] - actual[table], actual[table] - expected[table]
         differences += [f"{table}: expected, did not come: {row!r:.300}" for row in missing]
         differences += [f"{table}: got, was not expected: {row!r:.300}" for row in more]
-    found = ", ".join(f"{len(rows):,} {table}" for table, rows in came.items() if rows)
+    found = ", ".join(f"{len(rows):,} {table}" for table, rows in actual.items() if rows)
     return Check("the console's read model is that of the topics", found, tuple(differences))
 
 

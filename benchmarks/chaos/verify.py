@@ -35,9 +35,9 @@ class Check:
 def check_counts(events_by_session: Mapping[str, int], states: Mapping[str, Any]) -> Check:
     """Every session counts each of its events once, by what the load says it produced."""
     differences = [
-        f"{session}: expected {wanted} events, got {states.get(session, {}).get('events')}"
-        for session, wanted in events_by_session.items()
-        if states.get(session, {}).get("events") != wanted
+        f"{session}: expected {expected} events, got {states.get(session, {}).get('events')}"
+        for session, expected in events_by_session.items()
+        if states.get(session, {}).get("events") != expected
     ]
     found = f"{len(events_by_session):,} sessions, {sum(events_by_session.values()):,} events"
     return Check("every session's count is exact", found, tuple(differences))
@@ -45,29 +45,29 @@ def check_counts(events_by_session: Mapping[str, int], states: Mapping[str, Any]
 
 def check_states(truth: Truth, states: Mapping[str, Any], name: str = "every state is the pure core's") -> Check:
     """The whole state of every session is that of the pure core, but for what its worker's clock has set."""
-    wanted, came = (
+    expected, actual = (
         {key: _without_ticks(state) for key, state in all_states.items()} for all_states in (truth.states, states)
     )
-    differences = tuple(_mapping_differences(wanted, came))
+    differences = tuple(_mapping_differences(expected, actual))
     return Check(name, f"{len(states):,} states", differences)
 
 
 def check_decisions(truth: Truth, records: Iterable[LogRecord]) -> Check:
     """Every decision is there, as the pure core makes it; repeated ones have the same id and say the same."""
-    came = [without_clock(decode(Decision, record.value)) for record in records]
-    return _check_by_id("every decision is there, and no other", "decision_id", truth.decisions, came)
+    actual = [without_clock(decode(Decision, record.value)) for record in records]
+    return _check_by_id("every decision is there, and no other", "decision_id", truth.decisions, actual)
 
 
 def check_detections(truth: Truth, records: Iterable[LogRecord]) -> Check:
     """As for decisions."""
-    came = [orjson.loads(record.value or b"{}") for record in records]
-    return _check_by_id("every detection is there, and no other", "detection_id", truth.detections, came)
+    actual = [orjson.loads(record.value or b"{}") for record in records]
+    return _check_by_id("every detection is there, and no other", "detection_id", truth.detections, actual)
 
 
 def check_signals(truth: Truth, records: Iterable[LogRecord]) -> Check:
     """As for decisions."""
-    came = [orjson.loads(record.value or b"{}") for record in records]
-    return _check_by_id("every signal is there, and no other", "signal_id", truth.signals, came)
+    actual = [orjson.loads(record.value or b"{}") for record in records]
+    return _check_by_id("every signal is there, and no other", "signal_id", truth.signals, actual)
 
 
 def check_control(truth: Truth, records: Iterable[LogRecord]) -> Check:
@@ -182,27 +182,30 @@ def _without_ticks(state: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in state.items() if name != "due_ms"}, "standing": standing}
 
 
-def _check_by_id(name: str, id_field: str, wanted: Mapping[str, Any], came: list[dict[str, Any]]) -> Check:
+def _check_by_id(name: str, id_field: str, expected: Mapping[str, Any], actual: list[dict[str, Any]]) -> Check:
     by_id: dict[str, Any] = {}
     differences: list[str] = []
-    for record in came:
+    for record in actual:
         first = by_id.setdefault(record[id_field], record)
         if first != record:
             differences.append(f"{record[id_field]}: repeated, and says something else: {first} and {record}")
-    differences += _mapping_differences(wanted, by_id)
-    return Check(name, f"{len(by_id):,}, {len(came) - len(by_id):,} repeated", tuple(differences))
+    differences += _mapping_differences(expected, by_id)
+    return Check(name, f"{len(by_id):,}, {len(actual) - len(by_id):,} repeated", tuple(differences))
 
 
-def _mapping_differences(wanted: Mapping[str, Any], came: Mapping[str, Any]) -> list[str]:
-    differences = [f"{key}: expected, did not come: {wanted[key]!r:.300}" for key in wanted.keys() - came.keys()]
-    differences += [f"{key}: got, was not expected: {came[key]!r:.300}" for key in came.keys() - wanted.keys()]
-    for key in wanted.keys() & came.keys():
-        if wanted[key] != came[key]:
+def _mapping_differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+    differences = [f"{key}: expected, did not come: {expected[key]!r:.300}" for key in expected.keys() - actual.keys()]
+    differences += [f"{key}: got, was not expected: {actual[key]!r:.300}" for key in actual.keys() - expected.keys()]
+    for key in expected.keys() & actual.keys():
+        if expected[key] != actual[key]:
             fields = sorted(
-                name for name in wanted[key].keys() | came[key].keys() if wanted[key].get(name) != came[key].get(name)
+                name
+                for name in expected[key].keys() | actual[key].keys()
+                if expected[key].get(name) != actual[key].get(name)
             )
-            said = ", ".join(
-                f"{name} expected {wanted[key].get(name)!r:.120} got {came[key].get(name)!r:.120}" for name in fields
+            pairs = ", ".join(
+                f"{name} expected {expected[key].get(name)!r:.120} got {actual[key].get(name)!r:.120}"
+                for name in fields
             )
-            differences.append(f"{key}: {said}")
+            differences.append(f"{key}: {pairs}")
     return differences

@@ -139,9 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--changelog", required=True)
     parser.add_argument("--variant", choices=["count", "detect"], required=True)
     parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")
-    asked = parser.parse_args(arguments)
-    rules = [name for name in asked.rules.split(",") if name] if asked.variant == "detect" else None
-    run(asked.bootstrap, Topics(asked.prefix), asked.group, asked.changelog, rules)
+    args = parser.parse_args(arguments)
+    rules = [name for name in args.rules.split(",") if name] if args.variant == "detect" else None
+    run(args.bootstrap, Topics(args.prefix), args.group, args.changelog, rules)
     return 0
 
 

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--group", required=True)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     stopping = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -24,23 +24,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, stop)
     producer = Producer(
         {
-            "bootstrap.servers": asked.bootstrap,
+            "bootstrap.servers": args.bootstrap,
             "partitioner": "murmur2_random",
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 0,
         }
     )
-    consumer = Consumer({"bootstrap.servers": asked.bootstrap, "group.id": asked.group, "auto.offset.reset": "latest"})
-    consumer.subscribe([asked.source])
+    consumer = Consumer({"bootstrap.servers": args.bootstrap, "group.id": args.group, "auto.offset.reset": "latest"})
+    consumer.subscribe([args.source])
     while not stopping:
         message = consumer.poll(0.2)
         if message is None:
             continue
         error = message.error()
         if error is not None:
-            raise RuntimeError(f"{asked.source}: expected a record, got {error}")
-        producer.produce(asked.target, key=message.key(), value=message.value())
+            raise RuntimeError(f"{args.source}: expected a record, got {error}")
+        producer.produce(args.target, key=message.key(), value=message.value())
         producer.poll(0)
     producer.flush(10)
     consumer.close()

@@ -92,12 +92,12 @@ def run(bootstrap: str, topic: str, group: str, folder: Path, rows: int, *, colu
     waiting: list[Message] = []
     files = 0
     while not stopping:
-        came = consumer.consume(1000, timeout=0.5)
-        for message in came:
+        actual = consumer.consume(1000, timeout=0.5)
+        for message in actual:
             if (error := message.error()) is not None:
                 raise RuntimeError(f"{topic}: expected a record, got {error}")
-        waiting += came
-        if waiting and (len(waiting) >= rows or not came):
+        waiting += actual
+        if waiting and (len(waiting) >= rows or not actual):
             write_parquet(_table(waiting, columns=columns), folder / f"{files:06d}.parquet", compression="zstd(3)")
             consumer.commit(asynchronous=False)
             waiting.clear()
@@ -113,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=50_000, help="of a file (%(default)s)")
     parser.add_argument("--variant", choices=["columns", "raw"], default="columns")
-    asked = parser.parse_args(arguments)
-    run(asked.bootstrap, asked.topic, asked.group, asked.folder, asked.rows, columns=asked.variant == "columns")
+    args = parser.parse_args(arguments)
+    run(args.bootstrap, args.topic, args.group, args.folder, args.rows, columns=args.variant == "columns")
     return 0
 
 

@@ -60,21 +60,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--group", required=True)
     parser.add_argument("--variant", choices=["count", "detect"], required=True)
     parser.add_argument("--rules", default="", help="of `detect`: only these; none named: every one")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     app = faust.App(
-        asked.group,
-        broker=f"kafka://{asked.bootstrap}",
+        args.group,
+        broker=f"kafka://{args.bootstrap}",
         store="memory://",
         datadir=tempfile.mkdtemp(prefix="stock-faust-"),
         web_enabled=False,
         topic_disable_leader=True,
         topic_partitions=PARTITIONS,
     )
-    topics = Topics(asked.prefix)
-    if asked.variant == "count":
+    topics = Topics(args.prefix)
+    if args.variant == "count":
         counting(app, topics)
     else:
-        detecting(app, topics, [name for name in asked.rules.split(",") if name])
+        detecting(app, topics, [name for name in args.rules.split(",") if name])
     faust.Worker(app, loglevel="WARNING").execute_from_commandline()
     return 0
 

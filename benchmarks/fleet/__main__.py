@@ -172,9 +172,9 @@ def _print(rows: Sequence[dict[str, Any]], problems: Sequence[str], options: arg
     table = Table(*columns, "stopped after", "first refusal", "as expected")
     for row in sorted(rows, key=lambda row: (list(Kind).index(Kind(row["kind"])), row["session"])):
         took = row["seconds_to_stop"]
-        said = "; ".join(row["differences"]) or "yes"
+        text = "; ".join(row["differences"]) or "yes"
         cells = (*(str(row[name]) for name in columns), "-" if took is None else f"{took:.2f} s")
-        table.add_row(*cells, row["first_refusal"] or "-", said, style="red" if row["differences"] else "")
+        table.add_row(*cells, row["first_refusal"] or "-", text, style="red" if row["differences"] else "")
     console.print(table)
     for kind in Kind:
         of = [row for row in rows if row["kind"] == kind]

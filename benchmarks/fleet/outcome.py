@@ -74,7 +74,7 @@ def differences(acted: Acted, led: Led) -> list[str]:
     """Where a session did not go as its kind should; empty: as expected."""
     if acted.problem:
         return [f"expected an agent that can act, got {acted.problem}"]
-    return [said for said in _EXPECTED[acted.planned.kind](acted, led) if said]
+    return [result for result in _EXPECTED[acted.planned.kind](acted, led) if result]
 
 
 def _quiet(acted: Acted, led: Led) -> list[str]:

@@ -34,56 +34,56 @@ _USAGE = 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0 when every target is met, 1 when one is missed, 2 when there is nothing to read."""
     parser = _options()
-    asked = parser.parse_args(arguments)
-    if asked.plot is not None and asked.sweep is None:
+    args = parser.parse_args(arguments)
+    if args.plot is not None and args.sweep is None:
         parser.error("--plot: expected --sweep with it")
-    policy = read_policy(asked.policy)
+    policy = read_policy(args.policy)
     try:
-        if asked.synthetic:
-            return _synthetic(asked, policy)
-        run = _ablation if asked.ablation else _judged if asked.sweep is None else _swept
-        return run(asked, policy, _sessions(asked))
+        if args.synthetic:
+            return _synthetic(args, policy)
+        run = _ablation if args.ablation else _judged if args.sweep is None else _swept
+        return run(args, policy, _sessions(args))
     except (OSError, UnreadableTrace, BadPolicy) as error:
         print(f"benchmarks.quality: {error}", file=sys.stderr)
         return _USAGE
 
 
-def _judged(asked: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
-    judged = judge(sessions, policy, jobs=asked.jobs, console=_progress())
+def _judged(args: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
+    judged = judge(sessions, policy, jobs=args.jobs, console=_progress())
     summary = summarize(judged, [detector.id for detector in ALL])
-    if asked.json:
+    if args.json:
         _print_json(_as_json(summary, judged))
     else:
-        if asked.list:
+        if args.list:
             report.show_sessions(judged, console_for_people())
         report.show(summary, judged, console_for_people())
     return 0 if summary.passed else 1
 
 
-def _swept(asked: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
-    swept = curve.measure(sessions, policy, asked.sweep, jobs=asked.jobs, console=_progress())
-    if asked.plot is not None:
-        asked.plot.write_text(picture.picture(swept), encoding="utf-8")
-    if asked.json:
+def _swept(args: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
+    swept = curve.measure(sessions, policy, args.sweep, jobs=args.jobs, console=_progress())
+    if args.plot is not None:
+        args.plot.write_text(picture.picture(swept), encoding="utf-8")
+    if args.json:
         _print_json(swept.as_json())
     else:
         curve.show(swept, console_for_people())
     return 0
 
 
-def _ablation(asked: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
-    rows = ablation.measure(sessions, policy, seeds=asked.seeds, jobs=asked.jobs, console=_progress())
-    costs = ablation.costs(sessions[:: asked.cost_share], policy, _progress()) if asked.cost_share else {}
-    if asked.json:
+def _ablation(args: argparse.Namespace, policy: Policy, sessions: Sequence[Known]) -> int:
+    rows = ablation.measure(sessions, policy, seeds=args.seeds, jobs=args.jobs, console=_progress())
+    costs = ablation.costs(sessions[:: args.cost_share], policy, _progress()) if args.cost_share else {}
+    if args.json:
         _print_json(ablation.as_json(rows, costs))
     else:
         ablation.show(rows, costs, console_for_people())
     return 0
 
 
-def _synthetic(asked: argparse.Namespace, policy: Policy) -> int:
-    measured = synthetic.measure(Core(policy), asked.seeds, _progress())
-    if asked.json:
+def _synthetic(args: argparse.Namespace, policy: Policy) -> int:
+    measured = synthetic.measure(Core(policy), args.seeds, _progress())
+    if args.json:
         _print_json(measured.as_json())
     else:
         synthetic.show(measured, console_for_people())
@@ -94,7 +94,7 @@ def _progress() -> Console:
     return Console(stderr=True)
 
 
-def _sessions(asked: argparse.Namespace) -> list[Known]:
+def _sessions(args: argparse.Namespace) -> list[Known]:
     """Those that are asked for. Of the folders beside the repository one may be missing: it is told.
 
     Raises:
@@ -103,17 +103,17 @@ def _sessions(asked: argparse.Namespace) -> list[Known]:
 
     """
     files: list[Path] = []
-    for file in asked.files or default_files():
-        if asked.files or file.exists():
+    for file in args.files or default_files():
+        if args.files or file.exists():
             files.append(file)
         else:
             print(f"benchmarks.quality: no traces at {file}: left out", file=sys.stderr)
-    folder: Path = asked.judged or JUDGED
+    folder: Path = args.judged or JUDGED
     judgements = {}
-    if asked.judged is not None or (not asked.files and folder.is_dir()):
+    if args.judged is not None or (not args.files and folder.is_dir()):
         judgements = read_judgements(folder)
         files = [*files, *files_in(folder)]
-    elif not asked.files:
+    elif not args.files:
         print(f"benchmarks.quality: no judged sessions at {folder}: left out", file=sys.stderr)
     sessions = list(read(files, judgements))
     if not sessions:

@@ -68,19 +68,19 @@ class _Swept(Sessions):
 
 def measure(sessions: Sequence[Known], policy: Policy, sweep: str, *, jobs: int, console: Console) -> Swept:
     """Runs the sessions of which it is known whether a stop is right. Raises BadPolicy before anything is run."""
-    asked = parse_sweep(sweep)
-    rule = asked.place.split(".settings.")[0].removeprefix("rules.")
-    whole = [asked.policy(policy, value) for value in asked.values]
+    sweep_of = parse_sweep(sweep)
+    rule = sweep_of.place.split(".settings.")[0].removeprefix("rules.")
+    whole = [sweep_of.policy(policy, value) for value in sweep_of.values]
     policies = [*whole, *(only(one, rule) for one in whole)]
     sessions = [known for known in sessions if known.kind in {Kind.STOP, *_FALSE}]
     judged = judge(sessions, policy, jobs=jobs, console=console)
     tasks = [(number, session) for number in range(len(policies)) for session in range(len(sessions))]
     seen = parallel.run(_Swept(sessions, policies), tasks, jobs=jobs, what=sweep, console=console)
     rows = [seen[start : start + len(sessions)] for start in range(0, len(seen), len(sessions) or 1)]
-    names = [str(value) for value in asked.values]
+    names = [str(value) for value in sweep_of.values]
     points = [point_of(name, sessions, row) for name, row in zip([*names, *names], rows, strict=True)] if rows else []
     return Swept(
-        asked.place,
+        sweep_of.place,
         {"whole policy": points[: len(names)], f"{rule} alone": points[len(names) :]},
         [
             point_of(f"{OURS} as set" if system == OURS else system, sessions, [j.seen[system] for j in judged])

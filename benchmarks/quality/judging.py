@@ -109,12 +109,12 @@ class _Every(Sessions):
 
 def ours(result: Result) -> Seen:
     """What haltline said of a session."""
-    said = [decision for decision in result.decisions if Level(decision.level) > Level.ALLOW]
-    if not said:
+    output = [decision for decision in result.decisions if Level(decision.level) > Level.ALLOW]
+    if not output:
         return Seen()
     if result.first is None:
-        return Seen(said[0].seq, None, said[0].detector)
-    return Seen(said[0].seq, result.first.seq, result.first.detector)
+        return Seen(output[0].seq, None, output[0].detector)
+    return Seen(output[0].seq, result.first.seq, result.first.detector)
 
 
 def _theirs(detector: Detector, session: Recorded) -> Seen:

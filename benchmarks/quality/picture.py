@@ -88,8 +88,8 @@ class _Drawing:
         shapes.append(_text((_LEFT + _RIGHT) / 2, _BOTTOM + 42, below, anchor="middle"))
         turned = _text(18, (_TOP + _BOTTOM) / 2, beside, anchor="middle")
         turned.transform = [svg.Rotate(-90, 18, (_TOP + _BOTTOM) / 2)]
-        said = f"curves: over {swept.setting}; crosses: 95 % intervals"
-        return [*shapes, turned, _text(_LEFT, 44, said)]
+        caption = f"curves: over {swept.setting}; crosses: 95 % intervals"
+        return [*shapes, turned, _text(_LEFT, 44, caption)]
 
     def curve(self, number: int, name: str, points: Sequence[Point]) -> svg.Element:
         """A line through the points, each with its value where there is room, and the name at the outermost."""

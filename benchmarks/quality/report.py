@@ -35,10 +35,10 @@ def show(summary: Summary, judged: Sequence[Judged], console: Console) -> None:
     if not summary.targets:
         console.print("No target: of none of these sessions it is known how it went")
     for target, count in summary.targets:
-        asked = f"at most {target.at_most:.1%}" if target.at_most is not None else f"at least {target.at_least:.0%}"
+        text = f"at most {target.at_most:.1%}" if target.at_most is not None else f"at least {target.at_least:.0%}"
         low, high = count.interval
-        said = f"{target.name}: {count.part} of {count.of}, {count.share:.1%} ({low:.1%} to {high:.1%}); {asked}"
-        console.print(f"{'PASS' if target.met(count) else 'FAIL'}  {said}", highlight=False)
+        result = f"{target.name}: {count.part} of {count.of}, {count.share:.1%} ({low:.1%} to {high:.1%}); {text}"
+        console.print(f"{'PASS' if target.met(count) else 'FAIL'}  {result}", highlight=False)
 
 
 def show_sessions(judged: Sequence[Judged], console: Console) -> None:
@@ -49,8 +49,12 @@ def show_sessions(judged: Sequence[Judged], console: Console) -> None:
         ]
         console.print(f"\n{NAMES[kind].rstrip(':')}: {len(those)} in which something fired", style="bold")
         for j in those:
-            told = j.known.judgement
-            truth = f", from {told.begins}, signal at {told.signal}" if told is not None and told.signal else ""
+            reported = j.known.judgement
+            truth = (
+                f", from {reported.begins}, signal at {reported.signal}"
+                if reported is not None and reported.signal
+                else ""
+            )
             head = f"{j.known.session_id} ({j.known.session.label or 'unlabelled'}, {j.result.events} actions{truth})"
             _line(console, f"{head}: {j.result.level}")
             for detector, fired in j.fired.items():

@@ -145,11 +145,11 @@ def show(synthetic: Synthetic, console: Console) -> None:
         table.add_row(share.name, _of(share.caught, share.runaways), _of(share.stopped, share.healthy))
     console.print(table)
     total = synthetic.shares[0]
-    said = (
+    text = (
         f"{_of(total.caught, total.runaways)} runaways caught, expected {CAUGHT_AT_LEAST:.0%}; "
         f"{_of(total.stopped, total.healthy)} healthy sessions stopped, expected fewer than {STOPPED_BELOW:.0%}"
     )
-    console.print(f"{'PASS' if synthetic.passed else 'FAIL'}  {said}", highlight=False)
+    console.print(f"{'PASS' if synthetic.passed else 'FAIL'}  {text}", highlight=False)
 
 
 def _runaways(rows: Sequence[FamilyRow]) -> Table:

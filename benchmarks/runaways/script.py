@@ -132,8 +132,8 @@ class Script:
                 took_s = self.rng.uniform(0.05, 1.5) if call.took_s is None else call.took_s
                 self.now_ms += round(took_s * 1000)
             usage = call.usage or (None if self._turns else self._usage())
-            said = {"action": call.action} if self.proposes else _said(call)
-            self._tell(Kind.COMPLETED, call_id=call_id, usage=usage, **said, **self._came(call))
+            result = {"action": call.action} if self.proposes else _said(call)
+            self._tell(Kind.COMPLETED, call_id=call_id, usage=usage, **result, **self._came(call))
 
     def declare_batch(self, targets: str, most: int) -> None:
         """An operator says beforehand that the session may delete so many of these targets."""

@@ -33,7 +33,7 @@ def cell(*lines: str) -> Observation:
     return Observation("\n".join(lines), cell=True)
 
 
-def said(text: str, speaker: str = "agent") -> Message:
+def message(text: str, speaker: str = "agent") -> Message:
     return Message(text, speaker)
 
 
@@ -41,7 +41,7 @@ def steps(*pairs: tuple[Action, Observation]) -> list[Entry]:
     return list(itertools.chain.from_iterable(pairs))
 
 
-def told(detector: Detector, history: Sequence[Entry]) -> list[tuple[int, Verdict, str]]:
+def verdicts(detector: Detector, history: Sequence[Entry]) -> list[tuple[int, Verdict, str]]:
     """The number of the entry from 1, and what was said, up to the first stop."""
     out: list[tuple[int, Verdict, str]] = []
     for number, entry in enumerate(history, start=1):
@@ -104,9 +104,11 @@ INCOMPLETE = ("Cell In[1], line 4", "  def f(", "      ^", "SyntaxError: incompl
             id="A and B with changing results",
         ),
         pytest.param(steps(*[(x, seen("1")) for x in (A, B, C)] * 5), [], id="a cycle of three is not seen"),
-        pytest.param([said("hm")] * 3, [(3, STOP, "monologue")], id="one message three times"),
-        pytest.param([said("hm"), said("hm"), said("well")] * 3, [], id="messages that differ"),
-        pytest.param([said("hm"), said("hm"), A, seen(), said("hm")], [], id="messages with an observation between"),
+        pytest.param([message("hm")] * 3, [(3, STOP, "monologue")], id="one message three times"),
+        pytest.param([message("hm"), message("hm"), message("well")] * 3, [], id="messages that differ"),
+        pytest.param(
+            [message("hm"), message("hm"), A, seen(), message("hm")], [], id="messages with an observation between"
+        ),
         pytest.param([Condensation()] * 10, [(10, STOP, "context_window_error")], id="ten condensations"),
         pytest.param(
             [e for i in range(10) for e in (Condensation(), *steps((A, seen(str(i)))))],
@@ -116,7 +118,7 @@ INCOMPLETE = ("Cell In[1], line 4", "  def f(", "      ^", "SyntaxError: incompl
     ],
 )
 def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
-    assert told(OpenHandsV0(), history) == expected
+    assert verdicts(OpenHandsV0(), history) == expected
 
 
 EDIT = "edit_file_by_replace(\n  'f.py',\n  to_replace='x',\n  new='{0}')"
@@ -124,9 +126,9 @@ EDIT = "edit_file_by_replace(\n  'f.py',\n  to_replace='x',\n  new='{0}')"
 
 def test_openhands_v0_compares_the_first_three_lines_of_an_edit() -> None:
     edits = [(Action("run_ipython", EDIT.format(i)), seen()) for i in range(4)]
-    assert told(OpenHandsV0(), steps(*edits)) == [(8, STOP, "repeating_action_observation")]
+    assert verdicts(OpenHandsV0(), steps(*edits)) == [(8, STOP, "repeating_action_observation")]
     others = [(Action("run_ipython", f"print(\n 1,\n 2,\n {i})"), seen()) for i in range(4)]
-    assert told(OpenHandsV0(), steps(*others)) == []
+    assert verdicts(OpenHandsV0(), steps(*others)) == []
 
 
 @pytest.mark.parametrize(
@@ -152,15 +154,15 @@ def test_openhands_v0_compares_the_first_three_lines_of_an_edit() -> None:
             steps(*[(Action("a", thought=str(i)), wrong()) for i in range(9)]), [], id="a changing thought evades it"
         ),
         pytest.param(
-            [said(str(i)) for i in range(3)], [(3, STOP, "monologue")], id="three messages, whatever they say"
+            [message(str(i)) for i in range(3)], [(3, STOP, "monologue")], id="three messages, whatever they say"
         ),
-        pytest.param([said("1"), said("2"), A, seen(), said("3")], [], id="an action between messages"),
+        pytest.param([message("1"), message("2"), A, seen(), message("3")], [], id="an action between messages"),
         pytest.param(
-            [said("1"), Condensation(), said("2"), said("3")],
+            [message("1"), Condensation(), message("2"), message("3")],
             [(4, STOP, "monologue")],
             id="condensations are passed over",
         ),
-        pytest.param([said(str(i), "ab"[i % 2]) for i in range(9)], [], id="two agents who talk to each other"),
+        pytest.param([message(str(i), "ab"[i % 2]) for i in range(9)], [], id="two agents who talk to each other"),
         pytest.param(
             steps(*[(A, seen("1")), (B, seen("2"))] * 3),
             [(12, STOP, "alternating_pattern")],
@@ -171,7 +173,7 @@ def test_openhands_v0_compares_the_first_three_lines_of_an_edit() -> None:
     ],
 )
 def test_openhands_v1(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
-    assert told(OpenHandsV1(), history) == expected
+    assert verdicts(OpenHandsV1(), history) == expected
 
 
 def filler(seed: int) -> str:
@@ -202,24 +204,28 @@ CHANT = "I will now check the file again and then go on. "
         ),
         pytest.param([Action("look", str(i)) for i in range(99)], [], id="arguments that change"),
         pytest.param(
-            [said(CHANT * 3)] * 4, [(4, HINT, "content_chanting")], id="a sentence eleven times over several messages"
+            [message(CHANT * 3)] * 4,
+            [(4, HINT, "content_chanting")],
+            id="a sentence eleven times over several messages",
         ),
-        pytest.param([said(CHANT * 9)], [], id="a sentence nine times"),
+        pytest.param([message(CHANT * 9)], [], id="a sentence nine times"),
         pytest.param(
-            [e for i in range(5) for e in (said(CHANT * 4), Action("look", str(i)))],
+            [e for i in range(5) for e in (message(CHANT * 4), Action("look", str(i)))],
             [],
             id="a call between begins anew",
         ),
-        pytest.param([said("```\n"), said(CHANT * 30), said("\n```")], [], id="code is skipped"),
-        pytest.param([said("- item\n" + "| a | b |\n" * 3)] * 12, [], id="lists and tables begin anew"),
+        pytest.param([message("```\n"), message(CHANT * 30), message("\n```")], [], id="code is skipped"),
+        pytest.param([message("- item\n" + "| a | b |\n" * 3)] * 12, [], id="lists and tables begin anew"),
         pytest.param(
-            [said("".join(CHANT + filler(i) for i in range(20)))], [], id="a sentence twenty times, far apart"
+            [message("".join(CHANT + filler(i) for i in range(20)))], [], id="a sentence twenty times, far apart"
         ),
-        pytest.param([said("".join(f"{i}{CHANT}{i * 7919}" for i in range(20)))], [], id="with more periods than five"),
+        pytest.param(
+            [message("".join(f"{i}{CHANT}{i * 7919}" for i in range(20)))], [], id="with more periods than five"
+        ),
     ],
 )
 def test_gemini(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
-    assert told(Gemini(), history) == expected
+    assert verdicts(Gemini(), history) == expected
 
 
 def recorded(*events: ActionEvent | Sequence[ActionEvent]) -> Recorded:

@@ -71,15 +71,15 @@ class Case:
 
 def truth_with_signals(log: Log) -> Truth:
     """What follows from all of it; the signals are written to the log until they bring no more."""
-    told: set[str] = set()
+    reported: set[str] = set()
     while True:  # what is told to an agent makes it tell the fleet
         truth = work_out(log.of(TOPICS.actions), log.of(TOPICS.commands), log.of(TOPICS.signals), TOPICS)
-        for signal_id in sorted(truth.signals.keys() - told):
+        for signal_id in sorted(truth.signals.keys() - reported):
             signal = truth.signals[signal_id]
             log.append(TOPICS.signals, signal["id"], orjson.dumps(signal))
-        if told == truth.signals.keys():
+        if reported == truth.signals.keys():
             return truth
-        told |= truth.signals.keys()
+        reported |= truth.signals.keys()
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def made() -> Case:
     truth = truth_with_signals(log)
     for session, state in truth.states.items():
         log.append(CHANGELOG, session, orjson.dumps(state))
-    for topic, wanted in ((TOPICS.interventions, truth.decisions), (TOPICS.detections, truth.detections)):
-        for record in wanted.values():
+    for topic, expected in ((TOPICS.interventions, truth.decisions), (TOPICS.detections, truth.detections)):
+        for record in expected.values():
             log.append(topic, record["session_id"], orjson.dumps(record))
     for key, entry in truth.control.items():
         log.append(TOPICS.control, key, orjson.dumps(entry))
@@ -296,8 +296,8 @@ def test_waves_have_every_deed_and_strike_nobody_twice_at_once() -> None:
     ],
 )
 def test_what_an_agent_was_refused_in_its_lives(tmp_path: Path, lives: list[str], differences: int) -> None:
-    for number, said in enumerate(lives, start=1):
-        (tmp_path / f"agent.{number}.log").write_text(said)
+    for number, result in enumerate(lives, start=1):
+        (tmp_path / f"agent.{number}.log").write_text(result)
     assert len(guarded.check_refusals(tmp_path.glob("agent.*.log")).differences) == differences
 
 
@@ -329,6 +329,6 @@ def test_the_truth_of_a_topic_that_was_made_anew_is_that_of_both_its_lives() -> 
         key: {**state, "offsets": {TOPICS.actions: list(state["offsets"].values())[-1]}}
         for key, state in parted.states.items()
     }
-    wanted, came = anew.same_offsets(parted.states, as_written)
-    assert wanted == came
-    assert any(state["offsets"] for state in came.values()), "of sessions that went on"
+    expected, actual = anew.same_offsets(parted.states, as_written)
+    assert expected == actual
+    assert any(state["offsets"] for state in actual.values()), "of sessions that went on"

@@ -77,15 +77,15 @@ def test_what_is_better_one_way_is_worse_the_other(one: float, other: float) -> 
 
 def test_figures_that_only_one_run_has_are_named() -> None:
     small = document() | {"sink": []}
-    gone, came = only_in_one(document(), small)
-    assert came == []
+    gone, actual = only_in_one(document(), small)
+    assert actual == []
     assert "haltline audit: rows/s" in gone
 
 
 def test_a_loud_run_and_other_settings_are_remarked() -> None:
-    said = remarks(document(others={"sink": 0.5}), document(settings={"events": 7}))
-    assert any("old: The machine was not quiet" in line for line in said)
-    assert "Settings differ: events." in said
+    result = remarks(document(others={"sink": 0.5}), document(settings={"events": 7}))
+    assert any("old: The machine was not quiet" in line for line in result)
+    assert "Settings differ: events." in result
     assert remarks(document(), document()) == []
 
 
@@ -110,17 +110,17 @@ def test_the_command_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "text"),
     [
         pytest.param(b"not json", "expected results", id="not JSON"),
         pytest.param(b"[]", "expected results of format 1, got None", id="no object"),
         pytest.param(b'{"format": 99}', "expected results of format 1, got 99", id="another format"),
     ],
 )
-def test_other_files_are_refused(tmp_path: Path, content: bytes, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_files_are_refused(tmp_path: Path, content: bytes, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "other.json"
     file.write_bytes(content)
-    with pytest.raises(NotResults, match=said):
+    with pytest.raises(NotResults, match=text):
         load(file)
     assert main(["compare", str(file), str(file)]) == 2
-    assert said in capsys.readouterr().err
+    assert text in capsys.readouterr().err

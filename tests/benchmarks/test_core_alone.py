@@ -12,17 +12,17 @@ from tests.benchmarks.recorded import alike, deletes, reads, write
 def test_everything_is_measured_over_every_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, {"a": (reads(5), {}), "b": (deletes(3), {}), "c": (alike(4), {})})
     assert main([str(file), "--copies", "3", "--rounds", "1", "--profile-share", "1", "--json"]) == 0
-    said = orjson.loads(capsys.readouterr().out)
-    assert (said["settings"]["events"], said["settings"]["sessions"]) == (2 * 12 * 3, 9)
-    assert [cost["name"] for cost in said["costs"]] == [CALIBRATION, DECODE, CORE, BOTH]
-    assert all(cost["cpu_ns"] > 0 and cost["per_s"] > 0 for cost in said["costs"])
-    assert {row["detector"] for row in said["detectors"]} == {detector.id for detector in ALL}
-    assert all(row["ns"] >= 0 for row in said["detectors"])
-    growth = next(row for row in said["detectors"] if row["detector"] == "resource_growth")
+    document = orjson.loads(capsys.readouterr().out)
+    assert (document["settings"]["events"], document["settings"]["sessions"]) == (2 * 12 * 3, 9)
+    assert [cost["name"] for cost in document["costs"]] == [CALIBRATION, DECODE, CORE, BOTH]
+    assert all(cost["cpu_ns"] > 0 and cost["per_s"] > 0 for cost in document["costs"])
+    assert {row["detector"] for row in document["detectors"]} == {detector.id for detector in ALL}
+    assert all(row["ns"] >= 0 for row in document["detectors"])
+    growth = next(row for row in document["detectors"] if row["detector"] == "resource_growth")
     assert 0.5 < growth["observed"] <= 1
-    assert said["profile"]["events"] == 2 * 12
-    assert [cost["name"] for cost in said["profile"]["costs"]] == [NOTHING, FIRST, ENFORCING, CORE]
-    states = said["states"]
+    assert document["profile"]["events"] == 2 * 12
+    assert [cost["name"] for cost in document["profile"]["costs"]] == [NOTHING, FIRST, ENFORCING, CORE]
+    states = document["states"]
     assert 0 < states["bytes_median"] <= states["bytes_max"]
     assert {"calls", "detectors", "standing"} <= set(states["parts_median"])
 

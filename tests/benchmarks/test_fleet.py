@@ -39,9 +39,9 @@ def test_fewer_sessions_than_kinds_are_refused() -> None:
         plan(5, 120, 1, "x")
 
 
-def a(kind: Kind, **said: object) -> Acted:
+def a(kind: Kind, **result: object) -> Acted:
     planned = Planned("s", "a", kind, start_s=0, lasts_s=1, seed=1, approved=True)
-    return Acted(planned, **{"executed": 1, **said})  # type: ignore[arg-type]  # by name
+    return Acted(planned, **{"executed": 1, **result})  # type: ignore[arg-type]  # by name
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def a(kind: Kind, **said: object) -> Acted:
     ],
 )
 def test_what_is_not_as_expected_is_said(acted: Acted, led: Led, says: str) -> None:
-    said = "; ".join(differences(acted, led))
-    assert (says in said) if says else not said
+    text = "; ".join(differences(acted, led))
+    assert (says in text) if says else not text
 
 
 def test_percentiles() -> None:

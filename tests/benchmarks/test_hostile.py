@@ -36,9 +36,9 @@ def test_every_probe_is_answered_while_it_is_attacked(found: Mapping[str, Seen],
     ],
 )
 def test_an_attack_is_refused(found: Mapping[str, Seen], name: str, attack: str, answers: set[str]) -> None:
-    came = {answer for (of, answer) in found[name].answers if of == attack}
-    assert came
-    assert came <= answers
+    actual = {answer for (of, answer) in found[name].answers if of == attack}
+    assert actual
+    assert actual <= answers
 
 
 def test_memory_has_a_bound(found: Mapping[str, Seen]) -> None:

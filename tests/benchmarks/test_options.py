@@ -18,8 +18,8 @@ from benchmarks.run import PARTS, settings_of
     ],
 )
 def test_the_length_of_a_run(words: list[str], events: int, rounds: int) -> None:
-    asked = options(words)
-    assert (asked.events, asked.rounds, asked.only) == (events, rounds, list(PARTS))
+    args = options(words)
+    assert (args.events, args.rounds, args.only) == (events, rounds, list(PARTS))
 
 
 @pytest.mark.parametrize(

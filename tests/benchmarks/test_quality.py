@@ -61,10 +61,10 @@ def run(capsys: pytest.CaptureFixture[str], *options: str | Path) -> tuple[int, 
     return code, orjson.loads(capsys.readouterr().out)
 
 
-def counted(said: Mapping[str, Any], group: str, system: str = "haltline") -> dict[str, tuple[int, int]]:
+def counted(result: Mapping[str, Any], group: str, system: str = "haltline") -> dict[str, tuple[int, int]]:
     return {
         f"{row['kind']} {row['measure']}": (row["count"], row["of"])
-        for row in said["judged"]
+        for row in result["judged"]
         if (row["group"], row["system"]) == (group, system)
     }
 
@@ -77,9 +77,9 @@ def folder(tmp_path: Path) -> Path:
 def test_judged_sessions_are_counted_by_what_was_right(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = run(capsys, write(tmp_path, {}), "--judged", folder)
-    assert (code, said["passed"]) == (1, False)
-    assert counted(said, "all") == {
+    code, result = run(capsys, write(tmp_path, {}), "--judged", folder)
+    assert (code, result["passed"]) == (1, False)
+    assert counted(result, "all") == {
         "stop stopped": (4, 5),
         "stop within 5": (2, 5),
         "stop within 3": (1, 5),
@@ -112,15 +112,15 @@ def test_they_are_counted_by_source_and_class(
     row: str,
     count: tuple[int, int],
 ) -> None:
-    _, said = run(capsys, write(tmp_path, {}), "--judged", folder)
-    assert counted(said, group)[row] == count
+    _, result = run(capsys, write(tmp_path, {}), "--judged", folder)
+    assert counted(result, group)[row] == count
 
 
 def test_peers_are_counted_on_the_same_sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_judged(tmp_path, {"a": (alike(4), {})}, {"a": verdict("stop", begins=0, signal=3)})
-    _, said = run(capsys, write(tmp_path, {}), "--judged", folder)
-    assert counted(said, "all", "OpenHands V1")["stop within 3"] == (1, 1)
-    assert counted(said, "all", "Gemini CLI")["stop stopped"] == (0, 1)
+    _, result = run(capsys, write(tmp_path, {}), "--judged", folder)
+    assert counted(result, "all", "OpenHands V1")["stop within 3"] == (1, 1)
+    assert counted(result, "all", "Gemini CLI")["stop stopped"] == (0, 1)
 
 
 @pytest.mark.skipif(not (JUDGED / "score.py").exists(), reason="no judged sessions beside the repository")
@@ -143,22 +143,22 @@ def test_the_counts_are_those_of_the_judges_own_script(folder: Path) -> None:
 def scored(results: Path) -> dict[tuple[str, str], tuple[int, int]]:
     """What score.py counts, under our names; it tells the halves of whowhen apart."""
     script = JUDGED / "score.py"
-    said = io.StringIO()
+    result = io.StringIO()
     names = {"nudge": "hint", "within5": "within 5", "within3": "within 3", "before": "before it began"}
-    with contextlib.redirect_stdout(said), pytest.MonkeyPatch.context() as patch:
+    with contextlib.redirect_stdout(result), pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", [str(script), str(results)])
         # It looks beside itself for verdicts: they are those of these sessions.
         exec(compile(script.read_text(), script, "exec"), {"__file__": str(results.with_name("score.py"))})
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    for line in said.getvalue().splitlines()[:-1]:
+    for line in result.getvalue().splitlines()[:-1]:
         group = line[:40].strip()
         group = "whowhen" if group.startswith("whowhen:") else group
         for part in line[41:].split(" | "):
             kind, *words = part.split()
-            for measure, told in zip(words[::2], words[1::2], strict=True):
+            for measure, reported in zip(words[::2], words[1::2], strict=True):
                 key = group, f"{names.get(kind, kind)} {names.get(measure, measure)}"
                 before = counts.get(key, (0, 0))
-                count, of = map(int, told.split("/"))
+                count, of = map(int, reported.split("/"))
                 counts[key] = before[0] + count, before[1] + of
     return counts
 
@@ -167,26 +167,26 @@ def test_sessions_that_were_solved_have_targets_of_their_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     solved = {f"solved-{i}": (reads(3), SOLVED) for i in range(199)}
-    code, said = run(capsys, write(tmp_path, {**solved, "loops": (deletes(3), SOLVED)}))
-    assert (code, [(t["name"], t["count"], t["of"], t["met"]) for t in said["targets"]]) == (
+    code, result = run(capsys, write(tmp_path, {**solved, "loops": (deletes(3), SOLVED)}))
+    assert (code, [(t["name"], t["count"], t["of"], t["met"]) for t in result["targets"]]) == (
         0,
         [("solved sessions stopped", 1, 200, True), ("solved sessions told", 1, 200, True)],
     )
-    code, said = run(capsys, write(tmp_path, {**solved, "x": (deletes(3), SOLVED), "y": (deletes(3), SOLVED)}))
-    assert (code, said["passed"], said["targets"][0]["met"]) == (1, False, False)
+    code, result = run(capsys, write(tmp_path, {**solved, "x": (deletes(3), SOLVED), "y": (deletes(3), SOLVED)}))
+    assert (code, result["passed"], result["targets"][0]["met"]) == (1, False, False)
 
 
 def test_a_stop_in_a_session_that_failed_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, said = run(capsys, write(tmp_path, {"works": (reads(3), SOLVED), "loops": (deletes(3), FAILED)}))
+    code, result = run(capsys, write(tmp_path, {"works": (reads(3), SOLVED), "loops": (deletes(3), FAILED)}))
     assert code == 0
-    assert counted(said, "all") == {"solved stopped": (0, 1), "solved told": (0, 1)}
+    assert counted(result, "all") == {"solved stopped": (0, 1), "solved told": (0, 1)}
 
 
 def test_every_detector_has_a_row_and_the_one_that_stopped_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, said = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED), "fails": (deletes(3), FAILED)}))
-    rows = {row["detector"]: row for row in said["detectors"]}
+    _, result = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED), "fails": (deletes(3), FAILED)}))
+    rows = {row["detector"]: row for row in result["detectors"]}
     assert list(rows) == [detector.id for detector in ALL]
     repeat, none = rows["destructive_repeat"], {kind.value: 0 for kind in Kind}
     assert repeat["fired"] == 2
@@ -197,8 +197,8 @@ def test_every_detector_has_a_row_and_the_one_that_stopped_is_counted(
 
 def test_sessions_say_who_found_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sessions = {"loops": (deletes(3), FAILED), "alike": (alike(4), FAILED), "works": (reads(9), FAILED)}
-    _, said = run(capsys, write(tmp_path, sessions))
-    seen = {session["session_id"]: session["seen"] for session in said["sessions"]}
+    _, result = run(capsys, write(tmp_path, sessions))
+    seen = {session["session_id"]: session["seen"] for session in result["sessions"]}
     assert set(seen) == {"loops", "alike"}
     assert set(seen["loops"]) == {"haltline"}
     assert seen["alike"]["OpenHands V1"] == {"found": 3, "stopped": 3, "rule": "action_observation"}
@@ -236,8 +236,8 @@ def test_sessions_of_which_nothing_is_known_have_no_target(tmp_path: Path, capsy
 def test_another_policy_can_be_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "quiet.yaml"
     policy.write_text(f"rules: {{{', '.join(f'{detector.id}: {{mode: shadow}}' for detector in ALL)}}}")
-    code, said = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED)}), "--policy", policy)
-    assert (code, said["targets"][0]["count"]) == (0, 0)
+    code, result = run(capsys, write(tmp_path, {"loops": (deletes(3), SOLVED)}), "--policy", policy)
+    assert (code, result["targets"][0]["count"]) == (0, 0)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,14 +259,14 @@ def test_a_verdict_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("present", "told"),
+    ("present", "text"),
     [
         pytest.param("judged", "none.jsonl: left out", id="only judged sessions"),
         pytest.param("traces", "no judged sessions at", id="only traces"),
     ],
 )
 def test_of_two_folders_one_is_enough(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, present: str, told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, present: str, text: str
 ) -> None:
     if present == "judged":
         write_judged(tmp_path, SESSIONS, VERDICTS)
@@ -276,7 +276,7 @@ def test_of_two_folders_one_is_enough(
     code = main(["--json"])
     captured = capsys.readouterr()
     assert code == (1 if present == "judged" else 0)
-    assert told in captured.err
+    assert text in captured.err
     assert len(orjson.loads(captured.out)["targets"]) == (7 if present == "judged" else 2)
 
 
@@ -291,14 +291,14 @@ def test_without_any_sessions_there_is_nothing_to_measure(
 
 def test_generated_sessions_are_judged_by_family(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--synthetic", "--seeds", "1", "--json"])
-    said = orjson.loads(capsys.readouterr().out)
-    rows = {row["family"]: row for row in said["families"]}
+    document = orjson.loads(capsys.readouterr().out)
+    rows = {row["family"]: row for row in document["families"]}
     same = rows["same_target"]
     assert (same["runaway"], same["caught"], same["cases"]) == (True, 1, 1)
     assert same["most_steps"] <= same["within"]
     assert (rows["growing_log"]["runaway"], rows["growing_log"]["stopped"]) == (False, 0)
     assert rows["growing_log"]["baselines"]["OpenHands V0"] == 1  # it does not compare what a command prints
-    assert [share["name"] for share in said["shares"]] == ["undisturbed", "repeated", "lost", "disordered", "late"]
+    assert [share["name"] for share in document["shares"]] == ["undisturbed", "repeated", "lost", "disordered", "late"]
 
 
 @pytest.mark.skipif(

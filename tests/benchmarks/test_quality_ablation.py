@@ -141,7 +141,7 @@ def core_of(variant: Variant) -> Core:
     return Core({ALONE: ablation.only, WITHOUT: ablation.without}[which](policy, rule) if rule else policy)
 
 
-def told(found: Mapping[Variant, frozenset[str]], variant: Variant) -> frozenset[str]:
+def sessions_of(found: Mapping[Variant, frozenset[str]], variant: Variant) -> frozenset[str]:
     return found.get(variant, frozenset() if variant[0] == ALONE else found[WHOLE])
 
 
@@ -152,7 +152,7 @@ def test_what_is_left_out_would_have_changed_nothing(known: list[Known]) -> None
         for variant in EVERY:
             measures = ours(backtest(core_of(variant), session.session)).measures(session)
             columns = {f"{session.kind.value}: {measure}" for measure in measures}
-            assert told(found, variant) == columns, (session.session_id, variant)
+            assert sessions_of(found, variant) == columns, (session.session_id, variant)
 
 
 @pytest.mark.parametrize("family", [pytest.param(n, id=f.name) for n, f in enumerate(FAMILIES) if n % 9 == 0])
@@ -161,7 +161,7 @@ def test_nor_would_it_in_generated_sessions(family: int) -> None:
     case, within = FAMILIES[family].case(1), FAMILIES[family].within
     for variant in EVERY:
         seen = watch(core_of(variant), case)
-        columns = told(found, variant)
+        columns = sessions_of(found, variant)
         assert (ablation.CAUGHT in columns) == (within is not None and seen.caught(within)), variant
         assert ("healthy: stopped" in columns) == (within is None and seen.stopped is not None), variant
 

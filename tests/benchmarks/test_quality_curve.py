@@ -60,12 +60,12 @@ def test_each_value_is_run_under_the_whole_policy_and_alone(tmp_path: Path, caps
     file, drawn = write(tmp_path, {}), tmp_path / "curve.svg"
     options = [str(file), "--judged", str(folder), "--sweep", "rules.destructive_repeat.settings.window_s=60,1"]
     assert main([*options, "--plot", str(drawn), "--json"]) == 0
-    said = orjson.loads(capsys.readouterr().out)
+    document = orjson.loads(capsys.readouterr().out)
     found = {
         name: [(p["name"], p["stopped"]["count"], p["false_stops"]["count"]) for p in points]
-        for name, points in [*said["curves"].items(), ("systems", said["systems"])]
+        for name, points in [*document["curves"].items(), ("systems", document["systems"])]
     }
-    assert said["setting"] == "rules.destructive_repeat.settings.window_s"
+    assert document["setting"] == "rules.destructive_repeat.settings.window_s"
     assert found["destructive_repeat alone"][0] == ("60", 1, 1)
     assert found["whole policy"][0] == ("60", 2, 1)
     assert found["systems"][0] == ("haltline as set", 2, 1)
@@ -77,17 +77,17 @@ def test_each_value_is_run_under_the_whole_policy_and_alone(tmp_path: Path, caps
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "text"),
     [
         pytest.param(["--sweep", "cycle=3"], "rules.NAME.settings.X=2,3,5", id="no setting"),
         pytest.param(["--sweep", "rules.cycle.settings.none=3"], "none", id="a setting that the rule has not"),
     ],
 )
 def test_a_sweep_that_cannot_be_run_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], told: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str
 ) -> None:
     assert main([str(write(tmp_path, {"a": (reads(2), {})})), *options]) == 2
-    assert told in capsys.readouterr().err
+    assert text in capsys.readouterr().err
 
 
 def test_a_picture_without_a_sweep_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,10 +101,12 @@ def test_equal_input_gives_equal_bytes() -> None:
 
 
 def test_every_system_and_both_curves_are_named() -> None:
-    said = texts(picture(SWEPT))
-    assert {"ours <as set>", "peer one", "peer two", "peer three", "whole policy: 0.1", "some alone: 0.1"} <= set(said)
-    assert "false stops: sound and solved sessions that are stopped, % of 200" in said
-    assert "runaways that are stopped, % of 100" in said
+    result = texts(picture(SWEPT))
+    assert {"ours <as set>", "peer one", "peer two", "peer three", "whole policy: 0.1", "some alone: 0.1"} <= set(
+        result
+    )
+    assert "false stops: sound and solved sessions that are stopped, % of 200" in result
+    assert "runaways that are stopped, % of 100" in result
 
 
 def test_the_picture_is_for_light_and_for_dark_pages() -> None:

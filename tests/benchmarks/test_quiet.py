@@ -62,10 +62,10 @@ def test_a_quiet_run_needs_no_note() -> None:
 
 
 def test_a_loud_part_is_named_and_quiet_ones_are_not() -> None:
-    said = note({"throughput": 0.01, "sink": 0.31})
+    result = note({"throughput": 0.01, "sink": 0.31})
     assert not is_quiet({"throughput": 0.01, "sink": 0.31})
-    assert "sink 31%" in said
-    assert "throughput" not in said
+    assert "sink 31%" in result
+    assert "throughput" not in result
 
 
 def test_a_system_that_does_not_say_is_not_called_quiet() -> None:

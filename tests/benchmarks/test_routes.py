@@ -16,7 +16,7 @@ def test_every_route_that_is_measured_answers_and_finds_what_it_looks_for(
     settings = ConsoleSettings(
         bootstrap=embedded.bootstrap, keys=Keys.of([(routes.KEY, Who("m", Role.ADMIN))]), database=database
     )
-    asked = routes.requests(40, now_ms)
-    costs = asyncio.run(routes.served(settings, asked, repeats=1, within_s=0.0))
+    requests = routes.requests(40, now_ms)
+    costs = asyncio.run(routes.served(settings, requests, repeats=1, within_s=0.0))
     assert [cost.name for cost in costs if cost.status >= 400] == []
-    assert len(costs) == len(asked)
+    assert len(costs) == len(requests)

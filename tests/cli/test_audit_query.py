@@ -52,15 +52,15 @@ def test_a_story_is_one_line_for_each_record(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "text"),
     [
         pytest.param(("story", "nobody"), 1, "'nobody'", id="an unknown session is no answer"),
         pytest.param(("query", "SELECT nothing FROM audit"), 2, "nothing", id="wrong SQL says what is wrong"),
     ],
 )
-def test_questions_without_an_answer(arguments: tuple[str, ...], code: int, said: str, table: Path) -> None:
+def test_questions_without_an_answer(arguments: tuple[str, ...], code: int, text: str, table: Path) -> None:
     got, output = run(*arguments, "--table", str(table))
-    assert (got, said in output) == (code, True)
+    assert (got, text in output) == (code, True)
 
 
 def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ def test_a_label_of_an_unknown_decision_is_exit_1(bootstrap: str) -> None:
     assert "decision not found: d-none" in done.stderr
 
 
-def heard(session_id: str, agent_id: str = "cleaner", mission_id: str | None = None) -> bytes:
+def event_record(session_id: str, agent_id: str = "cleaner", mission_id: str | None = None) -> bytes:
     return ActionEvent(
         event_id=f"{session_id}@0", kind=Kind.SESSION_STARTED, session_id=session_id, time=time.time_ns() // 1_000_000,
         agent_id=agent_id, mission_id=mission_id,
@@ -245,7 +245,9 @@ def heard(session_id: str, agent_id: str = "cleaner", mission_id: str | None = N
 @pytest.fixture(scope="module")
 def mistaken(bootstrap: str) -> str:
     for name in ("typo-north", "typo-south", "once-1"):
-        write(bootstrap, TOPICS.actions, name, heard(name, agent_id=f"agent-{name}", mission_id=f"mission-{name}"))
+        write(
+            bootstrap, TOPICS.actions, name, event_record(name, agent_id=f"agent-{name}", mission_id=f"mission-{name}")
+        )
     return bootstrap
 
 
@@ -277,7 +279,7 @@ def test_what_operators_mistype(mistaken: str, arguments: tuple[str, ...], code:
 
 
 def test_ids_are_given_by_their_beginning(mistaken: str) -> None:
-    said = [
+    result = [
         haltline(*arguments.split(), *BY_ADA, *PATIENT, "--bootstrap", mistaken).stdout
         for arguments in (
             "kill typo-n", "reset typo-n", "freeze --scope mission mission-o", "lift --scope mission mission-o",
@@ -285,7 +287,7 @@ def test_ids_are_given_by_their_beginning(mistaken: str) -> None:
         )
     ]  # fmt: skip
     about = ["session typo-north"] * 2 + ["mission mission-once-1"] * 2 + ["session once-1"] * 2
-    assert [line[: len(start)] for line, start in zip(said, about, strict=True)] == about
+    assert [line[: len(start)] for line, start in zip(result, about, strict=True)] == about
 
 
 def write(bootstrap: str, topic: str, key: str, *values: bytes | None) -> None:
@@ -438,7 +440,7 @@ def test_doctor_finds_a_running_system_well(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         pytest.param("90s", timedelta(seconds=90), id="seconds"),
         pytest.param("1h30m", timedelta(minutes=90), id="two units"),
@@ -446,8 +448,8 @@ def test_doctor_finds_a_running_system_well(bootstrap: str) -> None:
         pytest.param("1d", timedelta(days=1), id="a day"),
     ],
 )
-def test_lengths_of_time(text: str, wanted: timedelta) -> None:
-    assert duration(text) == wanted
+def test_lengths_of_time(text: str, expected: timedelta) -> None:
+    assert duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "3", "h", "1h 30m", "-1h", "1w", "1hx"])

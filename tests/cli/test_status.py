@@ -51,5 +51,5 @@ def test_what_stands_longest_comes_first(embedded: EmbeddedBroker) -> None:
     now_ms = time.time_ns() // 1_000_000
     for record in (kill("newer", now_ms - HOUR_MS), kill("older", now_ms - 2 * HOUR_MS)):
         produce_confirmed(embedded.bootstrap, Topics().control, key=record.key.encode(), value=record.to_json())
-    said = shown(embedded, "status")
-    assert said.index("older") < said.index("newer")
+    result = shown(embedded, "status")
+    assert result.index("older") < result.index("newer")

@@ -15,22 +15,22 @@ from tests.interventions.test_vocabularies import decision
 
 @pytest.fixture
 def decided(embedded: EmbeddedBroker) -> EmbeddedBroker:
-    said: list[Decision] = [
+    decisions: list[Decision] = [
         decision(Level.KILL, "destructive_repeat", code="session_killed_loop_guard"),
         decision(Level.ALLOW, rule=""),
         decision(Level.PAUSE, vocabulary="acgp"),
         decision(Level.PAUSE, vocabulary="of a later release"),
     ]
     producer = Producer({"bootstrap.servers": embedded.bootstrap})
-    for one in said:
+    for one in decisions:
         producer.produce(Topics().interventions, key=b"s1", value=one.to_json())
     assert producer.flush(10) == 0
     return embedded
 
 
 def tail(broker: EmbeddedBroker, *arguments: str) -> list[str]:
-    asked = ("tail", "--topic", "interventions", "--from-beginning", "--count", "4", "--bootstrap", broker.bootstrap)
-    done = CliRunner().invoke(app, [*asked, *arguments], env={"COLUMNS": "200"})
+    command = ("tail", "--topic", "interventions", "--from-beginning", "--count", "4", "--bootstrap", broker.bootstrap)
+    done = CliRunner().invoke(app, [*command, *arguments], env={"COLUMNS": "200"})
     assert done.exit_code == Exit.OK, done.output
     return done.stdout.splitlines()
 

@@ -55,10 +55,10 @@ def kill_and_status(bootstrap: str) -> None:
     assert CliRunner().invoke(app, ["status", "s1", *here]).exit_code == 1
 
 
-def ask_console(said: str, folder: Path) -> None:
+def ask_console(text: str, folder: Path) -> None:
     """Its key opens it, and is in no file."""
-    found = re.search(r"Console  (http://\S+)   \(key of admin for this run: (\S+)\)", said)
-    assert found is not None, said
+    found = re.search(r"Console  (http://\S+)   \(key of admin for this run: (\S+)\)", text)
+    assert found is not None, text
     request = urllib.request.Request(f"{found[1]}/api/v1/sessions", headers={"Authorization": f"Bearer {found[2]}"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200

@@ -49,16 +49,16 @@ Heard = list[tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture
-def heard() -> Heard:
+def received() -> Heard:
     return []
 
 
 @pytest.fixture
-def client(system: tuple[str, TestClient], heard: Heard) -> Iterator[ACGPClient]:
+def client(system: tuple[str, TestClient], received: Heard) -> Iterator[ACGPClient]:
     client = ACGPClient(
         api_key=KEYS[Role.AGENT],
         endpoint=system[0],
-        on_feedback=lambda trace_id, said: heard.append((trace_id, said)),
+        on_feedback=lambda trace_id, result: received.append((trace_id, result)),
         fail_silently=False,
         flush_interval=60.0,
     )
@@ -68,7 +68,7 @@ def client(system: tuple[str, TestClient], heard: Heard) -> Iterator[ACGPClient]
 
 
 def test_feedback_on_a_trace_comes_by_the_stream_and_can_be_asked_for(
-    client: ACGPClient, heard: Heard, system: tuple[str, TestClient]
+    client: ACGPClient, received: Heard, system: tuple[str, TestClient]
 ) -> None:
     _, admin = system
     with client.trace(agent_type="planner", agent_tag="shop-planner", goal="Plan the order") as trace:
@@ -76,8 +76,8 @@ def test_feedback_on_a_trace_comes_by_the_stream_and_can_be_asked_for(
         trace.set_output("1. Count. 2. Order.", "plan")
         trace.add_context("session_id", "steward-1").add_context("total_tokens", 2**70)
     assert client.wait_for_feedback(timeout=30)
-    told = dict(heard)[trace.trace_id]
-    assert (told["feedback"]["intervention"], told["requires_hitl"], told["ctq_scores"]["composite_score"]) == (
+    last = dict(received)[trace.trace_id]
+    assert (last["feedback"]["intervention"], last["requires_hitl"], last["ctq_scores"]["composite_score"]) == (
         "OK", False, 1.0,
     )  # fmt: skip
     score, feedback = client.get_score(trace.trace_id), client.get_feedback(trace.trace_id)
@@ -91,7 +91,7 @@ def test_feedback_on_a_trace_comes_by_the_stream_and_can_be_asked_for(
     assert (story.json()["session"]["goal"], "ghp_" in story.text) == ("Plan the order", False)
 
 
-def test_what_a_tripwire_forbids_is_blocked_and_its_score_is_told(client: ACGPClient, heard: Heard) -> None:
+def test_what_a_tripwire_forbids_is_blocked_and_its_score_is_told(client: ACGPClient, received: Heard) -> None:
     trace_id = client.capture_trace(
         "executor",
         "Pay the bill",
@@ -100,13 +100,13 @@ def test_what_a_tripwire_forbids_is_blocked_and_its_score_is_told(client: ACGPCl
         context_information={"tool": "wire_money", "args": {"usd": 5000}, "ctq": {"ethical": 0.1, "grounding": 0.2}},
     )
     assert client.wait_for_feedback(timeout=30)
-    told = dict(heard)[trace_id]
-    assert (told["feedback"]["intervention"], told["feedback"]["tripwire"]) == ("BLOCK", "no_wires")
-    assert told["ctq_scores"]["composite_score"] < 1
-    assert told["ctq_scores"]["ethical"] == 0.1
+    reported = dict(received)[trace_id]
+    assert (reported["feedback"]["intervention"], reported["feedback"]["tripwire"]) == ("BLOCK", "no_wires")
+    assert reported["ctq_scores"]["composite_score"] < 1
+    assert reported["ctq_scores"]["ethical"] == 0.1
 
 
-def test_an_agent_that_repeats_itself_is_halted(client: ACGPClient, heard: Heard) -> None:
+def test_an_agent_that_repeats_itself_is_halted(client: ACGPClient, received: Heard) -> None:
     @acgp_trace(client, agent_type="executor", agent_tag="deleter")  # type: ignore[untyped-decorator]  # of the SDK
     def warm_up(text: str) -> str:
         return text
@@ -123,9 +123,9 @@ def test_an_agent_that_repeats_itself_is_halted(client: ACGPClient, heard: Heard
         for _ in range(4)
     ]
     assert client.wait_for_feedback(timeout=30)
-    told = dict(heard)
-    said = [told[trace_id]["feedback"]["intervention"] for trace_id in traces]
-    assert (said[0], said[-1], told[traces[-1]]["requires_hitl"]) == ("OK", "HALT", True), said
+    reported = dict(received)
+    result = [reported[trace_id]["feedback"]["intervention"] for trace_id in traces]
+    assert (result[0], result[-1], reported[traces[-1]]["requires_hitl"]) == ("OK", "HALT", True), result
 
 
 def test_only_who_sent_a_trace_and_operators_hear_of_it(client: ACGPClient, system: tuple[str, TestClient]) -> None:
@@ -146,10 +146,10 @@ def test_only_who_sent_a_trace_and_operators_hear_of_it(client: ACGPClient, syst
 
 def test_what_cannot_be_read_is_told_and_holds_nothing_back(system: tuple[str, TestClient]) -> None:
     _, admin = system
-    said = admin.post(
+    response = admin.post(
         "/v1/ingest/traces/batch", json={"batch_id": "b", "events": [{"trace_id": ""}, {"trace_id": "t1"}]}
     )
-    assert (said.status_code, said.json()["accepted"], said.json()["failed"]) == (202, 1, 1)
-    assert said.json()["errors"][0].startswith("events[0].trace_id: ")
+    assert (response.status_code, response.json()["accepted"], response.json()["failed"]) == (202, 1, 1)
+    assert response.json()["errors"][0].startswith("events[0].trace_id: ")
     bad = admin.post("/v1/ingest/traces/batch", content=b"no gzip", headers={"Content-Encoding": "gzip"})
     assert (bad.status_code, "gzip" in bad.json()["detail"]) == (400, True)

@@ -16,7 +16,7 @@ from haltline.streams.audit.records import records_of, statistics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import at
 from tests.console.databases import database as a_database
-from tests.console.topics import produce, said
+from tests.console.topics import messages_of, produce
 from tests.streams.engine.test_local_fleet import delete, spends
 from tests.waiting import wait_until
 
@@ -44,12 +44,12 @@ def bearer(role: Role) -> dict[str, str]:
 LOOP = [delete(n, "a") for n in range(1, 5)]
 
 
-def has(client: TestClient, wanted: int) -> Callable[[], bool]:
-    return lambda: bool(client.get("/api/v1/interventions").json()["total"] == wanted)
+def has(client: TestClient, expected: int) -> Callable[[], bool]:
+    return lambda: bool(client.get("/api/v1/interventions").json()["total"] == expected)
 
 
 def test_what_was_intervened_is_listed_filtered_and_told_in_whole(client: TestClient, embedded: EmbeddedBroker) -> None:
-    records = said(LOOP)
+    records = messages_of(LOOP)
     produce(embedded.bootstrap, records)
     decisions = [record for _, _, record in records if isinstance(record, Decision)]
     expected = records_of(decisions, {event.event_id: event for event in LOOP})
@@ -83,14 +83,14 @@ def test_what_was_intervened_is_listed_filtered_and_told_in_whole(client: TestCl
     ],
 )
 def test_filters(client: TestClient, embedded: EmbeddedBroker, filters: dict[str, str | float], count: int) -> None:
-    produce(embedded.bootstrap, said(LOOP))
+    produce(embedded.bootstrap, messages_of(LOOP))
     wait_until(has(client, 3), "the read model has every decision")
     page = client.get("/api/v1/interventions", params=filters).json()
     assert (page["total"], len(page["interventions"])) == (count, count)
 
 
 def test_pages_are_the_newest_first_and_without_gaps(client: TestClient, embedded: EmbeddedBroker) -> None:
-    produce(embedded.bootstrap, said([delete(n, f"s{n % 3}", f"table=t{n // 9}") for n in range(27)]))
+    produce(embedded.bootstrap, messages_of([delete(n, f"s{n % 3}", f"table=t{n // 9}") for n in range(27)]))
     ready = client.get("/api/v1/sessions")
     wait_until(lambda: client.get("/api/v1/sessions").json()["total"] == 3, "three sessions")
     total = 0
@@ -167,9 +167,9 @@ def test_who_is_killed_is_told_to_who_asks(client: TestClient, embedded: Embedde
     kill = Command(
         command_id="k1", kind=CommandKind.KILL, scope=ScopeKind.AGENT, id="cleaner", by="ada", reason="stop", time=at(9)
     )
-    produce(embedded.bootstrap, said([*LOOP, kill]))
-    asked = {"target_type": "agent", "target_id": "cleaner"}
-    wait_until(lambda: client.get("/api/v1/kill-switch/check", params=asked).json()["is_killed"], "the agent is killed")
+    produce(embedded.bootstrap, messages_of([*LOOP, kill]))
+    query = {"target_type": "agent", "target_id": "cleaner"}
+    wait_until(lambda: client.get("/api/v1/kill-switch/check", params=query).json()["is_killed"], "the agent is killed")
     said_of = client.get("/api/v1/kill-switch/check", params={"target_type": "run", "target_id": "a"}).json()
     assert (said_of["is_killed"], said_of["code"]) == (True, "session_killed_loop_guard")
     assert not client.get("/api/v1/kill-switch/check", params={"target_type": "run", "target_id": "b"}).json()[
@@ -179,7 +179,7 @@ def test_who_is_killed_is_told_to_who_asks(client: TestClient, embedded: Embedde
 
 
 def test_a_session_has_its_story_in_order(client: TestClient, embedded: EmbeddedBroker) -> None:
-    produce(embedded.bootstrap, said([spends(0, "a", 0.5), *LOOP]))
+    produce(embedded.bootstrap, messages_of([spends(0, "a", 0.5), *LOOP]))
     wait_until(has(client, 3), "the read model has every decision")
     wait_until(lambda: client.get("/api/v1/sessions", params={"state": "killed"}).json()["total"] == 1, "it is killed")
     story = client.get("/api/v1/sessions/a").json()
@@ -209,7 +209,7 @@ def test_a_session_has_its_story_in_order(client: TestClient, embedded: Embedded
     ],
 )
 def test_what_a_role_may(client: TestClient, role: Role, allowed: list[str]) -> None:
-    asked = {
+    requests = {
         "GET /api/v1/interventions": {},
         "GET /api/v1/kill-switch/check": {"params": {"target_type": "run", "target_id": "x"}},
         "POST /api/v1/interventions": {"json": NEW},
@@ -218,7 +218,7 @@ def test_what_a_role_may(client: TestClient, role: Role, allowed: list[str]) -> 
     }
     answers = {
         what: client.request(*what.split(), headers=bearer(role), **more).status_code  # type: ignore[arg-type]
-        for what, more in asked.items()
+        for what, more in requests.items()
     }
     assert [what for what, status in answers.items() if status != 403] == allowed
 
@@ -237,7 +237,7 @@ def test_a_kill_that_no_worker_answers_is_kept_and_says_so(client: TestClient) -
 
 
 def test_a_console_that_comes_back_goes_on_where_it_was(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    records = said(LOOP)
+    records = messages_of(LOOP)
     half = len(records) // 2
     for number, part in enumerate((records[:half], records[half:])):
         produce(embedded.bootstrap, part)
@@ -250,8 +250,8 @@ def test_a_console_that_comes_back_goes_on_where_it_was(embedded: EmbeddedBroker
 def test_a_request_that_no_worker_has_taken_in_yet_is_listed_and_says_so_when_it_is_answered(
     client: TestClient,
 ) -> None:
-    asked = client.post("/api/v1/approvals", json={"action_name": "transfer_funds", "run_id": "r"}).json()
-    assert [one["id"] for one in client.get("/api/v1/approvals/pending").json()["approvals"]] == [asked["id"]]
-    answer = client.post(f"/api/v1/approvals/{asked['id']}/approve", json={"reason": "well"})
+    response = client.post("/api/v1/approvals", json={"action_name": "transfer_funds", "run_id": "r"}).json()
+    assert [one["id"] for one in client.get("/api/v1/approvals/pending").json()["approvals"]] == [response["id"]]
+    answer = client.post(f"/api/v1/approvals/{response['id']}/approve", json={"reason": "well"})
     assert answer.status_code == 409
     assert "expected one that a worker has taken in" in answer.json()["detail"]

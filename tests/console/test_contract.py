@@ -45,9 +45,9 @@ def test_any_request_is_answered_as_described(served: TestClient, name: str) -> 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(case=OPERATIONS[name].as_strategy())
     def any_request(case: schemathesis.Case[Any]) -> None:
-        asked = case.as_transport_kwargs(base_url="http://testserver", headers=bearer(Role.ADMIN))
-        asked.pop("cookies")  # the API has none
-        answer = served.request(**asked)
+        arguments = case.as_transport_kwargs(base_url="http://testserver", headers=bearer(Role.ADMIN))
+        arguments.pop("cookies")  # the API has none
+        answer = served.request(**arguments)
         assert answer.status_code < 500, answer.text
         assert str(answer.status_code) in described["responses"], (answer.status_code, answer.text)
         # A description cannot say that a text has to be a date of this century.

@@ -12,7 +12,7 @@ from haltline.console.access.rate_limits import RateLimits
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.test_api import LOOP, bearer, has, serving
-from tests.console.topics import produce, said
+from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 from tests.streams.engine.test_local_fleet import spends
 from tests.waiting import wait_until
@@ -25,15 +25,15 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A console that has a session in which a loop was killed, and a sound one."""
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
-        produce(broker.bootstrap, said([spends(0, "b", 0.5), *LOOP]))
+        produce(broker.bootstrap, messages_of([spends(0, "b", 0.5), *LOOP]))
         with serving(broker.bootstrap, tmp_path_factory.mktemp("jobs") / "model.db") as client:
             wait_until(has(client, 3), "the read model has every decision")
             wait_until(lambda: client.get("/api/v1/detections").json()["total"] >= 3, "and every finding")
             yield client
 
 
-def ran(client: TestClient, **wanted: Any) -> dict[str, Any]:
-    made = client.post("/api/v1/jobs", json={"since": "", **wanted})
+def ran(client: TestClient, **expected: Any) -> dict[str, Any]:
+    made = client.post("/api/v1/jobs", json={"since": "", **expected})
     assert made.status_code == 202, made.text
     of = made.headers["Location"]
     wait_until(lambda: client.get(of).json()["state"] not in {"waiting", "running"}, "the job has ended")
@@ -75,20 +75,20 @@ def test_a_replay_of_what_was_decided_is_the_same_and_under_another_policy_it_is
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status"),
+    ("expected", "status"),
     [
         pytest.param({"kind": "backtest", "policy": "rules: {none: {}}"}, 400, id="a policy that is none"),
         pytest.param({"kind": "replay", "since": "tomorrow"}, 400, id="a moment that is none"),
         pytest.param({"kind": "guess"}, 422, id="a kind that is none"),
     ],
 )
-def test_what_cannot_be_run_is_refused_at_once(client: TestClient, wanted: dict[str, str], status: int) -> None:
-    assert client.post("/api/v1/jobs", json=wanted).status_code == status
+def test_what_cannot_be_run_is_refused_at_once(client: TestClient, expected: dict[str, str], status: int) -> None:
+    assert client.post("/api/v1/jobs", json=expected).status_code == status
 
 
 def test_only_operators_have_jobs_run(client: TestClient) -> None:
-    asked = client.post("/api/v1/jobs", json={"kind": "replay"}, headers=bearer(Role.VIEWER))
-    assert asked.status_code == 403
+    response = client.post("/api/v1/jobs", json={"kind": "replay"}, headers=bearer(Role.VIEWER))
+    assert response.status_code == 403
     assert client.delete("/api/v1/jobs/none").status_code == 404
 
 

@@ -9,7 +9,7 @@ import orjson
 from haltline.console.live import Live, Note, merged
 from haltline.streams.audit.columns import Row
 from tests.console.test_api import LOOP
-from tests.console.topics import rows, said
+from tests.console.topics import messages_of, rows
 
 
 def told(live: Live, stream: AsyncIterator[bytes], until: str) -> list[tuple[str, str, dict[str, Any]]]:
@@ -39,7 +39,7 @@ def test_decisions_are_told_and_actions_only_counted() -> None:
     async def follow() -> AsyncIterator[bytes]:
         stream = live.follow()
         yield await anext(stream)
-        live.add(rows(said(LOOP)))
+        live.add(rows(messages_of(LOOP)))
         async for chunk in stream:
             yield chunk
 
@@ -56,9 +56,9 @@ def test_decisions_are_told_and_actions_only_counted() -> None:
 
 def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
     live = fresh()
-    live.add(rows(said(LOOP)))
+    live.add(rows(messages_of(LOOP)))
     first = told(live, live.follow(), "hello")[0][0]
-    live.add([row | {"topic": "haltline.dead-letter", "kind": "dead_letter"} for row in rows(said(LOOP))[:1]])
+    live.add([row | {"topic": "haltline.dead-letter", "kind": "dead_letter"} for row in rows(messages_of(LOOP))[:1]])
     found = told(live, live.follow(first), "dead_letter")
     assert [name for _, name, _ in found] == ["hello", "dead_letter"]
 
@@ -66,14 +66,14 @@ def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
 def test_who_was_away_for_too_long_or_comes_from_another_run_is_told_so() -> None:
     live = Live("haltline.", kept=2)
     first = told(live, live.follow(), "hello")[0][0]
-    live.add(rows(said(LOOP)))
+    live.add(rows(messages_of(LOOP)))
     for last_seen in (first, "0000-1", "nonsense", f"{first.split('-', maxsplit=1)[0]}-99999"):
         assert told(live, live.follow(last_seen), "missed")[-1][1] == "missed", last_seen
 
 
 def test_whatever_an_agent_wrote_stays_within_its_line() -> None:
     live = fresh()
-    (row,) = [one for one in rows(said(LOOP)) if one["kind"] == "killed"][:1]
+    (row,) = [one for one in rows(messages_of(LOOP)) if one["kind"] == "killed"][:1]
     hostile: Row = row | {"summary": "x\n\nevent: decision\ndata: {}\n\n", "session_id": "a\r\nid: 7"}
 
     async def follow() -> AsyncIterator[bytes]:

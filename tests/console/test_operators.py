@@ -48,14 +48,14 @@ def waiting(client: TestClient, session: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("word", "came", "status"),
+    ("word", "actual", "status"),
     [
         pytest.param("approve", "executed", "used", id="what is approved runs"),
         pytest.param("reject", "approval_rejected", "rejected", id="what is rejected does not"),
     ],
 )
 def test_an_answer_reaches_the_call_that_waits(
-    system: tuple[str, TestClient], word: str, came: str, status: str
+    system: tuple[str, TestClient], word: str, actual: str, status: str
 ) -> None:
     bootstrap, client = system
     session = f"s-{word}"
@@ -66,7 +66,7 @@ def test_an_answer_reaches_the_call_that_waits(
         assert (request["action_name"], request["targets"]) == ("delete_asset", ["asset_id=a"])
         answer = client.post(f"/api/v1/approvals/{request['id']}/{word}", json={"reason": "asked the owner"}).json()
         assert answer["answered"]
-        assert waits.result(30) == came
+        assert waits.result(30) == actual
         poll = f"/api/v1/approvals/{request['id']}"
         wait_until(lambda: client.get(poll).json()["status"] == status, f"the request is {status}")
     listed = client.get("/api/v1/approvals", params={"status": status}).json()
@@ -111,7 +111,7 @@ def call(guard: Guard, action: str, asset: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("word", "scope", "name", "state", "came"),
+    ("word", "scope", "name", "state", "actual"),
     [
         pytest.param(
             "freeze",
@@ -135,7 +135,7 @@ def call(guard: Guard, action: str, asset: str) -> str:
     ],
 )
 def test_what_is_held_over_http_is_refused_listed_and_lifted(
-    system: tuple[str, TestClient], word: str, scope: str, name: str, state: str, came: list[str]
+    system: tuple[str, TestClient], word: str, scope: str, name: str, state: str, actual: list[str]
 ) -> None:
     bootstrap, client = system
     act = {"scope": scope, "id": name, "reason": "we look at what it did"}
@@ -153,7 +153,7 @@ def test_what_is_held_over_http_is_refused_listed_and_lifted(
         assert (held["answered"], held["state"]["state"], held["state"]["by"]) == (True, state, "operator ada")
         stands = (scope, name, state, "we look at what it did")
         wait_until(lambda: stands in standing(client), "it is in the list of what stands")
-        wait_until(lambda: calls() == came, "the agent's side obeys")
+        wait_until(lambda: calls() == actual, "the agent's side obeys")
         assert client.post("/api/v1/lift", json={**act, "reason": "it was right"}).json()["answered"]
         wait_until(lambda: calls() == ["executed", "executed"], "the next call is made again")
     wait_until(lambda: stands not in standing(client), "nothing is left of it")

@@ -128,8 +128,8 @@ class Asked:
     def __init__(self, door: RequestLimits, path: str = "/api/v1/wait", key: str = "ada", **headers: str) -> None:
         self.status: int | None = None
         self.came: asyncio.Queue[Message] = asyncio.Queue()
-        said = {"authorization": key, "transfer-encoding": "chunked", **headers}
-        encoded = [(name.encode(), value.encode()) for name, value in said.items()]
+        result = {"authorization": key, "transfer-encoding": "chunked", **headers}
+        encoded = [(name.encode(), value.encode()) for name, value in result.items()]
         scope = {"type": "http", "method": "POST", "path": path, "headers": encoded, "query_string": b""}
         self.task = asyncio.create_task(door(scope, self.came.get, self._sent))
 
@@ -183,15 +183,15 @@ async def settled() -> None:
 def test_a_key_has_so_many_at_a_time_and_another_key_its_own(path: str, most: int) -> None:
     async def run() -> list[int | None]:
         route = Route()
-        asked = [Asked(route.door, path).send(1) for _ in range(most + 1)]
+        requests = [Asked(route.door, path).send(1) for _ in range(most + 1)]
         other = Asked(route.door, path, key="bob").send(1)
         await settled()
-        assert [one.status for one in asked] == [None] * most + [429]
+        assert [one.status for one in requests] == [None] * most + [429]
         route.go.set()
-        await asyncio.gather(*(one.task for one in [*asked, other]))
+        await asyncio.gather(*(one.task for one in [*requests, other]))
         again = Asked(route.door, path).send(1)
         await again.task
-        return [asked[0].status, other.status, again.status]
+        return [requests[0].status, other.status, again.status]
 
     assert asyncio.run(run()) == [200, 200, 200]
 
@@ -221,19 +221,19 @@ def test_large_bodies_are_read_by_few_at_a_time_one_of_a_key_and_small_ones_besi
 )
 def test_a_body_without_a_length_is_read_so_far_and_no_longer(sizes: list[int], status: int) -> None:
     async def run() -> int | None:
-        asked = Asked(Route(within_s=0.05).door)
+        request = Asked(Route(within_s=0.05).door)
         for size in sizes:
-            asked.send(size, more=True)
-        await asked.task
-        return asked.status
+            request.send(size, more=True)
+        await request.task
+        return request.status
 
     assert asyncio.run(run()) == status
 
 
 def test_of_a_stranger_s_body_nothing_is_taken() -> None:
     async def run() -> tuple[int | None, int]:
-        asked = Asked(Route().door, key="nobody").send(1000, more=True)
-        await asked.task
-        return asked.status, asked.came.qsize()
+        request = Asked(Route().door, key="nobody").send(1000, more=True)
+        await request.task
+        return request.status, request.came.qsize()
 
     assert asyncio.run(run()) == (401, 1)

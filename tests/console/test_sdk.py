@@ -18,7 +18,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import at
 from tests.console.test_api import KEYS, serving
-from tests.console.topics import produce, said
+from tests.console.topics import messages_of, produce
 from tests.waiting import wait_until
 
 
@@ -71,6 +71,6 @@ def test_the_sdk_hears_of_a_kill(platform: tuple[str, TestClient], embedded: Emb
     kill = Command(
         command_id="k1", kind=CommandKind.KILL, scope=ScopeKind.AGENT, id="cleaner", by="ada", reason="stop", time=at(9)
     )
-    produce(embedded.bootstrap, said([kill]))
+    produce(embedded.bootstrap, messages_of([kill]))
     wait_until(lambda: KillSwitchClient.is_killed("agent", "cleaner", fail_closed=True), "the SDK is told")
     assert not KillSwitchClient.is_killed("run", "another", fail_closed=True)

@@ -193,8 +193,8 @@ def test_an_approval_lets_one_call_through_once(
     assert {answer["decision_notes"] for answer in answers} == {"well", "it was used: an approval is for one call"}
     assert ApprovalClient.poll_status(request).status is ApprovalStatus.EXPIRED
     wait_until(lambda: admin.get(of).json()["status"] == "used", "the worker and the inbox know that it was used")
-    said = [step["record"] for step in admin.get("/api/v1/sessions/spends").json()["steps"] if step["kind"] == "use"]
-    assert [(one["by"], one["request_id"]) for one in said] == [("agent ada", request)], "the audit has it, once"
+    uses = [step["record"] for step in admin.get("/api/v1/sessions/spends").json()["steps"] if step["kind"] == "use"]
+    assert [(one["by"], one["request_id"]) for one in uses] == [("agent ada", request)], "the audit has it, once"
 
 
 def test_the_same_call_made_twice_is_approved_twice(url: str, admin: TestClient) -> None:
@@ -226,10 +226,10 @@ def _in_run(run: str, call: Callable[[int], None], size: int) -> None:
 
 
 def test_a_question_is_answered_by_the_agents_side_and_then_a_person_decides(url: str, admin: TestClient) -> None:
-    heard: list[str] = []
+    received: list[str] = []
 
     def says(text: str) -> str:
-        heard.append(text)
+        received.append(text)
         return "the fund's"
 
     ApprovalClient.configure(url, AGENT, poll_interval=0.05, info_request_handler=says)
@@ -241,7 +241,7 @@ def test_a_question_is_answered_by_the_agents_side_and_then_a_person_decides(url
         wait_until(lambda: admin.get(of).json()["answer"] == "the fund's", "the answer is there")
         admin.post(f"{of}/approve", json={"reason": "well"})
         assert waits.result(30).status is ApprovalStatus.APPROVED
-    assert heard == ["whose money?"]
+    assert received == ["whose money?"]
 
 
 def test_what_nobody_answers_is_refused_and_what_is_taken_back_stays_so(url: str, admin: TestClient) -> None:
@@ -260,9 +260,9 @@ def test_what_nobody_answers_is_refused_and_what_is_taken_back_stays_so(url: str
 def test_calls_that_want_an_approval_are_told_before_and_by_the_policy(url: str, admin: TestClient) -> None:
     ApprovalClient.configure(url, AGENT)
     assert ApprovalClient.check_approval_required("read_page") is None
-    wanted = ApprovalClient.check_approval_required("transfer_funds")
-    assert wanted is not None
-    assert (wanted["requires_approval"], wanted["timeout_seconds"]) == (True, 60)
+    expected = ApprovalClient.check_approval_required("transfer_funds")
+    assert expected is not None
+    assert (expected["requires_approval"], expected["timeout_seconds"]) == (True, 60)
     assert ApprovalClient.check_approval_required("train_model", cost_usd=20.0) is not None
 
 
@@ -317,9 +317,9 @@ def test_a_budget_holds_across_processes_and_restarts_and_settles_with_what_was_
 
 
 def _reserve(client: TestClient, usd: float, key: str | None = None, **more: str):  # type: ignore[no-untyped-def]
-    said = {"action_name": "train", "estimated_cost_usd": usd, **more}
+    result = {"action_name": "train", "estimated_cost_usd": usd, **more}
     headers = {} if key is None else {"Idempotency-Key": key}
-    return client.post("/api/v1/budgets/reserve", json=said, headers=headers)
+    return client.post("/api/v1/budgets/reserve", json=result, headers=headers)
 
 
 def _monthly(client: TestClient) -> float:

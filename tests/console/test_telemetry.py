@@ -3,7 +3,7 @@ from pathlib import Path
 from haltline.console.access.keys import Role
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.console.test_api import LOOP, bearer, serving
-from tests.console.topics import produce, said
+from tests.console.topics import messages_of, produce
 from tests.waiting import wait_until
 
 
@@ -11,7 +11,7 @@ def test_what_a_console_is_asked_and_how_far_behind_it_is_are_told_to_whom_may_l
     embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:
     with serving(embedded.bootstrap, tmp_path / "model.db", metrics_token="metrics only") as client:
-        produce(embedded.bootstrap, said(LOOP))
+        produce(embedded.bootstrap, messages_of(LOOP))
         assert client.get("/api/v1/sessions/nobody-42").status_code == 404
         client.headers.clear()
         assert client.get("/api/v1/sessions").status_code == 401

@@ -20,7 +20,7 @@ Said = tuple[str, str, Record]
 """Topic without prefix, key, record."""
 
 
-def said(inputs: Iterable[ActionEvent | Command], policy: Policy | None = None) -> list[Said]:
+def messages_of(inputs: Iterable[ActionEvent | Command], policy: Policy | None = None) -> list[Said]:
     """The inputs with what the workers make of them, in order."""
     core = Core(policy or Policy())
     fleet = Fleet(core)

@@ -63,10 +63,10 @@ def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
     try:
         recording.root.main(args=[*words], standalone_mode=False)
     except Exception as refused:
-        said = refused.format_message() if hasattr(refused, "format_message") else str(refused)
-        if not whole and re.search(r"missing|requires an argument", said, re.IGNORECASE):
+        result = refused.format_message() if hasattr(refused, "format_message") else str(refused)
+        if not whole and re.search(r"missing|requires an argument", result, re.IGNORECASE):
             return Parsed(" ".join(words), {})
-        raise ValueError(f"{shlex.join(words)}: {said}") from refused
+        raise ValueError(f"{shlex.join(words)}: {result}") from refused
     return recording.last
 
 

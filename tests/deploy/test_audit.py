@@ -34,8 +34,8 @@ def advisories(of: dict[str, Any]) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            known = of.get(f"{asked['package']['name']} {asked['version']}")
+            document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            known = of.get(f"{document['package']['name']} {document['version']}")
             body = json.dumps({} if known is None else {"vulns": [known]}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -70,22 +70,22 @@ def audit(folder: Path, url: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("version", "code", "said"),
+    ("version", "code", "text"),
     [
         pytest.param("1.0", 1, "audit: victim 1.0: CVE-2026-0001 GHSA-xxxx-yyyy-zzzz: mended in 1.1", id="vulnerable"),
         pytest.param("1.1", 0, "audit: osv: 2 of 2 packages looked up, 0 known vulnerabilities", id="mended"),
     ],
 )
-def test_a_known_vulnerability_fails(tmp_path: Path, version: str, code: int, said: str) -> None:
+def test_a_known_vulnerability_fails(tmp_path: Path, version: str, code: int, text: str) -> None:
     install(tmp_path, "victim", version)
     install(tmp_path, "other", "2.0")
     with advisories({"victim 1.0": ADVISORY}) as url:
-        came, output = audit(tmp_path, url)
-    assert (came, said in output) == (code, True), output
+        actual, output = audit(tmp_path, url)
+    assert (actual, text in output) == (code, True), output
 
 
 def test_without_a_service_it_says_so_and_fails_nothing(tmp_path: Path) -> None:
     install(tmp_path, "victim", "1.0")
-    came, output = audit(tmp_path, f"http://127.0.0.1:{free_port()}/v1/query")
-    assert (came, "no advisory service can be asked here" in output) == (0, True), output
+    actual, output = audit(tmp_path, f"http://127.0.0.1:{free_port()}/v1/query")
+    assert (actual, "no advisory service can be asked here" in output) == (0, True), output
     assert "No broken requirements found" in output

@@ -45,8 +45,8 @@ def queries() -> dict[str, str]:
     for file in FILES:
         for panel in json.loads(file.read_text())["panels"]:
             for target in panel["targets"]:
-                said = target["expr"].replace("$__rate_interval", "1m").replace("$job", ".*")
-                found[f"{file.stem}: {panel['title']}: {target['refId']}"] = said
+                result = target["expr"].replace("$__rate_interval", "1m").replace("$job", ".*")
+                found[f"{file.stem}: {panel['title']}: {target['refId']}"] = result
     return found
 
 
@@ -60,14 +60,14 @@ def test_the_files_are_what_the_table_makes_of_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_dashboard_is_one_that_grafana_can_provision(file: Path) -> None:
-    told: dict[str, Any] = json.loads(file.read_text())
-    names = [variable["name"] for variable in told["templating"]["list"]]
+    document: dict[str, Any] = json.loads(file.read_text())
+    names = [variable["name"] for variable in document["templating"]["list"]]
     assert names == ["datasource", "job"]
-    assert told["uid"] == f"haltline-{file.stem}"
-    assert [panel["id"] for panel in told["panels"]] == list(range(1, len(told["panels"]) + 1))
-    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in told["panels"]}
-    assert len(places) == len(told["panels"]), "no panel lies on another"
-    for panel in told["panels"]:
+    assert document["uid"] == f"haltline-{file.stem}"
+    assert [panel["id"] for panel in document["panels"]] == list(range(1, len(document["panels"]) + 1))
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in document["panels"]}
+    assert len(places) == len(document["panels"]), "no panel lies on another"
+    for panel in document["panels"]:
         for part in (panel, *panel["targets"]):
             assert part["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
         for target in panel["targets"]:
@@ -180,18 +180,18 @@ def test_every_panel_shows_something_once_agents_have_run_away(tmp_path: Path) -
         verifier = ["audit", "verify", "--table", str(system.table), "--every", "1s", "--metrics-port", "0"]
         system.follow(system.children.start_module("verifier", "haltline.cli", verifier))
         with prometheus(tmp_path / "prometheus", list(system.addresses.values())) as metrics:
-            wanted = queries()
+            expected = queries()
 
             def answered() -> bool:
                 system.children.require_running()
-                for where in [where for where, query in wanted.items() if metrics.has(query)]:
-                    del wanted[where]
-                return not wanted
+                for where in [where for where, query in expected.items() if metrics.has(query)]:
+                    del expected[where]
+                return not expected
 
             try:
                 wait_until(answered, "every panel has data", deadline_s=WITHIN_S)
             finally:
-                assert not wanted, f"without data: {wanted}"
+                assert not expected, f"without data: {expected}"
             groups = metrics.ask("rules")["groups"]
             assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
             # What is wrong here on purpose, and nothing else.

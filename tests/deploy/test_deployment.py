@@ -118,8 +118,8 @@ def test_a_command_line_that_is_wrong_would_be_found(words: list[str], problem: 
 def test_every_variable_that_is_set_is_read() -> None:
     known = variables()
     for file in (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".json"):
-        said = set(re.findall(r"\bHALTLINE_[A-Z_]+\b", file.read_text(encoding="utf-8")))
-        assert said <= known, f"{file}: {said - known}"
+        result = set(re.findall(r"\bHALTLINE_[A-Z_]+\b", file.read_text(encoding="utf-8")))
+        assert result <= known, f"{file}: {result - known}"
 
 
 def test_what_a_health_check_asks_for_is_served(embedded: EmbeddedBroker) -> None:
@@ -131,8 +131,8 @@ def test_what_a_health_check_asks_for_is_served(embedded: EmbeddedBroker) -> Non
         server.close()
     console = create_app(ConsoleSettings(bootstrap="", keys=Keys.of([]), database="sqlite://"))
     routes = {getattr(route, "path", "") for route in console.routes}
-    asked = asyncio.run(_routes(embedded.bootstrap))
-    by_command = {**dict.fromkeys(PORT_OF, served), "console": routes, "intake": asked}
+    found = asyncio.run(_routes(embedded.bootstrap))
+    by_command = {**dict.fromkeys(PORT_OF, served), "console": routes, "intake": found}
     for where, _, container in CONTAINERS:
         command = parsed([str(word) for word in container["args"]])
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
@@ -251,10 +251,10 @@ def test_docker_itself_reads_the_compose_file() -> None:
     "folder", sorted(path.parent for path in KUBERNETES.rglob("kustomization.yaml")), ids=lambda f: f.name
 )
 def test_a_kustomization_names_every_file_beside_it(folder: Path) -> None:
-    said = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    document = yaml.safe_load((folder / "kustomization.yaml").read_text())
     files = {file.name for file in folder.glob("*.yaml")} - {"kustomization.yaml"}
-    assert {one for one in said["resources"] if not one.startswith("..")} == files
-    assert all((folder / one).exists() for one in said["resources"])
+    assert {one for one in document["resources"] if not one.startswith("..")} == files
+    assert all((folder / one).exists() for one in document["resources"])
 
 
 @pytest.mark.parametrize(("where", "pod", "container"), CONTAINERS, ids=[where for where, _, _ in CONTAINERS])
@@ -383,5 +383,5 @@ def test_systemd_itself_reads_the_units(tmp_path: Path) -> None:
         (folder / drop_in.name).write_text(drop_in.read_text())
     files = sorted(map(str, tmp_path.glob("*.service")))
     done = subprocess.run([analyze, "verify", *files], capture_output=True, text=True, check=False)
-    said = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "haltline" in line]
-    assert not said, done.stderr
+    result = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "haltline" in line]
+    assert not result, done.stderr

@@ -45,8 +45,8 @@ def test_compose_hands_private_keys_to_who_signs_alone() -> None:
 
 def test_kubernetes_hands_the_worker_s_key_over_where_people_say_so() -> None:
     """Without the Secret and the ConfigMap everything runs as before; with the ConfigMap alone nothing starts."""
-    (said,) = re.findall(r"kubectl create configmap haltline-sealing(.*)", PAGE)
-    paths = dict(re.findall(r"--from-literal=([a-z-]+)=(\S+)", said))
+    (result,) = re.findall(r"kubectl create configmap haltline-sealing(.*)", PAGE)
+    paths = dict(re.findall(r"--from-literal=([a-z-]+)=(\S+)", result))
     taken = set()
     for where, pod, container in CONTAINERS:
         for one in container.get("env", []):

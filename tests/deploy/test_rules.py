@@ -28,11 +28,11 @@ def test_prometheus_takes_the_rules() -> None:
 
 def test_each_alert_fires_when_it_should_and_not_otherwise(tmp_path: Path) -> None:
     # The tool compares annotations in full too; what they say is for people.
-    said = yaml.safe_load(RULES.read_text())
-    for group in said["groups"]:
+    document = yaml.safe_load(RULES.read_text())
+    for group in document["groups"]:
         for rule in group["rules"]:
             rule.pop("annotations", None)
-    (tmp_path / "RULES").write_text(yaml.safe_dump(said))
+    (tmp_path / "RULES").write_text(yaml.safe_dump(document))
     (tmp_path / "cases.yml").write_text(CASES.read_text())
     command = [tool("promtool"), "test", "rules", str(tmp_path / "cases.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -55,8 +55,8 @@ def ask(address: str, path: str, body: object, token: str) -> Any:
 def work(intake: str, token: str) -> None:
     """Each call thrice, so that something is found, said of it and stopped, with what came of it."""
     for number in range(3):
-        for where, said in OF_AGENTS.items():
-            call = {"session_id": f"s {where}", "call_id": f"c{number} {where}", **said}
+        for where, output in OF_AGENTS.items():
+            call = {"session_id": f"s {where}", "call_id": f"c{number} {where}", **output}
             answer = ask(intake, "/v1/verdict", call, token)
             assert answer is not None, where
             if answer["allowed"]:

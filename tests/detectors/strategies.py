@@ -35,7 +35,7 @@ def events(draw: st.DrawFn, session: str = "s1") -> ActionEvent:
     """One event: often late, sometimes of a call that was seen before, sometimes with hardly anything in it."""
     number = draw(st.integers(0, 10**9))
     outcome = draw(st.sampled_from((*Outcome, None)))
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "event_id": f"{session}-{number}",
         "kind": draw(st.sampled_from((Kind.PROPOSED, Kind.COMPLETED, Kind.COMPLETED, *Kind))),
         "session_id": session,
@@ -62,7 +62,7 @@ def events(draw: st.DrawFn, session: str = "s1") -> ActionEvent:
             )
         ),
     }
-    return ActionEvent.model_validate(said)
+    return ActionEvent.model_validate(fields)
 
 
 def sessions(session: str = "s1", max_size: int = 40) -> st.SearchStrategy[list[ActionEvent]]:

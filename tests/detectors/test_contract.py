@@ -207,13 +207,13 @@ def refused(scenario: str, *, proposes: bool) -> list[ActionEvent]:
     events: list[ActionEvent] = []
     for number in range(300):
         action, target, args = REFUSED[scenario](number)
-        said: dict[str, Any] = {"args": args, "call_id": f"c{number}"}
+        fields: dict[str, Any] = {"args": args, "call_id": f"c{number}"}
         if proposes:
-            proposal = builders.event(number, action, target, kind=Kind.PROPOSED, event_id=f"p{number}", **said)
+            proposal = builders.event(number, action, target, kind=Kind.PROPOSED, event_id=f"p{number}", **fields)
             events.append(proposal.model_copy(update={"outcome": None}))
         why = CODES[number % len(CODES)] if scenario == "any code" else "approval_expired"
         events.append(
-            builders.event(number + 0.5, action, target, why, event_id=f"r{number}", outcome=Outcome.REFUSED, **said)
+            builders.event(number + 0.5, action, target, why, event_id=f"r{number}", outcome=Outcome.REFUSED, **fields)
         )
     return events
 

@@ -82,7 +82,7 @@ def test_each_make_target_and_module_of_a_page_is_there(page: Path) -> None:
 
 
 def test_the_readme_s_example_runs_as_it_stands(tmp_path: Path) -> None:
-    (example, said) = next(
+    (example, result) = next(
         (one, other) for (language, one), (_, other) in pairwise(fences(README)) if language == "python"
     )
     script = tmp_path / "agent.py"
@@ -90,7 +90,7 @@ def test_the_readme_s_example_runs_as_it_stands(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, said.removeprefix("$ python agent.py\n"), "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, result.removeprefix("$ python agent.py\n"), "")
 
 
 def test_the_table_of_detectors_has_each_rule_once() -> None:
@@ -100,13 +100,13 @@ def test_the_table_of_detectors_has_each_rule_once() -> None:
 
 
 def test_the_table_of_detectors_says_which_are_off() -> None:
-    said = set()
+    result = set()
     for mark in ("detectors", "across"):
         for row in rows(between(DOCS / "detectors.md", mark)):
             if "off unless a policy names" in row[1]:
-                said |= set(re.findall(r"`(\w+)`", row[0]))
+                result |= set(re.findall(r"`(\w+)`", row[0]))
     optional = {pattern.id for pattern in (*ALL, *ACROSS) if pattern.optional}
-    assert said == optional
+    assert result == optional
 
 
 def test_the_readme_s_table_of_detectors_names_ten() -> None:

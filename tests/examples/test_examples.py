@@ -43,8 +43,8 @@ def test_an_agent_behind_the_proxy_of_mcp_is_stopped_at_its_third_delete(embedde
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
         command = [sys.executable, str(EXAMPLES / "mcp_agent.py"), embedded.bootstrap]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        said = ["fact_sales still exists", "fact_sales still exists", "stopped: session_killed_loop_guard"]
-        assert done.stdout.splitlines() == said, done.stderr
+        result = ["fact_sales still exists", "fact_sales still exists", "stopped: session_killed_loop_guard"]
+        assert done.stdout.splitlines() == result, done.stderr
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
         assert worker.outcomes() == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
 
@@ -56,7 +56,7 @@ def test_an_agent_that_writes_spans_is_seen_and_stopped_between_two_steps(embedd
             wait_until(lambda: len(worker.of(Kind.COMPLETED)) >= 3, "it has deleted three times")
             (session_id,) = {e.session_id for e in worker.events}
             worker.control(standing(ScopeKind.SESSION, session_id))
-            said, _ = agent.communicate(timeout=60)
-        assert said.splitlines()[-1] == "stopped: session_killed_loop_guard"
-        assert len(said.splitlines()) < 1000
+            result, _ = agent.communicate(timeout=60)
+        assert result.splitlines()[-1] == "stopped: session_killed_loop_guard"
+        assert len(result.splitlines()) < 1000
         assert {(e.action, e.outcome) for e in worker.of(Kind.COMPLETED)} == {("delete_asset", Outcome.OK)}

@@ -16,7 +16,7 @@ from tests.builders import T0_MS
 
 
 def proposed(second: float = 0, action: str = "delete_asset", **fields: Any) -> ActionEvent:
-    said = {
+    result = {
         "event_id": f"e@{second:g}",
         "kind": Kind.PROPOSED,
         "session_id": "s1",
@@ -25,13 +25,13 @@ def proposed(second: float = 0, action: str = "delete_asset", **fields: Any) -> 
         "call_id": f"c@{second:g}",
         "action": action,
     }
-    return ActionEvent.model_validate(said | fields)
+    return ActionEvent.model_validate(result | fields)
 
 
 def found(
     severity: Severity = Severity.MEDIUM, rule: str = "error_repetition", confidence: float = 1.0, **fields: Any
 ) -> Finding:
-    said = {
+    result = {
         "detector": rule,
         "code": rule,
         "severity": severity,
@@ -39,7 +39,7 @@ def found(
         "reason": "seen too often",
         "evidence": (Evidence(event_id="e@first", topic="t", partition=0, offset=10), Evidence(event_id="e@last")),
     }
-    return Finding(**(said | fields))
+    return Finding(**(result | fields))
 
 
 @dataclass

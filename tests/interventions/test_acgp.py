@@ -237,11 +237,11 @@ def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
     ],
 )
 def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | None) -> None:
-    said = governed(tripwires=[wire]).tell(0, event=transfer(amount))
-    assert (None if said is None else said.level) is level
-    if said is not None:
-        assert said.governance is not None
-        assert (said.code, said.governance.tripwire) == (
+    result = governed(tripwires=[wire]).tell(0, event=transfer(amount))
+    assert (None if result is None else result.level) is level
+    if result is not None:
+        assert result.governance is not None
+        assert (result.code, result.governance.tripwire) == (
             "session_killed_acgp" if level is Level.KILL else "tripwire_large",
             "large",
         )
@@ -249,19 +249,19 @@ def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | No
 
 def test_of_several_tripwires_the_strictest_counts() -> None:
     wires = [{**WIRE, "id": "mild", "on_fail": {"decision": "nudge"}}, HALT, {**WIRE, "id": "last"}]
-    said = governed(tripwires=wires).tell(0, event=transfer(501))
-    assert said is not None
-    assert (said.level, said.reason) == (Level.KILL, "tripwire large: more than the agent may move")
-    assert said.governance is not None
-    assert said.governance.steps[0] == "tripwires: halt"
-    assert said.governance.ticket is not None
-    assert said.governance.ticket.kind == "halt"
+    result = governed(tripwires=wires).tell(0, event=transfer(501))
+    assert result is not None
+    assert (result.level, result.reason) == (Level.KILL, "tripwire large: more than the agent may move")
+    assert result.governance is not None
+    assert result.governance.steps[0] == "tripwires: halt"
+    assert result.governance.ticket is not None
+    assert result.governance.ticket.kind == "halt"
 
 
 def test_the_model_hears_neither_the_condition_nor_the_reason_of_a_tripwire() -> None:
-    said = governed(tripwires=[WIRE]).tell(0, event=transfer(501))
-    assert said is not None
-    assert said.message == "This action was refused. Do not try to reach the same end another way; report it instead."
+    result = governed(tripwires=[WIRE]).tell(0, event=transfer(501))
+    assert result is not None
+    assert result.message == "This action was refused. Do not try to reach the same end another way; report it instead."
 
 
 @pytest.mark.parametrize(
@@ -274,99 +274,103 @@ def test_the_model_hears_neither_the_condition_nor_the_reason_of_a_tripwire() ->
     ],
 )
 def test_the_quality_that_an_agents_side_reports(scores: dict[Dimension, float], level: Level | None) -> None:
-    said = governed().tell(0, event=proposed(0, ctq=scores))
-    assert (None if said is None else said.level) is level
+    result = governed().tell(0, event=proposed(0, ctq=scores))
+    assert (None if result is None else result.level) is level
 
 
 def test_a_kill_of_a_rule_that_is_no_tripwire_blocks() -> None:
     rule = Rule(levels={CRITICAL: Level.KILL})
-    said = governed().tell(0, found(CRITICAL, "repetition"), rule=rule)
-    assert said is not None
-    assert (said.level, said.detector) == (Level.BLOCK, "repetition")
-    assert said.choice is not None
-    assert said.choice.why == "acgp: only a tripwire halts: BLOCK"
+    result = governed().tell(0, found(CRITICAL, "repetition"), rule=rule)
+    assert result is not None
+    assert (result.level, result.detector) == (Level.BLOCK, "repetition")
+    assert result.choice is not None
+    assert result.choice.why == "acgp: only a tripwire halts: BLOCK"
 
 
 def test_the_loop_guards_kill_is_a_tripwire() -> None:
-    told = governed()
-    said = told.tell(0, found(CRITICAL, "destructive_repeat"))
-    assert said is not None
-    assert said.governance is not None
-    assert (said.level, said.governance.tripwire) == (Level.KILL, "destructive_repeat")
-    assert told.standing.killed is not None
+    reported = governed()
+    result = reported.tell(0, found(CRITICAL, "destructive_repeat"))
+    assert result is not None
+    assert result.governance is not None
+    assert (result.level, result.governance.tripwire) == (Level.KILL, "destructive_repeat")
+    assert reported.standing.killed is not None
 
 
 @pytest.mark.parametrize(("severity", "flagged"), [(MEDIUM, None), (HIGH, HIGH), (CRITICAL, CRITICAL)], ids=str)
 def test_the_flag(severity: Severity, flagged: Severity | None) -> None:
-    said = governed().tell(0, found(severity, "repetition"), rule=Rule(levels={severity: Level.NUDGE}))
-    assert said is not None
-    assert said.governance is not None
-    assert (said.level, said.flag_severity, said.governance.flagged) == (Level.NUDGE, flagged, flagged is not None)
-    assert (said.governance.ticket is None) is (flagged is None)
+    result = governed().tell(0, found(severity, "repetition"), rule=Rule(levels={severity: Level.NUDGE}))
+    assert result is not None
+    assert result.governance is not None
+    assert (result.level, result.flag_severity, result.governance.flagged) == (
+        Level.NUDGE,
+        flagged,
+        flagged is not None,
+    )
+    assert (result.governance.ticket is None) is (flagged is None)
 
 
 def test_a_flag_beside_ok_lets_the_action_pass_and_makes_a_ticket() -> None:
     # A rule that only ever allows, but is severe enough to be looked at.
-    said = governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW}))
-    assert said is not None
-    assert said.governance is not None
-    assert (said.level, said.governance.intervention, said.flag) == (Level.ALLOW, "ok", True)
-    assert said.governance.ticket is not None
+    result = governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW}))
+    assert result is not None
+    assert result.governance is not None
+    assert (result.level, result.governance.intervention, result.flag) == (Level.ALLOW, "ok", True)
+    assert result.governance.ticket is not None
 
 
 def test_debt_makes_decisions_harder_but_never_a_halt() -> None:
-    told = governed(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
-    said = [told.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
-    assert all(one is not None and one.governance is not None for one in said)
-    history = [(one.level.value, one.governance.standing) for one in said if one is not None and one.governance]
+    reported = governed(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
+    result = [reported.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
+    assert all(one is not None and one.governance is not None for one in result)
+    history = [(one.level.value, one.governance.standing) for one in result if one is not None and one.governance]
     assert history[:3] == [("PAUSE", "normal"), ("PAUSE", "normal"), ("PAUSE", "normal")]
     assert history[3] == ("PAUSE", "elevated_monitoring")
     assert ("BLOCK", "restricted_mode") in history
     assert history[-1] == ("BLOCK", "re_tiering_review")
-    assert told.standing.killed is None
+    assert reported.standing.killed is None
 
 
 def test_a_review_of_the_tier_is_asked_for_once() -> None:
-    told = governed(tripwires=[WIRE])
-    said = [told.tell(n, event=transfer(501, n)) for n in range(8)]
-    kinds = [one.governance.ticket.kind for one in said if one and one.governance and one.governance.ticket]
+    reported = governed(tripwires=[WIRE])
+    result = [reported.tell(n, event=transfer(501, n)) for n in range(8)]
+    kinds = [one.governance.ticket.kind for one in result if one and one.governance and one.governance.ticket]
     assert kinds.count("re_tiering") == 1
 
 
 def test_who_is_not_governed_is_decided_as_always() -> None:
-    told = governed(agent="trader-*", tripwires=[HALT])
-    assert told.tell(0, event=transfer(501)) is None
-    said = told.tell(1, event=transfer(501, 1, agent_id="trader-7"))
-    assert said is not None
-    assert said.level is Level.KILL
+    reported = governed(agent="trader-*", tripwires=[HALT])
+    assert reported.tell(0, event=transfer(501)) is None
+    result = reported.tell(1, event=transfer(501, 1, agent_id="trader-7"))
+    assert result is not None
+    assert result.level is Level.KILL
 
 
 def test_who_leaves_out_its_name_is_governed_all_the_same() -> None:
     core = Core(Policy.model_validate({"interventions": {"acgp": [{"agent": "trader-*", "tripwires": [HALT]}]}}))
     state = core.on_event(None, proposed(0, "look", agent_id="trader-7")).state
-    said = core.on_event(state, transfer(501, 1, agent_id="unknown")).decision
-    assert said is not None
-    assert said.level is Level.KILL
+    result = core.on_event(state, transfer(501, 1, agent_id="unknown")).decision
+    assert result is not None
+    assert result.level is Level.KILL
 
 
 def test_in_shadow_it_only_records_what_it_would_do() -> None:
-    told = governed(mode="shadow", tripwires=[HALT])
-    said = told.tell(0, event=transfer(501))
-    assert said is not None
-    assert (said.level, said.would, said.mode, said.would_do) == (
+    reported = governed(mode="shadow", tripwires=[HALT])
+    result = reported.tell(0, event=transfer(501))
+    assert result is not None
+    assert (result.level, result.would, result.mode, result.would_do) == (
         Level.ALLOW,
         Level.KILL,
         Mode.SHADOW,
         "the session stopped",
     )
-    assert told.standing.killed is None
+    assert reported.standing.killed is None
 
 
 def test_findings_of_shadow_rules_count_for_nothing() -> None:
-    said = governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW))
-    assert said is not None
-    assert said.governance is not None
-    assert (said.level, said.governance.ctq, said.governance.trust_debt) == (Level.ALLOW, 1.0, 0.0)
+    result = governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW))
+    assert result is not None
+    assert result.governance is not None
+    assert (result.level, result.governance.ctq, result.governance.trust_debt) == (Level.ALLOW, 1.0, 0.0)
 
 
 @given(
@@ -380,30 +384,30 @@ def test_findings_of_shadow_rules_count_for_nothing() -> None:
     )
 )
 def test_without_a_tripwire_nothing_is_ever_halted(steps: list[tuple[int, list[Any], float]]) -> None:
-    told, second = governed(agent_acl_tier=5), 0
+    reported, second = governed(agent_acl_tier=5), 0
     for wait, findings, score in steps:
         second += wait
         once = {finding.detector: finding for finding in findings}.values()
-        said = told.tell(
+        result = reported.tell(
             second,
             *once,
             event=proposed(second, ctq=dict.fromkeys(Dimension, score)),
             rule=Rule(levels=dict.fromkeys(Severity, Level.KILL)),
             effect=Effect.DESTRUCTIVE,
         )
-        assert said is None or said.level < Level.KILL
-        assert said is None or said.governance is None or said.governance.intervention != "halt"
+        assert result is None or result.level < Level.KILL
+        assert result is None or result.governance is None or result.governance.intervention != "halt"
 
 
 def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:
     core = Core(Policy.model_validate({"interventions": {"acgp": [{"tripwires": [HALT]}]}}))
-    state, said = None, []
+    state, result = None, []
     for number, amount in enumerate((10, 600, 10)):
         for event in call(number * 10, "transfer", args={"amount": amount}):
             outcome = core.on_event(state, event)
             state = outcome.state
-            said.append(outcome.decision)
-    levels = [None if one is None else one.level.value for one in said]
+            result.append(outcome.decision)
+    levels = [None if one is None else one.level.value for one in result]
     assert levels == [None, None, "KILL", None, "KILL", None]
     assert state is not None
     assert state.standing.killed is not None

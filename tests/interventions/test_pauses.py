@@ -49,12 +49,12 @@ def proposal(second: float) -> ActionEvent:
 @pytest.mark.parametrize(("rule", "severity"), PAUSING)
 def test_each_pause_says_until_when_it_asks(rule: str, severity: Severity, second_kind: Kind) -> None:
     standing = SessionControl()
-    said = {
+    result = {
         Kind.PROPOSED: proposal(0),
         Kind.COMPLETED: event(0, "get_asset", error="no", args={"asset_id": "a"}),
         Kind.MODEL_TURN: event(0, "", kind=Kind.MODEL_TURN, outcome=None),
     }[second_kind]
-    decision = paused(standing, said, rule, severity)
+    decision = paused(standing, result, rule, severity)
     assert decision.approval is not None
     assert decision.expires == decision.approval.expires == at(0) + EXPIRES_MS
     whole = second_kind is Kind.MODEL_TURN or rule in STOPS_SESSION
@@ -83,8 +83,8 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
     assert standing.held.code == "session_frozen_spend_velocity"
 
     desk.tick(standing, who, at(10))  # from then on it is due
-    said = desk.tick(standing, who, desk.due_ms(standing))
-    assert said.told == "approval_expired"
+    result = desk.tick(standing, who, desk.due_ms(standing))
+    assert result.told == "approval_expired"
     assert standing.held is not None, "time allows nothing"
 
     third = paused(standing, event(5000, "", kind=Kind.MODEL_TURN, outcome=None), "spend_velocity", Severity.HIGH)
@@ -99,8 +99,8 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
         request_id=third.approval.request_id,
         nonce=third.approval.nonce,
     )
-    said = desk.command(standing, who, answer)
-    assert (said.told, said.released) == ("approval_approved", True)
+    result = desk.command(standing, who, answer)
+    assert (result.told, result.released) == ("approval_approved", True)
     assert standing.held is None
 
 
@@ -114,9 +114,9 @@ def test_a_call_that_waits_for_its_session_runs_once_a_person_approves() -> None
         command_id="c1", kind=CommandKind.APPROVE, id="s1", by="ada", reason="go on", time=at(5),
         request_id=asks.request_id, nonce=asks.nonce,
     )  # fmt: skip
-    said = desk.command(standing, who, answer)
-    assert said.released
-    assert [(told.event_id, told.level) for told in said.decisions] == [
+    result = desk.command(standing, who, answer)
+    assert result.released
+    assert [(reported.event_id, reported.level) for reported in result.decisions] == [
         (first.event_id, Level.ALLOW),
         (second.event_id, Level.ALLOW),
     ]

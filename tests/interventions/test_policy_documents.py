@@ -83,7 +83,7 @@ def test_what_no_schema_can_say_is_refused_by_the_loader(document: str, why: str
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.__name__)
 def test_every_part_is_described_in_the_schema(part: type) -> None:
     unsaid = [
-        name for name, said in SCHEMA["$defs"][part.__name__]["properties"].items() if not said.get("description")
+        name for name, result in SCHEMA["$defs"][part.__name__]["properties"].items() if not result.get("description")
     ]
     assert not unsaid
 

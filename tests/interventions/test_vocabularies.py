@@ -21,7 +21,7 @@ LOW, MEDIUM, HIGH, CRITICAL = Severity
 
 
 def decision(level: Level = Level.BLOCK, rule: str = "scope_creep", **more: Any) -> Decision:
-    said = {
+    result = {
         "decision_id": "d1",
         "session_id": "s1",
         "agent_id": "a1",
@@ -36,7 +36,7 @@ def decision(level: Level = Level.BLOCK, rule: str = "scope_creep", **more: Any)
         "policy": "default",
         "policy_version": 3,
     }
-    return Decision(**(said | more))
+    return Decision(**(result | more))
 
 
 @pytest.mark.parametrize(
@@ -65,23 +65,23 @@ def decision(level: Level = Level.BLOCK, rule: str = "scope_creep", **more: Any)
 def test_every_level_in_four_vocabularies(
     level: Level, pipeline_ex: tuple[str | None, str], acgp_ex: str, sentinel: tuple[str, str], tappass_ex: str
 ) -> None:
-    said = decision(level, limits={"max_tokens": 5} if level is Level.THROTTLE else None)
-    ours = pipeline.render(said)
-    record = agent_sentinel.render(said)
+    result = decision(level, limits={"max_tokens": 5} if level is Level.THROTTLE else None)
+    ours = pipeline.render(result)
+    record = agent_sentinel.render(result)
     assert record is not None
     assert (ours.intervention_type, ours.decision) == pipeline_ex
     assert ours.allows_continuation is (level < Level.ROLLBACK)
-    assert acgp.render(said).intervention == acgp_ex
+    assert acgp.render(result).intervention == acgp_ex
     assert (record.type, record.outcome) == sentinel
-    assert tappass.render(said).decision == tappass_ex
+    assert tappass.render(result).decision == tappass_ex
 
 
 def test_there_is_a_row_for_each_level() -> None:
     for vocabulary in Vocabulary:
         for level in Level:
-            said = render(decision(level), vocabulary)
-            assert said is not None
-            assert type(said).model_validate_json(said.to_json()) == said
+            result = render(decision(level), vocabulary)
+            assert result is not None
+            assert type(result).model_validate_json(result.to_json()) == result
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_there_is_a_row_for_each_level() -> None:
     ],
 )
 def test_the_kill_of_more_than_a_session(scope: ScopeKind, pipeline_ex: str | None, acgp_ex: str, switch: str) -> None:
-    said = decision(Level.KILL, scope=scope)
-    record = agent_sentinel.render(said)
+    result = decision(Level.KILL, scope=scope)
+    record = agent_sentinel.render(result)
     assert record is not None
-    assert (pipeline.render(said).intervention_type, acgp.render(said).intervention) == (pipeline_ex, acgp_ex)
+    assert (pipeline.render(result).intervention_type, acgp.render(result).intervention) == (pipeline_ex, acgp_ex)
     assert record.context["kill_switch"] == switch
 
 
@@ -126,16 +126,16 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "kind"), TYPES, ids=[kind.value for _, kind in TYPES])
-def test_all_twelve_types(said: Decision, kind: RecordType) -> None:
-    assert type_of(said) is kind
+@pytest.mark.parametrize(("result", "kind"), TYPES, ids=[kind.value for _, kind in TYPES])
+def test_all_twelve_types(result: Decision, kind: RecordType) -> None:
+    assert type_of(result) is kind
 
 
 def test_the_table_has_every_type_and_outcome() -> None:
     assert {kind for _, kind in TYPES} == set(RecordType)
-    said = [record_of(decision(level)) for level in (Level.NUDGE, Level.THROTTLE, Level.PAUSE, Level.BLOCK)]
-    said += [record_of(decision(Level.PAUSE), resolution=outcome) for outcome in list(RecordOutcome)[2:4]]
-    assert {one.outcome for one in said if one is not None} == set(RecordOutcome)
+    result = [record_of(decision(level)) for level in (Level.NUDGE, Level.THROTTLE, Level.PAUSE, Level.BLOCK)]
+    result += [record_of(decision(Level.PAUSE), resolution=outcome) for outcome in list(RecordOutcome)[2:4]]
+    assert {one.outcome for one in result if one is not None} == set(RecordOutcome)
 
 
 @pytest.mark.parametrize(
@@ -165,18 +165,18 @@ def test_a_plain_verdict_is_no_intervention_and_a_shadow_one_is_a_warning() -> N
 
 def test_a_record_has_every_field_of_the_published_list() -> None:
     policy = Policy.model_validate({"interventions": {"prices": [{"action": "drop_*", "usd": 40}]}})
-    told = Story(policy)
-    asked = proposed(0, "drop_table", args={"database": "production", "table": "customers"}, mission_id="m1")
+    reported = Story(policy)
+    proposal = proposed(0, "drop_table", args={"database": "production", "table": "customers"}, mission_id="m1")
     records: list[InterventionRecord] = []
     for second in range(50):
-        said = told.tell(
+        result = reported.tell(
             second,
             found(CRITICAL, "severe_destruction", target="table=customers"),
             rule=Rule(levels={CRITICAL: Level.BLOCK}),
-            event=asked.model_copy(update={"event_id": f"e{second}", "time": asked.time + second * 1000}),
+            event=proposal.model_copy(update={"event_id": f"e{second}", "time": proposal.time + second * 1000}),
         )
-        assert said is not None
-        record = record_of(said, asked, intent="Cleanup old test data")
+        assert result is not None
+        record = record_of(result, proposal, intent="Cleanup old test data")
         assert record is not None
         records.append(record)
     assert prevented_usd(records) == 40
@@ -217,8 +217,8 @@ def test_a_record_has_every_field_of_the_published_list() -> None:
 
 
 def test_changed_arguments_are_the_modified_inputs() -> None:
-    asked = proposed(0, "export", args={"limit": 9000, "overwrite": True, "q": "x"})
-    record = record_of(decision(Level.NUDGE, arguments={"limit": 100}, without_arguments=("overwrite",)), asked)
+    proposal = proposed(0, "export", args={"limit": 9000, "overwrite": True, "q": "x"})
+    record = record_of(decision(Level.NUDGE, arguments={"limit": 100}, without_arguments=("overwrite",)), proposal)
     assert record is not None
     assert (record.type, record.outcome) == ("downgrade", "modified")
     assert record.modified_inputs == {"limit": 100, "q": "x"}
@@ -234,13 +234,13 @@ def test_risk_levels(severity: Severity | None, risk: RiskLevel) -> None:
 
 
 def test_the_loop_guards_line_of_the_seed() -> None:
-    core, state, said = Core(), None, []
+    core, state, result = Core(), None, []
     for second in (0, 6, 12, 20):
         outcome = core.on_event(state, delete(second, kind=Kind.PROPOSED, outcome=None, call_id=f"c{second}"))
         state = outcome.state
-        said.append(outcome.decision)
-    assert said[0] is None
-    rows = [tappass.render(one) for one in said[1:] if one is not None]
+        result.append(outcome.decision)
+    assert result[0] is None
+    rows = [tappass.render(one) for one in result[1:] if one is not None]
     assert [row.event_kind for row in rows] == ["loop_suspected", "loop_detected", "loop_detected"]
     assert [row.decision for row in rows] == ["allow", "deny", "deny"]
     assert rows[1].reason == "session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s"
@@ -260,15 +260,15 @@ def test_a_policy_chooses_the_vocabulary_by_agent_and_session() -> None:
     )
     chosen = []
     for agent, session in (("trader-1", "night-1"), ("other", "night-1"), ("other", "day-1")):
-        said = Story(policy).tell(0, found(HIGH), event=proposed(0, agent_id=agent, session_id=session))
-        assert said is not None
-        chosen.append(said.vocabulary)
+        result = Story(policy).tell(0, found(HIGH), event=proposed(0, agent_id=agent, session_id=session))
+        assert result is not None
+        chosen.append(result.vocabulary)
     assert chosen == ["acgp", "tappass", None]
 
 
 def test_a_rollback_without_a_checkpoint_needs_recovery() -> None:
-    said = decision(Level.ROLLBACK, rollback=Rollback(recovery_needed=True, why="none"))
-    assert pipeline.render(said).result == "recovery_needed"
+    result = decision(Level.ROLLBACK, rollback=Rollback(recovery_needed=True, why="none"))
+    assert pipeline.render(result).result == "recovery_needed"
     assert pipeline.render(decision(Level.KILL)).result == "stop"
     assert pipeline.render(decision(Level.NUDGE)).message == pipeline.Injected(
         content="Stop.",
@@ -277,17 +277,17 @@ def test_a_rollback_without_a_checkpoint_needs_recovery() -> None:
 
 
 def test_the_step_reviewers_decisions() -> None:
-    said = [
+    result = [
         decision(Level.ALLOW),
         decision(Level.NUDGE),
         decision(Level.NUDGE, arguments={"limit": 1}),
         decision(Level.BLOCK, arguments={"limit": 1}),
     ]
-    assert [pipeline.review_of(one) for one in said] == ["allow", "warn", "modify", "block"]
+    assert [pipeline.review_of(one) for one in result] == ["allow", "warn", "modify", "block"]
 
 
 def test_events_that_are_none_of_an_action_are_rendered_too() -> None:
     heartbeat = event(0, "", kind=Kind.HEARTBEAT, outcome=None)
-    said = Story().tell(0, found(HIGH), event=heartbeat)
-    assert said is not None
-    assert all(render(said, vocabulary) is not None for vocabulary in Vocabulary)
+    result = Story().tell(0, found(HIGH), event=heartbeat)
+    assert result is not None
+    assert all(render(result, vocabulary) is not None for vocabulary in Vocabulary)

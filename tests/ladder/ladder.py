@@ -104,11 +104,11 @@ def table() -> str:
         by_outcome: dict[tuple[str, ...], list[str]] = {}
         for severity in Severity:
             if issubclass(detector, Detector):
-                said = list(of_session(detector, severity))
+                result = list(of_session(detector, severity))
             else:
                 assert issubclass(detector, CrossSessionPattern)
-                said = list(of_scope(detector, severity))
-            by_outcome.setdefault(tuple(said[time - 1] for time in TIMES), []).append(severity.value)
+                result = list(of_scope(detector, severity))
+            by_outcome.setdefault(tuple(result[time - 1] for time in TIMES), []).append(severity.value)
         mode = rule_of(POLICY, detector, ()).mode
         shown = f"`{name}`" if mode is Mode.ENFORCE else f"`{name}` ({mode.value})"
         for cells, severities in by_outcome.items():

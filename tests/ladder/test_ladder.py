@@ -25,11 +25,11 @@ def test_the_documented_ladder_is_what_the_default_policy_does() -> None:
     ],
 )
 def test_what_stops_at_once(rule: str, severity: Severity, first: str, third: str) -> None:
-    said = list(of_session(BY_ID[rule], severity))
-    assert (said[0], said[2]) == (first, third)
+    result = list(of_session(BY_ID[rule], severity))
+    assert (result[0], result[2]) == (first, third)
 
 
 @pytest.mark.parametrize("severity", list(Severity))
 def test_who_goes_on_after_a_refusal_is_never_paused_for_that(severity: Severity) -> None:
     """A pause would ask a person once more, about calls that were refused already."""
-    assert not [said for said in of_session(BY_ID["after_refusal"], severity) if said.startswith("PAUSE")]
+    assert not [result for result in of_session(BY_ID["after_refusal"], severity) if result.startswith("PAUSE")]

@@ -78,12 +78,12 @@ BAD: list[tuple[str, bytes | None, BadRecord, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "reason", "said"), [pytest.param(*case[1:], id=case[0]) for case in BAD])
-def test_a_bad_record_has_a_reason_and_says_what_came(value: bytes | None, reason: BadRecord, said: str) -> None:
+@pytest.mark.parametrize(("value", "reason", "text"), [pytest.param(*case[1:], id=case[0]) for case in BAD])
+def test_a_bad_record_has_a_reason_and_says_what_came(value: bytes | None, reason: BadRecord, text: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
         decode_event(value)
     assert caught.value.reason is reason
-    assert said in caught.value.detail
+    assert text in caught.value.detail
     assert len(caught.value.detail) <= 2000
 
 

@@ -101,7 +101,7 @@ def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("headers", "value", "reason", "said"),
+    ("headers", "value", "reason", "text"),
     [
         pytest.param(
             content_type("application/cloudevents+avro"),
@@ -161,11 +161,11 @@ def test_headers_that_say_nothing_of_a_format_do_not_matter() -> None:
         ),
     ],
 )
-def test_a_bad_cloud_event_has_a_reason(headers: Headers, value: bytes | None, reason: BadRecord, said: str) -> None:
+def test_a_bad_cloud_event_has_a_reason(headers: Headers, value: bytes | None, reason: BadRecord, text: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
         decode_event(value, headers)
     assert caught.value.reason is reason
-    assert said in caught.value.detail
+    assert text in caught.value.detail
 
 
 SPAN = content_type("application/vnd.opentelemetry.span+json")
@@ -180,7 +180,7 @@ def attribute(key: str, value: Any) -> dict[str, Any]:
     return {"key": key, "value": {name: value}}
 
 
-def span(said: dict[str, Any], /, **changes: Any) -> bytes:
+def span(fields: dict[str, Any], /, **changes: Any) -> bytes:
     return orjson.dumps(
         {
             "traceId": "5b8efff798038103d269b633813fc60c",
@@ -188,7 +188,7 @@ def span(said: dict[str, Any], /, **changes: Any) -> bytes:
             "name": "execute_tool delete_asset",
             "startTimeUnixNano": str((TIME_MS - 250) * 1_000_000),
             "endTimeUnixNano": str(TIME_MS * 1_000_000 + 999_999),
-            "attributes": [attribute(key, value) for key, value in said.items()],
+            "attributes": [attribute(key, value) for key, value in fields.items()],
         }
         | changes
     )
@@ -237,7 +237,7 @@ def test_a_result_is_the_output() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "wanted", "action"),
+    ("fields", "kind", "expected", "action"),
     [
         ({"gen_ai.operation.name": "delete_memory"}, 1, Kind.COMPLETED, "delete_memory"),
         ({"gen_ai.operation.name": "retrieval"}, 1, Kind.COMPLETED, "retrieval"),
@@ -249,15 +249,15 @@ def test_a_result_is_the_output() -> None:
         ({"gen_ai.system": "before operations had names"}, 3, Kind.MODEL_TURN, ""),
     ],
 )
-def test_what_a_span_is_by_its_operation(said: dict[str, Any], kind: Any, wanted: Kind, action: str) -> None:
-    event = decode_event(span(said | {"gen_ai.usage.input_tokens": 7}, kind=kind), SPAN)
-    assert (event.kind, event.action) == (wanted, action)
-    assert event.usage == (Usage(input_tokens=7) if wanted is Kind.MODEL_TURN else None)
+def test_what_a_span_is_by_its_operation(fields: dict[str, Any], kind: Any, expected: Kind, action: str) -> None:
+    event = decode_event(span(fields | {"gen_ai.usage.input_tokens": 7}, kind=kind), SPAN)
+    assert (event.kind, event.action) == (expected, action)
+    assert event.usage == (Usage(input_tokens=7) if expected is Kind.MODEL_TURN else None)
 
 
 def test_of_many_spans_those_of_agents_have_what_the_ones_above_them_say() -> None:
-    def made(span_id: str, parent: str | None, said: dict[str, Any], **more: Any) -> dict[str, Any]:
-        entries = [attribute(key, value) for key, value in said.items()]
+    def made(span_id: str, parent: str | None, fields: dict[str, Any], **more: Any) -> dict[str, Any]:
+        entries = [attribute(key, value) for key, value in fields.items()]
         return {"traceId": "t", "spanId": span_id, "parentSpanId": parent, "attributes": entries} | more
 
     spans = [
@@ -270,14 +270,14 @@ def test_of_many_spans_those_of_agents_have_what_the_ones_above_them_say() -> No
         made("ping", "tool", {"mcp.method.name": "ping"}, kind=3),
         {"spanId": 7, "attributes": "none"},
     ]
-    said = {
+    fields = {
         found["spanId"]: {e["key"]: e["value"]["stringValue"] for e in found["attributes"]}
         for found in of_agents(spans)
     }
-    assert set(said) == {"tool", "own", "agent", "loop"}
-    assert said["tool"] | {"gen_ai.operation.name": ""} == said["agent"] | {"gen_ai.operation.name": ""}
-    assert said["own"] == {"gen_ai.tool.name": "x", "gen_ai.agent.name": "b", "gen_ai.conversation.id": "c"}
-    assert said["loop"] == {"gen_ai.tool.name": "x"}
+    assert set(fields) == {"tool", "own", "agent", "loop"}
+    assert fields["tool"] | {"gen_ai.operation.name": ""} == fields["agent"] | {"gen_ai.operation.name": ""}
+    assert fields["own"] == {"gen_ai.tool.name": "x", "gen_ai.agent.name": "b", "gen_ai.conversation.id": "c"}
+    assert fields["loop"] == {"gen_ai.tool.name": "x"}
 
 
 def test_a_span_without_arguments_works_for_they_are_opt_in() -> None:

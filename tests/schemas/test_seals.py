@@ -48,9 +48,9 @@ def test_it_holds_for_no_other_record(
 
 def test_it_holds_at_no_other_time(keys: tuple[Path, Path]) -> None:
     private, public = keys
-    name, said = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
+    name, result = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
     with pytest.raises(NotSealed):
-        Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, said.replace(b"1750", b"1850"))])
+        Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, result.replace(b"1750", b"1850"))])
 
 
 def test_one_key_follows_another(keys: tuple[Path, Path], tmp_path: Path) -> None:
@@ -64,29 +64,29 @@ def test_one_key_follows_another(keys: tuple[Path, Path], tmp_path: Path) -> Non
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=200)), max_size=3))
-def test_whatever_is_no_seal_is_told_as_such(keys: tuple[Path, Path], said: list[bytes | None]) -> None:
+def test_whatever_is_no_seal_is_told_as_such(keys: tuple[Path, Path], headers: list[bytes | None]) -> None:
     with pytest.raises(NotSealed):
-        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, one) for one in said])
+        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, one) for one in headers])
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"[]", b"1", b'{"key_id": [], "at": 1, "signature": ""}', b'{"key_id": "x", "at": 1, "signature": "\xc3\xa9"}',
         b'{"at": 1, "signature": ""}', b'{"key_id": "x", "at": 1, "signature": 1}',
     ],
 )  # fmt: skip
-def test_nor_does_json_of_another_shape_pass(keys: tuple[Path, Path], said: bytes) -> None:
+def test_nor_does_json_of_another_shape_pass(keys: tuple[Path, Path], data: bytes) -> None:
     with pytest.raises(NotSealed):
-        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, said)])
+        Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, data)])
 
 
 @pytest.mark.parametrize("at", ["1.5", "null", '"1"', "[]", "1e30", "99999999999999999999"])
 def test_a_time_that_is_none_is_no_seal(keys: tuple[Path, Path], at: str) -> None:
     private, public = keys
-    name, said = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
+    name, result = Sealer(private).seal(TOPIC, KEY, VALUE, AT)
     with pytest.raises(NotSealed):
-        Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, said.replace(str(AT).encode(), at.encode()))])
+        Seals.of_files([public]).check(TOPIC, KEY, VALUE, [(name, result.replace(str(AT).encode(), at.encode()))])
 
 
 def test_a_file_that_is_no_key_is_named(keys: tuple[Path, Path], tmp_path: Path) -> None:

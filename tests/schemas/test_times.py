@@ -41,7 +41,7 @@ def test_a_time_is_read(value: object, time_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "text"),
     [
         pytest.param("9999-12-31T23:59:59Z", "2000 to 2100", id="the year 9999"),
         pytest.param("9999-12-31T23:59:59-23:59", "2000 to 2100", id="the year 9999 and beyond it in UTC"),
@@ -64,12 +64,12 @@ def test_a_time_is_read(value: object, time_ms: int) -> None:
         pytest.param([NOON_MS], "got [", id="an array"),
     ],
 )
-def test_a_time_is_refused_and_the_message_says_what_came(value: object, said: str) -> None:
+def test_a_time_is_refused_and_the_message_says_what_came(value: object, text: str) -> None:
     with pytest.raises(InvalidRecord) as caught:
         read_time(value)
     assert caught.value.reason is BadRecord.INVALID
     assert caught.value.detail.startswith("time: ")
-    assert said in caught.value.detail
+    assert text in caught.value.detail
 
 
 @given(

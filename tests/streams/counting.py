@@ -25,8 +25,8 @@ class CountingWorker:
     """`python -m tests.streams.counting_worker` with a broker's topics; options as keywords."""
 
     def __init__(self, bootstrap: str, *, topics: Sequence[str], output: str, group: str, **options: object) -> None:
-        asked = {"bootstrap": bootstrap, "topics": ",".join(topics), "output": output, "group": group, **options}
-        arguments = [[f"--{name.replace('_', '-')}", str(value)] for name, value in asked.items()]
+        settings = {"bootstrap": bootstrap, "topics": ",".join(topics), "output": output, "group": group, **options}
+        arguments = [[f"--{name.replace('_', '-')}", str(value)] for name, value in settings.items()]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.streams.counting_worker", *itertools.chain(*arguments)],
             stderr=subprocess.PIPE,
@@ -190,8 +190,8 @@ class Log:
         """By partition: the committed offset; 0 when there is none."""
         consumer = self._join(group)
         try:
-            asked = [TopicPartition(topic, number) for number in self.ends(topic)]
-            tps = answered(lambda: consumer.committed(asked, timeout=10))
+            partitions = [TopicPartition(topic, number) for number in self.ends(topic)]
+            tps = answered(lambda: consumer.committed(partitions, timeout=10))
         finally:
             consumer.close()
         return {tp.partition: max(tp.offset, 0) for tp in tps}

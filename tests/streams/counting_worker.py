@@ -121,33 +121,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--hang-on", type=int, help="a value of n")
     parser.add_argument("--checkpoint-interval-s", type=float, default=1.0)
     parser.add_argument("--watermark-interval-s", type=float, default=5.0)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     settings = WorkerSettings(
-        bootstrap=asked.bootstrap,
-        sources=tuple(asked.topics.split(",")),
-        group=asked.group,
-        instance_id=asked.instance_id,
-        fetch_wait_ms=asked.fetch_wait_ms,
-        session_timeout_s=asked.session_timeout_s,
-        stood_still_s=asked.stood_still_s,
-        delivery_timeout_s=asked.delivery_timeout_s,
-        recovery_stuck_after_s=asked.recovery_stuck_after_s,
-        stuck_after_s=asked.stuck_after_s,
-        metrics_port=asked.metrics_port,
-        standby_replicas=asked.standby_replicas,
-        max_poll_records=asked.max_poll_records,
-        checkpoint_interval_s=asked.checkpoint_interval_s,
-        watermark_interval_s=asked.watermark_interval_s,
+        bootstrap=args.bootstrap,
+        sources=tuple(args.topics.split(",")),
+        group=args.group,
+        instance_id=args.instance_id,
+        fetch_wait_ms=args.fetch_wait_ms,
+        session_timeout_s=args.session_timeout_s,
+        stood_still_s=args.stood_still_s,
+        delivery_timeout_s=args.delivery_timeout_s,
+        recovery_stuck_after_s=args.recovery_stuck_after_s,
+        stuck_after_s=args.stuck_after_s,
+        metrics_port=args.metrics_port,
+        standby_replicas=args.standby_replicas,
+        max_poll_records=args.max_poll_records,
+        checkpoint_interval_s=args.checkpoint_interval_s,
+        watermark_interval_s=args.watermark_interval_s,
     )
     return run_worker(
         settings,
         lambda load, outbox: Counting(
             load,
             outbox,
-            output=asked.output,
-            tell_every=asked.tell_every,
-            fail_on=asked.fail_on,
-            hang_on=asked.hang_on,
+            output=args.output,
+            tell_every=args.tell_every,
+            fail_on=args.fail_on,
+            hang_on=args.hang_on,
         ),
     )
 

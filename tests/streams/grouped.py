@@ -108,10 +108,10 @@ class Log:
     def _add(self, topic: str, key: bytes, one: Input) -> None:
         waiting: deque[Written] = deque([(topic, key, one.to_json())])
         while waiting:
-            said, about, value = waiting.popleft()
-            offset = self._next.get(said, 0)
-            self._next[said] = offset + 1
-            record = LogRecord(said, 0, offset, one.time, about, value)
+            result, about, value = waiting.popleft()
+            offset = self._next.get(result, 0)
+            self._next[result] = offset + 1
+            record = LogRecord(result, 0, offset, one.time, about, value)
             self.records.append(record)
             for group in self.groups:
                 group.take(record)

@@ -71,7 +71,7 @@ CORES = [
 
 @st.composite
 def calls(draw: st.DrawFn) -> list[dict[str, Any]]:
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "action": draw(st.sampled_from(ACTIONS)),
         "args": draw(st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4)),
         "call_id": draw(st.sampled_from(("c", "d"))),
@@ -83,13 +83,15 @@ def calls(draw: st.DrawFn) -> list[dict[str, Any]]:
         "error": draw(st.none() | TEXTS),
     }
     result |= {"output_head": draw(st.none() | TEXTS), "usage": draw(USAGES)}
-    return [said | {"kind": "action.proposed"}, said | result | {"kind": "action.completed"}]
+    return [fields | {"kind": "action.proposed"}, fields | result | {"kind": "action.completed"}]
 
 
 @pytest.mark.parametrize("core", CORES)
-@given(calls=st.lists(calls(), min_size=1, max_size=4), said=st.sampled_from(("approve", "reject", "ask", "withdraw")))
+@given(
+    calls=st.lists(calls(), min_size=1, max_size=4), answer=st.sampled_from(("approve", "reject", "ask", "withdraw"))
+)
 def test_any_arguments_are_taken_in_and_the_state_comes_back(
-    core: Core, calls: list[list[dict[str, Any]]], said: str
+    core: Core, calls: list[list[dict[str, Any]]], answer: str
 ) -> None:
     state: SessionState | None = None
     for number, event in enumerate(event for call in calls for event in (*call, call[0])):  # each is tried again
@@ -98,7 +100,7 @@ def test_any_arguments_are_taken_in_and_the_state_comes_back(
         state = kept(outcome)
         decision = outcome.decision
         if decision is not None and decision.approval is not None:
-            state = kept(core.on_command(state, _answer(said, decision, T0_MS + number * 1000)))
+            state = kept(core.on_command(state, _answer(answer, decision, T0_MS + number * 1000)))
     assert state is not None
     for _ in range(5):
         state = kept(core.on_tick(state, max(state.due_ms, T0_MS)))

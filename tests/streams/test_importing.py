@@ -105,12 +105,12 @@ def test_a_recording_is_known_by_its_form(
     assert {e.action for e in events if e.kind is not TURN} == {action}
     (end,) = [e for e in events if e.kind is ENDED]
     assert end.outcome is outcome
-    for asked in (e for e in events if e.kind is ASKED):
-        assert (asked.args, asked.call_id) == ({"command": "ls"}, end.call_id)
-        assert end.args == asked.args
+    for proposal in (e for e in events if e.kind is ASKED):
+        assert (proposal.args, proposal.call_id) == ({"command": "ls"}, end.call_id)
+        assert end.args == proposal.args
         assert (end.output_head, end.args_digest) == (
             "no" if end.output_head == "no" else end.output_head,
-            asked.args_digest,
+            proposal.args_digest,
         )
     if recording is not SWE:
         assert {e.time // 10_000 for e in events if e.kind is not TURN} == {NOON_MS // 10_000}
@@ -142,7 +142,7 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "came"),
+    ("text", "actual"),
     [
         (b"", "got an empty list"),
         (b"no json", "expected JSON, or JSON lines, got something else"),
@@ -154,13 +154,13 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
         pytest.param(gzip.compress(b'{"trajectory": []}')[:-9], "expected a whole gzip file", id="a cut gzip file"),
     ],
 )
-def test_what_is_no_recording_says_so(tmp_path: Path, text: bytes, came: str) -> None:
+def test_what_is_no_recording_says_so(tmp_path: Path, text: bytes, actual: str) -> None:
     file = tmp_path / "x.json"
     file.write_bytes(text)
-    with pytest.raises(NotReadable) as told:
+    with pytest.raises(NotReadable) as reported:
         Imported(file)
-    assert str(file) in str(told.value)
-    assert came in str(told.value)
+    assert str(file) in str(reported.value)
+    assert actual in str(reported.value)
 
 
 @pytest.mark.parametrize(
@@ -180,15 +180,15 @@ def test_what_cannot_be_read_of_a_recording_is_told_by_its_place(tmp_path: Path,
     recording = Imported(file)
     list(recording.events())
     assert len(recording.skipped) == len(skipped)
-    assert all(told.startswith(wanted) for told, wanted in zip(recording.skipped, skipped, strict=True)), (
+    assert all(reported.startswith(expected) for reported, expected in zip(recording.skipped, skipped, strict=True)), (
         recording.skipped
     )
 
 
 def test_half_a_surrogate_pair_is_read_in_lines_and_in_one_value(tmp_path: Path) -> None:
     lines, whole = tmp_path / "lines.jsonl", tmp_path / "whole.traj"
-    said = json.loads(json.dumps(CLAUDE).replace('"ls"', '"ls \\ud83d"'))
-    lines.write_text("\n".join(map(json.dumps, said)))
+    document = json.loads(json.dumps(CLAUDE).replace('"ls"', '"ls \\ud83d"'))
+    lines.write_text("\n".join(map(json.dumps, document)))
     whole.write_text(json.dumps(SWE).replace('"ls"', '"ls \\ud83d"').replace("0.5", "NaN"))
     for path in (lines, whole):
         imported = Imported(path)
@@ -226,8 +226,13 @@ def as_openhands(rows: list[Row]) -> list[Row]:
         code = {"metadata": {"exit_code": int(row["outcome"] == "error")}}
         common = {"timestamp": row["timestamp"][:-1], "source": "agent"}
         events.append(common | {"id": 2 * n, "action": row["action"], "args": row.get("args") or {}})
-        said = {"id": 2 * n + 1, "observation": row["action"], "cause": 2 * n, "content": row.get("obs_head", "")}
-        events.append(common | said | {"extras": code})
+        observation = {
+            "id": 2 * n + 1,
+            "observation": row["action"],
+            "cause": 2 * n,
+            "content": row.get("obs_head", ""),
+        }
+        events.append(common | observation | {"extras": code})
     return events
 
 
@@ -236,8 +241,8 @@ def as_mini_swe_agent(rows: list[Row]) -> Row:
     for row in rows:
         messages.append({"role": "assistant", "content": f"Now\n```bash\n{row['args']['command']}\n```"})
         code = int(row["outcome"] == "error")
-        said = f"<returncode>{code}</returncode>\n<output>{row.get('obs_head', '')}</output>"
-        messages.append({"role": "user", "content": said})
+        content = f"<returncode>{code}</returncode>\n<output>{row.get('obs_head', '')}</output>"
+        messages.append({"role": "user", "content": content})
     return {"info": {}, "instance_id": "s", "messages": messages}
 
 
@@ -250,13 +255,13 @@ def as_otel(rows: list[Row]) -> Row:
     spans: list[Row] = []
     for n, row in enumerate(rows):
         at_ns = int(moment(row["timestamp"]) or 0) * 1_000_000
-        said = {
+        span = {
             "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": row["action"], "gen_ai.conversation.id": "s",
             "gen_ai.tool.call.id": f"c{n}", "gen_ai.tool.call.arguments": json.dumps(row.get("args") or {}),
         }  # fmt: skip
         spans.append({
             "traceId": "t", "spanId": f"{n}", "startTimeUnixNano": f"{at_ns}", "endTimeUnixNano": f"{at_ns + n}",
-            "attributes": [attribute(name, text) for name, text in said.items()],
+            "attributes": [attribute(name, text) for name, text in span.items()],
             "status": {"code": 2 if row["outcome"] == "error" else 0},
         })  # fmt: skip
     return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
@@ -344,11 +349,11 @@ def test_a_file_of_any_shape_is_read_or_told_of(
     file = tmp_path / "any"
     file.write_bytes(gzip.compress(raw) if is_compressed else raw)
     try:
-        events, told = list(Imported(file, form=form).events()), f"{file}: expected nothing"
+        events, reported = list(Imported(file, form=form).events()), f"{file}: expected nothing"
     except NotReadable as why:
-        events, told = [], str(why)
-    assert told.startswith(str(file))
-    assert "expected" in told
+        events, reported = [], str(why)
+    assert reported.startswith(str(file))
+    assert "expected" in reported
     for event in events:
         assert wire.decode_event(event.to_json()) == event
 
@@ -365,7 +370,7 @@ def test_no_recording_of_any_shape_breaks_a_reader(lines: list[dict[str, Any]]) 
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         ("2025-06-16T12:00:00Z", NOON_MS),
         ("2025-06-16T12:00:00", NOON_MS),
@@ -377,8 +382,8 @@ def test_no_recording_of_any_shape_breaks_a_reader(lines: list[dict[str, Any]]) 
         (-5, None),
     ],
 )
-def test_a_moment_is_read_or_none(value: object, wanted: int | None) -> None:
-    assert moment(value) == wanted
+def test_a_moment_is_read_or_none(value: object, expected: int | None) -> None:
+    assert moment(value) == expected
 
 
 def test_what_is_imported_can_be_backtested(tmp_path: Path) -> None:

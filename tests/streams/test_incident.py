@@ -74,11 +74,11 @@ def change(bundle: Path, name: str, old: bytes, new: bytes, *, honest: bool = Tr
 
 def test_a_bundle_decides_the_same_again_bit_for_bit_without_the_table(bundle: Path, key: Path) -> None:
     code, output = run("replay", bundle, "--public-key", f"{key}.pub", "--json")
-    said = orjson.loads(output)
+    document = orjson.loads(output)
     assert code == 0, output
-    assert said["same"] == said["recorded"] == said["replayed"] > 2
-    assert (said["reworded"], said["proof"]["problems"], said["proof"]["unsigned"]) == (0, [], 0)
-    assert said["proof"]["signed"] > 0
+    assert document["same"] == document["recorded"] == document["replayed"] > 2
+    assert (document["reworded"], document["proof"]["problems"], document["proof"]["unsigned"]) == (0, [], 0)
+    assert document["proof"]["signed"] > 0
 
 
 def test_a_bundle_has_all_that_is_known_of_the_session_and_nothing_of_others(bundle: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_report_is_a_page_by_itself_that_shows_text_as_text(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "said"),
+    ("name", "old", "new", "text"),
     [
         pytest.param("events.jsonl", b"delete_asset", b"create_asset", "is not the record", id="what was done"),
         pytest.param("decisions.jsonl", b"KILL", b"NUDGE", "is not the record", id="what was decided"),
@@ -121,11 +121,11 @@ def test_the_report_is_a_page_by_itself_that_shows_text_as_text(tmp_path: Path) 
     ],
 )
 def test_a_forger_who_corrects_the_manifest_is_found_by_the_chain(
-    bundle: Path, key: Path, name: str, old: bytes, new: bytes, said: str
+    bundle: Path, key: Path, name: str, old: bytes, new: bytes, text: str
 ) -> None:
     change(bundle, name, old, new)
     code, output = run("replay", bundle, "--public-key", f"{key}.pub")
-    assert (code, said in output) == (1, True), output
+    assert (code, text in output) == (1, True), output
 
 
 def lines(bundle: Path, name: str) -> list[dict[str, object]]:
@@ -229,9 +229,9 @@ def test_a_policy_that_was_published_in_the_middle_is_in_the_bundle_too(
     shutil.move(tmp_path / "s.zip", elsewhere / "renamed.zip")
     monkeypatch.chdir(elsewhere)
     code, output = run("replay", "renamed.zip", "--json")
-    said = orjson.loads(output)
-    assert (code, said["first_divergence"]) == (0, None)
-    assert set(said["policies_then"]) == {"default version 1", "default version 2"}
+    document = orjson.loads(output)
+    assert (code, document["first_divergence"]) == (0, None)
+    assert set(document["policies_then"]) == {"default version 1", "default version 2"}
 
 
 def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path) -> None:

@@ -45,16 +45,16 @@ class Table:
 
     def session(self, events: Sequence[ActionEvent], policy: Policy | None = None) -> list[Decision]:
         """A session's events, and what is decided on them; each decision delivered twice, as may be."""
-        core, state, said = Core(policy), None, []
+        core, state, result = Core(policy), None, []
         for offset, one in enumerate(events):
             self.say(TOPICS.actions, one.to_json(), one.session_id, one.time)
             outcome = core.on_event(state, one, Position(TOPICS.actions, 0, offset))
             state = outcome.state
             if outcome.decision is not None:
-                said.append(outcome.decision)
+                result.append(outcome.decision)
                 for _ in range(2):
                     self.say(TOPICS.interventions, outcome.decision.to_json(), one.session_id, one.time)
-        return said
+        return result
 
     def label(self, session: str, label: str, decision_id: str | None = None, rule: str | None = None) -> None:
         command = Command(
@@ -82,9 +82,9 @@ class Table:
         return done.exit_code, done.stdout
 
     def json(self, *arguments: str) -> Any:
-        code, said = self.ask(*arguments, "--json")
-        assert code == Exit.OK, said
-        return orjson.loads(said)
+        code, result = self.ask(*arguments, "--json")
+        assert code == Exit.OK, result
+        return orjson.loads(result)
 
 
 def deletes(session: str = "s1", count: int = 6, *, usage: dict[str, float] | None = None) -> list[ActionEvent]:
@@ -150,8 +150,8 @@ def test_the_statistics_count_what_was_prevented_once(stopped: Table) -> None:
 
 
 def test_the_whole_report_of_a_stop(stopped: Table) -> None:
-    said = stopped.json("incident", "s1")
-    report, actions = said["incident"], said["action_history"]
+    result = stopped.json("incident", "s1")
+    report, actions = result["incident"], result["action_history"]
     assert len(actions) == 50
     assert actions[-1] == {
         "time": 1_750_000_112_000,
@@ -168,10 +168,10 @@ def test_the_whole_report_of_a_stop(stopped: Table) -> None:
 
 
 def test_the_report_for_people(stopped: Table) -> None:
-    code, said = stopped.ask("incident", "s1")
+    code, result = stopped.ask("incident", "s1")
     assert code == Exit.OK
     for part in ("root cause: loop_detected", "now: Keep the agent stopped", "the last 50 actions", "options: abort"):
-        assert part in said, part
+        assert part in result, part
     assert stopped.ask("incident", "nobody")[0] == Exit.NO
 
 
@@ -316,6 +316,6 @@ def test_a_stop_by_an_operator_has_a_report_too(tmp_path: Path) -> None:
     killed = core.on_command(state, kill).decision
     assert killed is not None
     table.say(TOPICS.interventions, killed.to_json(), "s1", kill.time)
-    said = table.write().json("incident", "s1")
-    assert said["incident"]["summary"] == "Emergency stop: killed by ada: wrong schema"
-    assert len(said["action_history"]) == 50
+    result = table.write().json("incident", "s1")
+    assert result["incident"]["summary"] == "Emergency stop: killed by ada: wrong schema"
+    assert len(result["action_history"]) == 50

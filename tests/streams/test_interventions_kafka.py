@@ -93,8 +93,8 @@ def test_a_governed_session_keeps_its_debt_over_the_death_of_a_worker_and_is_hal
 
     assert (exported, moved) == ([100], [20])
     with LogReader(kafka.bootstrap, [kafka_topics.interventions]) as reader:
-        said = [Decision.model_validate_json(message.value() or b"") for message in reader.to_end()]
-    halted = next(d for d in said if d.level is Level.KILL and d.incident is not None)
+        decisions = [Decision.model_validate_json(message.value() or b"") for message in reader.to_end()]
+    halted = next(d for d in decisions if d.level is Level.KILL and d.incident is not None)
     governed = [(d.level, d.governance) for d in (*blocked, halted) if d is not None]
     assert [level for level, _ in governed] == [Level.BLOCK, Level.BLOCK, Level.BLOCK, Level.KILL]
     debts = [governance.trust_debt for _, governance in governed if governance is not None]
@@ -104,5 +104,5 @@ def test_a_governed_session_keeps_its_debt_over_the_death_of_a_worker_and_is_hal
     assert pipeline.render(halted).result == "stop"
     assert [d.attempt for d in blocked[:3] if d is not None] == [1, 2, 3]
     assert [d.cost_prevented_usd for d in blocked[:3] if d is not None] == [2.5, 0, 0]
-    ids = {d.decision_id for d in said}
+    ids = {d.decision_id for d in decisions}
     assert {d.decision_id for d in blocked if d is not None} <= ids, "what the guard obeyed is what the topic holds"

@@ -112,9 +112,9 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
     def _is_killed(self) -> bool:
         return self.kept.standing.killed is not None
 
-    def _command(self, kind: CommandKind, by: str, **said: Any) -> Followed:
+    def _command(self, kind: CommandKind, by: str, **result: Any) -> Followed:
         return self._both(
-            Command(command_id=f"k{self.offset}", kind=kind, id="s1", by=by, reason="so", time=self.now_ms, **said)
+            Command(command_id=f"k{self.offset}", kind=kind, id="s1", by=by, reason="so", time=self.now_ms, **result)
         )
 
     # What happens.
@@ -181,13 +181,13 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         if not self._is_killed:  # what is counted would be forgotten
             return
         kill = self.kept.standing.killed
-        asked = self.kept.standing.release_asked
+        first = self.kept.standing.release_asked
         self._command(CommandKind.RESET, by, force=force, probation_actions=probation)
         if kill is None or self._is_killed or kill.locked_until_ms is None or self.now_ms >= kill.locked_until_ms:
             return
         assert force, "5: within the lockout only with the second's will"
-        assert asked is not None
-        assert asked.by != by, "5: two different people"
+        assert first is not None
+        assert first.by != by, "5: two different people"
 
     @rule(stage=st.sampled_from(list(Stage)), own=st.booleans())
     def answers(self, stage: Stage, own: bool) -> None:

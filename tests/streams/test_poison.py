@@ -16,9 +16,9 @@ from haltline.streams.sessions.processor import MAX_STATE_BYTES, SessionProcesso
 from tests.streams.sessions.test_processor import PARTITIONS, SESSION, T0_MS, TOPICS, Bench, delete
 
 
-def event(number: int, kind: str = "action.proposed", **said: Any) -> bytes:
+def event(number: int, kind: str = "action.proposed", **result: Any) -> bytes:
     head = {"event_id": f"e{number}", "session_id": SESSION, "time": T0_MS + number, "kind": kind}
-    return json.dumps(head | said).encode()
+    return json.dumps(head | result).encode()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ LONG_PATHS = [f"/srv/{number}/{'x' * 480}" for number in range(1000)]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         pytest.param(
             {"action": "bash", "args": {"command": f"rm {MANY_FILES}", "cwd": "/a" * 20_000}},
@@ -65,10 +65,10 @@ LONG_PATHS = [f"/srv/{number}/{'x' * 480}" for number in range(1000)]
         pytest.param({"action": "delete_files", "args": {"path": LONG_PATHS}}, id="a list of targets"),
     ],
 )
-def test_the_state_stays_small_whatever_calls_are_open(said: dict[str, Any]) -> None:
+def test_the_state_stays_small_whatever_calls_are_open(fields: dict[str, Any]) -> None:
     core, state = Core(), None
     for number in range(70):
-        state = core.on_event(state, decode_event(event(number, call_id=f"c{number}", **said))).state
+        state = core.on_event(state, decode_event(event(number, call_id=f"c{number}", **fields))).state
     assert state is not None
     assert len(state_codec.encode(state)) < MAX_STATE_BYTES
 
@@ -110,15 +110,15 @@ def test_an_event_that_the_core_stumbles_over_is_kept_and_the_session_goes_on() 
         worker.put(TOPICS.actions, delete(second))
     assert f"dead letter {BadRecord.DETECTOR_FAILED.value}" in " ".join(worker.counted.told)
     assert len(worker.sent.of(TOPICS.dead_letter)) == 1
-    assert any("KILL" in told for told in worker.counted.told)
+    assert any("KILL" in reported for reported in worker.counted.told)
     assert state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"").standing.killed is not None
 
 
 def test_a_kill_that_was_decided_stands_on_the_control_topic_although_saying_it_failed() -> None:
     worker = bench()
     for number in range(3):
-        said: dict[str, Any] = {"action": "delete_asset", "args": {"asset_id": "a"}, "agent_id": "stumbles-at-a-kill"}
-        worker.put(TOPICS.actions, event(number, call_id=f"c{number}", **said))
+        fields: dict[str, Any] = {"action": "delete_asset", "args": {"asset_id": "a"}, "agent_id": "stumbles-at-a-kill"}
+        worker.put(TOPICS.actions, event(number, call_id=f"c{number}", **fields))
     assert len(worker.sent.of(TOPICS.dead_letter)) == 1
     standing = [json.loads(value or b"{}") for value in worker.sent.of(TOPICS.control)]
     assert [(record["id"], record["state"], record["code"]) for record in standing] == [

@@ -51,7 +51,7 @@ def test_deadlines_and_requests_outlive_the_worker(kafka: LocalKafka, kafka_topi
     group = kafka_topics.prefix.removesuffix(".")
     operator = Operator(kafka.bootstrap, topics=kafka_topics, group=group, answer_within_s=60)
     inbox = ApprovalClient(kafka.bootstrap, topics=kafka_topics, group=group, answer_within_s=60)
-    came: Future[str] = Future()
+    actual: Future[str] = Future()
     guard = Guard(
         session_id="waits",
         bootstrap=kafka.bootstrap,
@@ -77,7 +77,7 @@ def test_deadlines_and_requests_outlive_the_worker(kafka: LocalKafka, kafka_topi
         produce_confirmed(kafka.bootstrap, kafka_topics.actions, key=b"deaf", value=deaf.to_json())
         wait_until(lambda: sum(p.lag_records for p in operator.lag()) == 0, "it is processed", deadline_s=60)
         assert delete() == "executed"
-        threading.Thread(target=lambda: came.set_result(delete()), daemon=True).start()
+        threading.Thread(target=lambda: actual.set_result(delete()), daemon=True).start()
         wait_until(inbox.pending, "a call waits for a person", deadline_s=60)
         assert operator.kill(ScopeKind.SESSION, "deaf", by="ada", reason="so").answered
         wait_until(lambda: sum(p.lag_records for p in operator.lag()) == 0, "all is committed", deadline_s=60)
@@ -91,7 +91,7 @@ def test_deadlines_and_requests_outlive_the_worker(kafka: LocalKafka, kafka_topi
         )
         (request,) = inbox.pending()
         inbox.answer(CommandKind.APPROVE, request.approval.request_id, by="ada", reason="it is a copy")
-        assert came.result(60) == "executed"
+        assert actual.result(60) == "executed"
         guard.close()
         (record,) = [r for r in operator.standing() if r.id == "deaf"]
     kills = [d for d in said_of(kafka, kafka_topics, "deaf") if d.level is Level.KILL]

@@ -39,13 +39,13 @@ def steps(session: str, agent: str, *calls: Mapping[str, object]) -> list[Action
     """Each call proposed, awaiting its verdict, then completed as it says."""
     events: list[ActionEvent] = []
     for number, call in enumerate(calls):
-        said: dict[str, object] = {"session_id": session, "agent_id": agent, "call_id": f"c{number}"}
-        came = {name: call[name] for name in ("outcome", "error", "usage") if name in call}
-        asked = {name: value for name, value in call.items() if name not in came}
-        proposed = {"event_id": f"{session}/{number}", "kind": Kind.PROPOSED, "time": at(20 * number), **asked}
+        fields: dict[str, object] = {"session_id": session, "agent_id": agent, "call_id": f"c{number}"}
+        actual = {name: call[name] for name in ("outcome", "error", "usage") if name in call}
+        proposal = {name: value for name, value in call.items() if name not in actual}
+        proposed = {"event_id": f"{session}/{number}", "kind": Kind.PROPOSED, "time": at(20 * number), **proposal}
         done = {"event_id": f"{session}/{number}/done", "kind": Kind.COMPLETED, "time": at(20 * number + 1)}
-        events.append(ActionEvent.model_validate({**said, **proposed, "await_verdict": True}))
-        events.append(ActionEvent.model_validate({**said, **done, "outcome": Outcome.OK, **came}))
+        events.append(ActionEvent.model_validate({**fields, **proposed, "await_verdict": True}))
+        events.append(ActionEvent.model_validate({**fields, **done, "outcome": Outcome.OK, **actual}))
     return events
 
 
@@ -126,26 +126,26 @@ def test_every_seed_s_scenario_is_decided_as_without_the_worker_s_death(
         wait_until_ready(children, again)
         for events in SCENARIOS.values():
             say(events[len(events) // 2 :])
-        wanted = by_the_core(policy)
-        wait_until(lambda: wanted.keys() <= told().keys(), "everything is answered", deadline_s=90)
-    came = told()
-    assert {e: (d.decision_id, d.level, d.code) for e, d in came.items()} == {
-        e: (d.decision_id, d.level, d.code) for e, d in wanted.items()
+        expected = by_the_core(policy)
+        wait_until(lambda: expected.keys() <= told().keys(), "everything is answered", deadline_s=90)
+    actual = told()
+    assert {e: (d.decision_id, d.level, d.code) for e, d in actual.items()} == {
+        e: (d.decision_id, d.level, d.code) for e, d in expected.items()
     }
 
     def levels(session: str) -> list[Level]:
-        asked = [event.event_id for event in SCENARIOS[session] if event.await_verdict]
-        return [came[event_id].level for event_id in asked]
+        awaiting = [event.event_id for event in SCENARIOS[session] if event.await_verdict]
+        return [actual[event_id].level for event_id in awaiting]
 
-    hardest = {name: max(d.level for e, d in came.items() if e.startswith(f"{name}/")) for name in SCENARIOS}
+    hardest = {name: max(d.level for e, d in actual.items() if e.startswith(f"{name}/")) for name in SCENARIOS}
     assert hardest["graduated"] is Level.PAUSE
-    assert {Level.NUDGE, Level.REINFORCE} <= {d.level for e, d in came.items() if e.startswith("graduated/")}
+    assert {Level.NUDGE, Level.REINFORCE} <= {d.level for e, d in actual.items() if e.startswith("graduated/")}
     assert levels("reviewed")[0] is Level.ALLOW
     assert hardest["reviewed"] >= Level.BLOCK
     assert levels("governed") == [Level.ALLOW, Level.ALLOW, Level.KILL, Level.KILL]
-    assert any(d.code == "budget_exceeded" for e, d in came.items() if e.startswith("budget/"))
+    assert any(d.code == "budget_exceeded" for e, d in actual.items() if e.startswith("budget/"))
     assert levels("looping") == [Level.ALLOW, Level.NUDGE, Level.KILL, Level.KILL]
-    killed = came["looping/2"]
+    killed = actual["looping/2"]
     assert killed.code == "session_killed_loop_guard"
     assert killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 40s"
     assert all(in_words.render(killed) for in_words in (pipeline, acgp, agent_sentinel, tappass))

@@ -30,7 +30,7 @@ some = settings(max_examples=40)
 
 
 def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
-    said = {
+    output = {
         subprocess.run(
             [sys.executable, "-c", DIGEST],
             cwd=ROOT,
@@ -41,7 +41,7 @@ def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(said) == 1
+    assert len(output) == 1
 
 
 def test_seeds_differ_and_cover_every_pace() -> None:
@@ -97,9 +97,9 @@ def test_a_disturbance_changes_how_events_come_and_not_what_they_say(name: str, 
     known = {event.event_id: event for event in case.events}
     assert all(known[event.event_id] == event for event in changed.events)
     assert changed.step == case.step
-    came = Counter(event.event_id for event in changed.events)
+    actual = Counter(event.event_id for event in changed.events)
     if name == "lost":
-        assert set(came.values()) == {1}
+        assert set(actual.values()) == {1}
     else:
-        assert set(came) == set(known)
-        assert max(came.values()) == 1 or name == "repeated"  # by chance: a short session may have none repeated
+        assert set(actual) == set(known)
+        assert max(actual.values()) == 1 or name == "repeated"  # by chance: a short session may have none repeated

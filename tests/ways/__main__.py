@@ -1,12 +1,12 @@
 """Writes into tables/*.txt what comes of each way now: `python -m tests.ways`; what changed is to be looked at."""
 
-from tests.ways.ways import FOLDER, came_of, load, policy_of
+from tests.ways.ways import FOLDER, load, policy_of, result_of
 
 
 def main() -> None:
     """Every table, in place."""
     for file in sorted(FOLDER.glob("*.txt")):
-        blocks = [f"{way.source}\n  = {came_of(way, policy_of(file.stem))}" for way in load(file.stem)]
+        blocks = [f"{way.source}\n  = {result_of(way, policy_of(file.stem))}" for way in load(file.stem)]
         file.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
 
 

@@ -3,7 +3,7 @@
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from tests.ways.ways import Way, came_of, load, policy_of
+from tests.ways.ways import Way, load, policy_of, result_of
 
 DESTROYING = ("shell", "databases", "code", "names", "shapes", "release")
 AT_LEAST = 0.85
@@ -16,14 +16,14 @@ def parameters(*names: str) -> list[ParameterSet]:
 
 @pytest.mark.parametrize(("table", "way"), parameters(*DESTROYING))
 def test_a_way_is_read_and_refused_as_the_table_says(table: str, way: Way) -> None:
-    assert came_of(way, policy_of(table)) == way.expected
+    assert result_of(way, policy_of(table)) == way.expected
 
 
 @pytest.mark.parametrize(("table", "way"), parameters("innocent"))
 def test_innocent_work_is_never_refused(table: str, way: Way) -> None:
-    came = came_of(way, policy_of(table))
-    assert came == way.expected
-    assert came.startswith("never")
+    actual = result_of(way, policy_of(table))
+    assert actual == way.expected
+    assert actual.startswith("never")
 
 
 def test_nearly_all_ways_are_refused_by_the_third_act() -> None:

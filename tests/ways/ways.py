@@ -90,17 +90,17 @@ def load(name: str) -> list[Way]:
     return [_way(block) for block in (FOLDER / f"{name}.txt").read_text(encoding="utf-8").strip("\n").split("\n\n")]
 
 
-def came_of(way: Way, policy: Policy | None = None) -> str:
+def result_of(way: Way, policy: Policy | None = None) -> str:
     """`@3 rm path=/data/x`: the round in which it is refused, or `never`, and how the first round's losses are read."""
     core, state = _core(policy or Policy()), SessionState(session_id="s1")
     read: dict[str, None] = {}
     number = 0
     for turn in range(1, ROUNDS + 1):
-        for said in way.acts:
-            for _ in range(said.times):
+        for result in way.acts:
+            for _ in range(result.times):
                 number += 1
                 second = (turn - 1) * _BETWEEN_ROUNDS_S + number * 0.01
-                proposed, completed = _events(said, number, turn, second)
+                proposed, completed = _events(result, number, turn, second)
                 if turn == 1:
                     read |= dict.fromkeys(_losses(core, state, proposed))
                 decision = core.on_event(state, proposed).decision
@@ -132,17 +132,17 @@ def _losses(core: Core, state: SessionState, event: ActionEvent) -> Iterator[str
         yield f"{loss.verb} {loss.target}"
 
 
-def _events(said: Said, number: int, turn: int, second: float) -> tuple[ActionEvent, ActionEvent]:
-    fields = said.call(number, turn).describe(_SETTINGS)
+def _events(result: Said, number: int, turn: int, second: float) -> tuple[ActionEvent, ActionEvent]:
+    fields = result.call(number, turn).describe(_SETTINGS)
     common = {"session_id": "s1", "agent_id": "agent"} | fields
     proposed = ActionEvent(event_id=f"p{number}", kind=Kind.PROPOSED, time=at(second), **common)
     completed = ActionEvent(
         event_id=f"r{number}",
         kind=Kind.COMPLETED,
         time=at(second) + 5,
-        outcome=Outcome.OK if said.error is None else Outcome.ERROR,
-        error=said.error,
-        output_head=said.output,
+        outcome=Outcome.OK if result.error is None else Outcome.ERROR,
+        error=result.error,
+        output_head=result.output,
         **common,
     )
     return proposed, completed

@@ -16,12 +16,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--prefix", required=True)
     parser.add_argument("--group", required=True)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     scratch = tempfile.mkdtemp(prefix="kafka-streams-")
     classes = f"{jars()}/*"
     subprocess.run(["javac", "-cp", classes, "-d", scratch, str(SOURCE)], check=True)
     program = ["java", "-cp", f"{scratch}:{classes}", "CountSessions"]
-    program += [asked.bootstrap, Topics(asked.prefix).actions, asked.group, f"{scratch}/state"]
+    program += [args.bootstrap, Topics(args.prefix).actions, args.group, f"{scratch}/state"]
     os.execvp(program[0], program)
 
 

@@ -66,15 +66,15 @@ def test_more_sessions_than_are_kept_end_those_that_were_idle_for_the_longest() 
 
 
 def test_the_cookie_is_kept_from_scripts_and_from_other_sites(browser: TestClient) -> None:
-    said = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}).headers["Set-Cookie"]
-    assert "HttpOnly" in said
-    assert "SameSite=strict" in said
-    assert KEYS[Role.VIEWER] not in said
+    cookie = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}).headers["Set-Cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert KEYS[Role.VIEWER] not in cookie
     browser.base_url = "https://testserver"
-    said = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}).headers["Set-Cookie"]
-    assert said.startswith("__Host-haltline=")
+    cookie = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER]}).headers["Set-Cookie"]
+    assert cookie.startswith("__Host-haltline=")
     assert browser.get("/sign-in").headers["Strict-Transport-Security"] == "max-age=31536000"
-    assert "Secure" in said
+    assert "Secure" in cookie
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_what_changes_something_takes_the_sessions_token(
     browser: TestClient, headers: dict[str, str], status: int
 ) -> None:
     token = enter(browser)
-    said = {name: token if value == "TOKEN" else value for name, value in headers.items()}
-    assert browser.post("/api/v1/kill", json=KILL, headers=said).status_code == status
+    result = {name: token if value == "TOKEN" else value for name, value in headers.items()}
+    assert browser.post("/api/v1/kill", json=KILL, headers=result).status_code == status
     assert browser.get("/api/v1/control").status_code == 200
 
 
@@ -131,7 +131,7 @@ def test_who_may_not_look_is_sent_back(browser: TestClient, key: str, problem: s
 
 
 @pytest.mark.parametrize(
-    ("wanted", "location"),
+    ("expected", "location"),
     [
         ("/sessions/night-7?step=3", "/sessions/night-7?step=3"),
         ("", "/fleet"),
@@ -143,9 +143,9 @@ def test_who_may_not_look_is_sent_back(browser: TestClient, key: str, problem: s
     ],
 )
 def test_after_signing_in_one_is_where_one_wanted_to_be_and_never_elsewhere(
-    browser: TestClient, wanted: str, location: str
+    browser: TestClient, expected: str, location: str
 ) -> None:
-    answer = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER], "next": wanted})
+    answer = browser.post("/sign-in", data={"key": KEYS[Role.VIEWER], "next": expected})
     assert answer.headers["Location"] == location
 
 

@@ -108,17 +108,17 @@ def test_an_answer_that_is_not_to_the_question_is_none(site: Site, forge: Callab
 
 def test_an_answer_counts_once_and_for_who_asked(site: Site) -> None:
     back = site.agree(site.begin(), "ada")
-    asked = dict(site.console.cookies)
+    cookies = dict(site.console.cookies)
     site.console.cookies.clear()
     assert site.console.get(back).headers["location"] == "/sign-in?problem=provider", "in another browser"
-    site.console.cookies.update(asked)
+    site.console.cookies.update(cookies)
     assert site.console.get(back).status_code == 200
     assert site.console.get(back).headers["location"] == "/sign-in?problem=provider", "again"
 
 
-@pytest.mark.parametrize("wanted", ["//evil.example", "https://evil.example", "/\\evil.example", ""])
-def test_it_leads_to_pages_of_the_console_only(site: Site, wanted: str) -> None:
-    entered = site.console.get(site.agree(site.begin(wanted), "ada"))
+@pytest.mark.parametrize("expected", ["//evil.example", "https://evil.example", "/\\evil.example", ""])
+def test_it_leads_to_pages_of_the_console_only(site: Site, expected: str) -> None:
+    entered = site.console.get(site.agree(site.begin(expected), "ada"))
     assert 'content="0;url=/fleet"' in entered.text
 
 
@@ -156,7 +156,7 @@ def test_who_it_is(claims: dict[str, Any], who: Who | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "wrong"),
+    ("text", "wrong"),
     [
         pytest.param("issuer: http://i.example\nclient_id: c\nroles: {viewer: [x]}", "https://", id="in the clear"),
         pytest.param("issuer: https://i.example\nclient_id: c\nroles: {agent: [x]}", "of people", id="programs"),
@@ -166,9 +166,9 @@ def test_who_it_is(claims: dict[str, Any], who: Who | None) -> None:
         pytest.param("[", "expected YAML", id="no YAML"),
     ],
 )
-def test_a_file_that_describes_none_is_refused_with_its_place(tmp_path: Path, said: str, wrong: str) -> None:
+def test_a_file_that_describes_none_is_refused_with_its_place(tmp_path: Path, text: str, wrong: str) -> None:
     file = tmp_path / "oidc.yaml"
-    file.write_text(said)
+    file.write_text(text)
     with pytest.raises(BadProvider, match=wrong) as refused:
         Provider.read(file)
     assert str(refused.value).startswith(f"{file}: ")

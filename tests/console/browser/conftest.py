@@ -51,10 +51,10 @@ def served(settings: ConsoleSettings) -> Iterator[str]:
 def chromium() -> Iterator[Browser]:
     found = next(filter(None, map(shutil.which, _NAMES)), None)
     if found is None:
-        told = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
+        text = f"expected a browser, one of {', '.join(_NAMES)} on PATH; got none (Debian: apt install chromium)"
         if os.environ.get("CI") == "true":
-            pytest.fail(told)
-        pytest.skip(told)
+            pytest.fail(text)
+        pytest.skip(text)
     with sync_playwright() as playwright:
         # No sandbox: CI runs as root, and the pages are our own.
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"])
@@ -73,9 +73,13 @@ def signed_in(
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
-        "console", lambda said: errors.append(f"{said.text} {said.location['url']}") if said.type == "error" else None
+        "console",
+        lambda result: errors.append(f"{result.text} {result.location['url']}") if result.type == "error" else None,
     )
-    page.on("request", lambda asked: errors.append(asked.url) if not asked.url.startswith((address, "data:")) else None)
+    page.on(
+        "request",
+        lambda request: errors.append(request.url) if not request.url.startswith((address, "data:")) else None,
+    )
     try:
         page.goto("/sign-in")
         page.get_by_label("Key").fill(key or KEYS[role])

@@ -13,7 +13,7 @@ from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
 from haltline.streams.policy.loader import parse_policy
-from tests.console.topics import produce, said
+from tests.console.topics import messages_of, produce
 
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"
 LOOP, HEALTHY, WAITS, STUCK = "night-7", "day-1", "clean-3", "build-9"
@@ -116,17 +116,17 @@ def waits(number: int) -> Script:
 def fill_topics(bootstrap: str, topics: Topics | None = None, asks: Iterable[int] = range(4)) -> None:
     produce(
         bootstrap,
-        said([event for script in (runaway(), healthy(), stuck(), hostile()) for event in script.events]),
+        messages_of([event for script in (runaway(), healthy(), stuck(), hostile()) for event in script.events]),
         topics,
     )
-    produce(bootstrap, said([event for number in asks for event in waits(number).events], ASKS), topics)
+    produce(bootstrap, messages_of([event for number in asks for event in waits(number).events], ASKS), topics)
 
 
 def write_audit(folder: Path) -> tuple[Path, Path]:
     """The same fleet as a sink has written and signed it; the table and the public key."""
     table, key = folder / "audit", folder / "key.pem"
     public = make_keys(key)
-    records = said([event for script in (runaway(), healthy(), stuck()) for event in script.events])
+    records = messages_of([event for script in (runaway(), healthy(), stuck()) for event in script.events])
     topics = Topics()
     writer = AuditWriter(
         DeltaAuditTable(table), Reader(topics, "audit"), "audit", signer=load_signer(key), sign_every=10

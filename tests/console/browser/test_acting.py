@@ -139,12 +139,12 @@ def test_the_link_of_a_notification_opens_the_request_and_answers_nothing(page: 
         page.goto("/approvals")
         expect(page.locator("tbody tr").filter(has_text="s-link")).to_be_visible()
         listed = page.request.get("/api/v1/approvals?open_only=true").json()["approvals"]
-        (asked,) = [one["id"] for one in listed if one["session_id"] == "s-link"]
-        page.goto(f"{OPENS_AT}?token={LINK_KEY.token(asked, time.time_ns() // 1_000_000 + 600_000)}")
+        (request_id,) = [one["id"] for one in listed if one["session_id"] == "s-link"]
+        page.goto(f"{OPENS_AT}?token={LINK_KEY.token(request_id, time.time_ns() // 1_000_000 + 600_000)}")
         dialog = page.get_by_role("dialog", name="delete_asset")
         expect(dialog).to_contain_text("s-link")
-        assert page.url.endswith(f"/approvals/{asked}")
-        assert page.request.get(f"/api/v1/approvals/{asked}").json()["status"] == "pending"
+        assert page.url.endswith(f"/approvals/{request_id}")
+        assert page.request.get(f"/api/v1/approvals/{request_id}").json()["status"] == "pending"
         dialog.get_by_role("button", name="Reject").click()
         page.get_by_role("dialog").get_by_label("Reason").fill("the link has shown it")
         page.get_by_role("dialog").get_by_role("button", name="Reject").click()

@@ -11,7 +11,7 @@ from haltline.console.settings import ConsoleSettings
 from haltline.schemas.topics import Topics
 from tests.console.browser.conftest import served, signed_in
 from tests.console.browser.scene import HOSTILE, LOOP, STUCK, fill_topics, runaway
-from tests.console.topics import produce, said
+from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 
 EVERY_PAGE = (
@@ -107,7 +107,7 @@ def test_a_session_is_stepped_through_with_what_was_known_at_each_step(page: Pag
 def test_what_happens_is_shown_as_it_happens(page: Page, broker: str) -> None:
     expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
     before = page.locator("a.card").filter(has_text="killed").locator("strong").inner_text()
-    produce(broker, said(runaway("night-8").events))
+    produce(broker, messages_of(runaway("night-8").events))
     expect(page.get_by_role("link", name="night-8").first).to_be_visible()
     expect(page.locator("a.card").filter(has_text="killed").locator("strong")).to_have_text(str(int(before) + 1))
 

@@ -12,7 +12,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from tests.console.browser.conftest import served, signed_in
 from tests.console.browser.scene import HOSTILE, Script, now_ms, write_audit
-from tests.console.topics import produce, said
+from tests.console.topics import messages_of, produce
 from tests.mock_cluster import QuickBroker
 
 LONG = "long-" + "й" * 200
@@ -60,7 +60,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         inputs = [*long_names().events, *busy().events, *many, *Script(TURNED, TURNED, 60).starts(TURNED).events]
-        produce(broker.bootstrap, said([asks, *inputs, frozen]))
+        produce(broker.bootstrap, messages_of([asks, *inputs, frozen]))
         table, public = write_audit(folder)
         settings = ConsoleSettings(
             bootstrap=broker.bootstrap,

@@ -74,9 +74,9 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     page.get_by_role("dialog").get_by_label("Reason").fill("three were too few")
     page.get_by_role("dialog").get_by_role("button", name="Publish").click()
     expect(page.get_by_text("Policy default, version 2, is in force.")).to_be_visible()
-    said = orjson.loads(current(bootstrap, Topics().policies)["default"].value or b"")
-    assert said["rules"]["destructive_volume"]["settings"] == {"max_deletes": 4}
-    assert (said["published"]["by"], said["published"]["reason"]) == ("admin ada", "three were too few")
+    document = orjson.loads(current(bootstrap, Topics().policies)["default"].value or b"")
+    assert document["rules"]["destructive_volume"]["settings"] == {"max_deletes": 4}
+    assert (document["published"]["by"], document["published"]["reason"]) == ("admin ada", "three were too few")
     page.reload()
     expect(page.get_by_text("default, version 2, by admin ada")).to_be_visible()
 

@@ -40,10 +40,10 @@ def bodies(app: FastAPI) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Of every JSON body: its operation, `request` or the status of the answer, and what is said of it."""
     for path, operations in app.openapi()["paths"].items():
         for method, operation in operations.items():
-            said = {"request": operation.get("requestBody", {})} | {
+            bodies_of = {"request": operation.get("requestBody", {})} | {
                 status: answer for status, answer in operation["responses"].items() if status.startswith("2")
             }
-            for which, body in said.items():
+            for which, body in bodies_of.items():
                 if JSON in body.get("content", {}):
                     yield f"{method.upper()} {path}", which, body["content"][JSON]
 
@@ -66,10 +66,10 @@ def test_every_route_with_a_body_is_looked_at() -> None:
 
 @pytest.mark.parametrize("name", BODIES)
 def test_a_body_has_an_example_that_its_models_take(name: str) -> None:
-    operation, which, said = BODIES[name]
-    assert "example" in said, f"{name}: expected an example, of the model or of each of its fields; got none"
-    example = said["example"]
-    Draft202012Validator({**said["schema"], "components": DESCRIBED["components"]}).validate(example)
+    operation, which, result = BODIES[name]
+    assert "example" in result, f"{name}: expected an example, of the model or of each of its fields; got none"
+    example = result["example"]
+    Draft202012Validator({**result["schema"], "components": DESCRIBED["components"]}).validate(example)
     model = model_of(ROUTES[operation], which)
     if (operation, which) == ("POST /v1/ingest/traces/batch", "request"):
         (example,) = example["events"]
@@ -83,10 +83,10 @@ def test_a_body_has_an_example_that_its_models_take(name: str) -> None:
 @pytest.mark.parametrize(
     ("operation", "of", "model"),
     [
-        pytest.param("GET /api/v1/control", lambda said: said[0], ControlRecord, id="what stands"),
-        pytest.param("POST /api/v1/kill", lambda said: said["state"], ControlRecord, id="what an act leads to"),
-        pytest.param("GET /api/v1/detections", lambda said: said["detections"][0], Detection, id="a finding"),
-        pytest.param("GET /api/v1/incidents/{incident_id}", lambda said: said["report"], Incident, id="a report"),
+        pytest.param("GET /api/v1/control", lambda result: result[0], ControlRecord, id="what stands"),
+        pytest.param("POST /api/v1/kill", lambda result: result["state"], ControlRecord, id="what an act leads to"),
+        pytest.param("GET /api/v1/detections", lambda result: result["detections"][0], Detection, id="a finding"),
+        pytest.param("GET /api/v1/incidents/{incident_id}", lambda result: result["report"], Incident, id="a report"),
     ],
 )
 def test_records_in_examples_are_such_as_the_topics_have(operation: str, of: Any, model: type[BaseModel]) -> None:
@@ -122,8 +122,8 @@ def test_an_example_is_made_of_those_of_the_parts_or_not_at_all(model: Any, show
     app = FastAPI()
 
     @app.post("/x")
-    def x(said: Annotated[model, Body()]) -> None:
-        del said
+    def x(result: Annotated[model, Body()]) -> None:
+        del result
 
     describe(app)
     content = app.openapi()["paths"]["/x"]["post"]["requestBody"]["content"][JSON]

@@ -37,8 +37,12 @@ def test_headers_that_an_answer_has_stay_and_the_others_are_set(base: str, stric
     app = AnswerHeaders(
         answering(well), {"Cache-Control": "no-store", "X-A": "a"}, {"Strict-Transport-Security": "max-age=1"}
     )
-    said = TestClient(app, base_url=base).get("/").headers
-    assert (said["Cache-Control"], said["X-A"], said.get("Strict-Transport-Security")) == ("no-cache", "a", strict)
+    headers = TestClient(app, base_url=base).get("/").headers
+    assert (headers["Cache-Control"], headers["X-A"], headers.get("Strict-Transport-Security")) == (
+        "no-cache",
+        "a",
+        strict,
+    )
 
 
 def test_every_request_is_counted_once_also_one_that_a_failure_ends() -> None:

@@ -24,7 +24,7 @@ from haltline.streams.operator.client import PartitionLag
 from tests.builders import at
 from tests.console.browser.scene import ASKS, waits
 from tests.console.test_api import LOOP, serving
-from tests.console.topics import NOW_MS, Said, produce, said
+from tests.console.topics import NOW_MS, Said, messages_of, produce
 from tests.waiting import wait_until
 
 HOUR_MS = 3_600_000
@@ -41,7 +41,7 @@ IN_AN_HOUR_MS = time.time_ns() // 1_000_000 + HOUR_MS
 
 
 @pytest.mark.parametrize(
-    ("token", "status", "said"),
+    ("token", "status", "text"),
     [
         pytest.param(LINK_KEY.token('apr/"1', IN_AN_HOUR_MS), 200, "url=/approvals/apr%2F%221", id="a link of ours"),
         pytest.param(LINK_KEY.token("apr", 1_000), 403, "one that has expired", id="one whose time is over"),
@@ -51,11 +51,11 @@ IN_AN_HOUR_MS = time.time_ns() // 1_000_000 + HOUR_MS
     ],
 )
 def test_a_link_to_an_approval_is_followed_when_it_was_signed(
-    embedded: EmbeddedBroker, tmp_path: Path, token: str, status: int, said: str
+    embedded: EmbeddedBroker, tmp_path: Path, token: str, status: int, text: str
 ) -> None:
     with serving(embedded.bootstrap, tmp_path / "model.db", link_key=LINK_KEY) as client:
         answer = client.get(OPENS_AT, params={"token": token}, headers={"Authorization": ""})
-    assert (answer.status_code, said in answer.text) == (status, True), answer.text
+    assert (answer.status_code, text in answer.text) == (status, True), answer.text
 
 
 def test_a_console_without_the_key_of_links_follows_none(client: TestClient) -> None:
@@ -87,7 +87,7 @@ def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
             with browser.stream("GET", "/api/v1/events") as stream:
                 chunks = stream.iter_text()
                 assert "event: hello" in next(chunks)
-                produce(embedded.bootstrap, said(LOOP))
+                produce(embedded.bootstrap, messages_of(LOOP))
                 assert any("event: decision" in chunk for chunk in chunks)
                 console.terminate()
                 assert "event: missed" not in "".join(chunks)
@@ -110,7 +110,7 @@ def stopped(decision: Decision) -> Said:
 
 
 def test_the_fleet_is_counted_and_who_stopped_is_told(client: TestClient, embedded: EmbeddedBroker) -> None:
-    records = said(LOOP)
+    records = messages_of(LOOP)
     kill = next(one for _, _, one in records if isinstance(one, Decision) and one.level is Level.KILL)
     produce(embedded.bootstrap, [*records, stopped(kill)])
     wait_until(lambda: client.get("/api/v1/kill/stops", params={"decision_id": kill.decision_id}).json(), "it stopped")
@@ -124,7 +124,7 @@ def test_the_fleet_is_counted_and_who_stopped_is_told(client: TestClient, embedd
 
 def test_trips_are_counted_by_hour_and_the_hour_that_is_now_is_last(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     with serving(embedded.bootstrap, tmp_path / "model.db") as client:
-        produce(embedded.bootstrap, said(LOOP))
+        produce(embedded.bootstrap, messages_of(LOOP))
         wait_until(lambda: client.get("/api/v1/interventions").json()["total"] == 3, "every decision is there")
     engine = open_store(f"sqlite:///{tmp_path}/model.db")
     tripped = fleet.overview(engine, at(4) + 1)["trips_24h"]
@@ -159,7 +159,7 @@ def test_answers_to_requests_that_are_not_there_are_refused_each_for_itself(clie
 
 
 def test_a_session_is_made_again_with_how_close_each_rule_was(client: TestClient, embedded: EmbeddedBroker) -> None:
-    produce(embedded.bootstrap, said(LOOP))
+    produce(embedded.bootstrap, messages_of(LOOP))
     wait_until(lambda: client.get("/api/v1/sessions/a").status_code == 200, "the session is there")
     wait_until(lambda: len(client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]) == 4, "all of it")
     frames = client.get("/api/v1/replay", params={"session_id": "a"}).json()["frames"]
@@ -192,16 +192,16 @@ def test_without_an_audit_table_nothing_is_searched(client: TestClient) -> None:
 
 
 def test_what_was_answered_does_not_crowd_out_what_waits(client: TestClient, embedded: EmbeddedBroker) -> None:
-    records = said([event for number in range(3) for event in waits(number).events], ASKS)
-    asked = [one for _, _, one in records if isinstance(one, Decision) and one.approval is not None]
-    assert len(asked) == 3
+    records = messages_of([event for number in range(3) for event in waits(number).events], ASKS)
+    requests = [one for _, _, one in records if isinstance(one, Decision) and one.approval is not None]
+    assert len(requests) == 3
     answers = [
         one.model_copy(update={"approval": one.approval.model_copy(update={"state": ApprovalState.APPROVED})})
-        for one in asked[:2]
+        for one in requests[:2]
         if one.approval is not None
     ]
     produce(embedded.bootstrap, [*records, *(("interventions", one.session_id, one) for one in answers)])
     wait_until(lambda: client.get("/api/v1/approvals", params={"status": "approved"}).json()["total"] == 2, "answered")
     for path, query in (("/api/v1/approvals/pending", {"limit": 1}), ("/api/v1/approvals", {"open_only": True})):
         found = client.get(path, params=query).json()
-        assert (found["total"], [one["session_id"] for one in found["approvals"]]) == (1, [asked[2].session_id])
+        assert (found["total"], [one["session_id"] for one in found["approvals"]]) == (1, [requests[2].session_id])

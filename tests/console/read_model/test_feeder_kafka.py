@@ -48,8 +48,8 @@ class Place:
         wait_until(lambda: name not in self.admin.list_topics(timeout=10).topics, f"{name} is gone")
         self.make(name)
 
-    def send(self, *said: bytes) -> None:
-        for value in said:
+    def send(self, *data: bytes) -> None:
+        for value in data:
             produce_confirmed(self.bootstrap, self.topics.actions, key=b"s1", value=value)
 
     def feeder(self) -> Feeder:
@@ -94,6 +94,6 @@ def test_a_topic_that_is_made_anew_makes_the_read_model_begin_anew_and_it_says_s
     wait_until(lambda: place.bodies() == new, "only what the new one holds is there", deadline_s=60)
     feeder.close()
     assert feeder.failure is None
-    said = [message for message in caplog.messages if f"topic {topic} was made anew" in message]
-    assert len(said) == 1
-    assert "the read model begins anew" in said[0]
+    result = [message for message in caplog.messages if f"topic {topic} was made anew" in message]
+    assert len(result) == 1
+    assert "the read model begins anew" in result[0]

@@ -17,7 +17,7 @@ from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.records import records_of
 from tests.console.databases import database
-from tests.console.topics import Said, rows, said
+from tests.console.topics import Said, messages_of, rows
 from tests.streams.engine.test_local_fleet import begins, delete, event, spends
 
 
@@ -47,14 +47,14 @@ def told(engine: Engine, taken: list[list[Row]]) -> dict[str, list[dict[str, Any
 
 def looping() -> list[Said]:
     goal = Task(goal="tidy up")
-    return said(
+    return messages_of(
         [event(0, "a", Kind.SESSION_STARTED, task=goal), *(delete(n, "a") for n in range(1, 5)), begins(9, "b")]
     )
 
 
 def paused() -> list[Said]:
     policy = Policy(rules={"destructive_repeat": Rule(levels={"high": Level.PAUSE, "critical": Level.PAUSE})})
-    return said([delete(n, "a") for n in range(1, 4)], policy)
+    return messages_of([delete(n, "a") for n in range(1, 4)], policy)
 
 
 def test_a_session_is_added_up_and_its_interventions_are_counted(engine: Engine) -> None:
@@ -94,7 +94,7 @@ def test_the_records_are_those_that_the_audit_makes_of_the_same_decisions(engine
 
 
 def test_costs_are_added_up_and_what_cannot_be_read_is_in_the_story(engine: Engine) -> None:
-    made = rows(said([spends(0, "a", 0.25), spends(1, "a", 0.5)]))
+    made = rows(messages_of([spends(0, "a", 0.25), spends(1, "a", 0.5)]))
     broken = KafkaRecord("haltline.actions", 0, 99, 1_750_000_000_000, b"a", b"{no")
     made.append(Reader(Topics(), "console").row(broken, 0))
     model_of = told(engine, [made])

@@ -87,30 +87,30 @@ WANTED = st.builds(
 )
 
 
-def held(wanted: InterventionFilter, one: InterventionRecord) -> bool:
+def held(expected: InterventionFilter, one: InterventionRecord) -> bool:
     equal = {"type": one.type, "outcome": one.outcome, "policy_id": one.policy_id, "agent_id": one.agent_id}
     high = one.risk_level in (RiskLevel.HIGH, RiskLevel.CRITICAL) and one.outcome is RecordOutcome.BLOCKED
     return (
-        all(getattr(wanted, name) in (None, value) for name, value in equal.items())
-        and (wanted.start_ms is None or one.timestamp >= wanted.start_ms)
-        and (wanted.end_ms is None or one.timestamp <= wanted.end_ms)
-        and not (wanted.trips_only and one.outcome is RecordOutcome.WARNED)
-        and (high or not wanted.high_risk)
+        all(getattr(expected, name) in (None, value) for name, value in equal.items())
+        and (expected.start_ms is None or one.timestamp >= expected.start_ms)
+        and (expected.end_ms is None or one.timestamp <= expected.end_ms)
+        and not (expected.trips_only and one.outcome is RecordOutcome.WARNED)
+        and (high or not expected.high_risk)
     )
 
 
 @settings(max_examples=60)
-@given(wanted=WANTED)
+@given(filters=WANTED)
 def test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter(
-    filled: Engine, wanted: InterventionFilter
+    filled: Engine, filters: InterventionFilter
 ) -> None:
-    expected = [one for one in made() if held(wanted, one)]
-    said, of_list = queries.statistics(filled, wanted), statistics(expected)
+    expected = [one for one in made() if held(filters, one)]
+    result, of_list = queries.statistics(filled, filters), statistics(expected)
     # Of as many, a list keeps the order in which they came; the store has one of its own.
     for top, name in (("top_blocked_actions", "action_name"), ("top_triggering_policies", "policy_id")):
         of_list[top].sort(key=lambda one, name=name: (-one["count"], one[name]))
-    assert said == of_list
-    bodies, total = queries.page(filled, wanted, 1, 5)
+    assert result == of_list
+    bodies, total = queries.page(filled, filters, 1, 5)
     newest = sorted(expected, key=lambda one: (-one.timestamp, one.id))
     assert (total, bodies) == (len(expected), [one.to_json().decode() for one in newest[1:6]])
 

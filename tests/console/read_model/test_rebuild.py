@@ -61,13 +61,13 @@ def of_topics(engine: Engine, log: LiveLog) -> dict[str, list[dict[str, Any]]]:
 
 def test_it_is_what_the_topics_would_have_made(log: LiveLog, engine: Engine, tmp_path: Path) -> None:
     table = log.audited(tmp_path / "audit")
-    wanted = of_topics(engine, log)
-    assert wanted["interventions"]
+    expected = of_topics(engine, log)
+    assert expected["interventions"]
     empty(engine)
-    told: list[int] = []
-    taken = take_from(of_audit(settings(tmp_path, table)), engine, on_progress=told.append)
-    assert taken == sum(map(len, log.records.values())) == told[-1]
-    assert holds(engine) == wanted
+    reported: list[int] = []
+    taken = take_from(of_audit(settings(tmp_path, table)), engine, on_progress=reported.append)
+    assert taken == sum(map(len, log.records.values())) == reported[-1]
+    assert holds(engine) == expected
 
 
 def test_the_feeder_goes_on_behind_it(log: LiveLog, engine: Engine, tmp_path: Path) -> None:

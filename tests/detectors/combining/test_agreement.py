@@ -25,12 +25,12 @@ def found(rule: str, severity: Severity = MEDIUM) -> Finding:
 def steps(actions: Steps, detector: Agreement = DETECTOR, *, restart: bool = False) -> str:
     """For each action: `c` for a finding, `.` for none."""
     watched = Watched(detector)
-    came = ""
+    actual = ""
     for number, findings in enumerate(actions):
-        came += "." if watched(event(number), findings) is None else "c"
+        actual += "." if watched(event(number), findings) is None else "c"
         if restart and watched.state is not None:
             watched.state = TypeAdapter(State).validate_json(orjson.dumps(watched.state))
-    return came
+    return actual
 
 
 CYCLE, ERRORS, STUCK = found("cycle"), found("error_repetition"), found("stagnation")
@@ -38,7 +38,7 @@ VERY_STUCK = found("stagnation", HIGH)
 
 
 @pytest.mark.parametrize(
-    ("actions", "came"),
+    ("actions", "actual"),
     [
         pytest.param([[STUCK], [CYCLE]], "..", id="two hints are not enough"),
         pytest.param([[VERY_STUCK], [CYCLE]], ".c", id="a hint and a warning"),
@@ -55,20 +55,20 @@ VERY_STUCK = found("stagnation", HIGH)
     ],
 )
 @pytest.mark.parametrize("restart", [False, True], ids=["as it is", "with a restart after each action"])
-def test_findings_of_several_rules_add_up(actions: Steps, came: str, *, restart: bool) -> None:
-    assert steps(actions, restart=restart) == came
+def test_findings_of_several_rules_add_up(actions: Steps, actual: str, *, restart: bool) -> None:
+    assert steps(actions, restart=restart) == actual
 
 
 @pytest.mark.parametrize(
-    ("settings", "came"),
+    ("settings", "actual"),
     [
         pytest.param({"points": 2}, ".cc", id="fewer points"),
         pytest.param({"points": 4}, "...", id="more points"),
         pytest.param({"last_actions": 0}, "...", id="on one event only"),
     ],
 )
-def test_points_and_distance_can_be_set(settings: dict[str, Any], came: str) -> None:
-    assert steps([[STUCK], [CYCLE], [ERRORS]], Agreement(**settings)) == came
+def test_points_and_distance_can_be_set(settings: dict[str, Any], actual: str) -> None:
+    assert steps([[STUCK], [CYCLE], [ERRORS]], Agreement(**settings)) == actual
 
 
 def test_the_finding_names_the_rules_and_where_they_saw_it() -> None:
@@ -84,14 +84,14 @@ def test_the_finding_names_the_rules_and_where_they_saw_it() -> None:
 
 def detections(policy: Policy) -> list[tuple[str, str]]:
     """Rule and mode of what is found in a session that runs two commands turn about, each of which fails."""
-    core, state, said = Core(policy), None, []
+    core, state, result = Core(policy), None, []
     for number in range(8):
         name = "ab"[number % 2]
         outcome = core.on_event(state, bash(number, f"./{name}", f"{name}: no such device", output_head=""))
         state = outcome.state
-        said += [(found.finding.detector, found.mode) for found in outcome.detections]
+        result += [(found.finding.detector, found.mode) for found in outcome.detections]
     assert isinstance(state, SessionState)
-    return said
+    return result
 
 
 def test_it_pauses_a_session_on_which_rules_agree() -> None:
@@ -100,6 +100,6 @@ def test_it_pauses_a_session_on_which_rules_agree() -> None:
 
 def test_rules_in_shadow_do_not_count() -> None:
     shadow = {rule: Rule(mode="shadow") for rule in PARTS - {"error_repetition"}}
-    came = detections(Policy(rules=shadow))
-    assert {("error_repetition", Mode.ENFORCE), ("stagnation", Mode.SHADOW)} <= set(came)
-    assert all(detector != "agreement" for detector, _ in came)
+    actual = detections(Policy(rules=shadow))
+    assert {("error_repetition", Mode.ENFORCE), ("stagnation", Mode.SHADOW)} <= set(actual)
+    assert all(detector != "agreement" for detector, _ in actual)

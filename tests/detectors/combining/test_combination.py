@@ -31,14 +31,14 @@ def run(
     steps: list[tuple[float, list[Finding]]], detector: Combination = DETECTOR, *, restart: bool = False
 ) -> list[Finding]:
     watched = Watched(detector)
-    came = []
+    actual = []
     for second, findings in steps:
         finding = watched(event(second), findings)
         if finding is not None:
-            came.append(finding)
+            actual.append(finding)
         if restart:
             watched.state = TypeAdapter(State).validate_json(orjson.dumps(watched.state))
-    return came
+    return actual
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_seeds_have_these_three() -> None:
 
 
 @pytest.mark.parametrize(
-    ("severity", "confidence", "risk", "told"),
+    ("severity", "confidence", "risk", "reported"),
     [
         pytest.param(MEDIUM, 1.0, 0.9, CRITICAL, id="0.5 times 1.8 is 0.9, also in floats"),
         pytest.param(MEDIUM, 0.8, 0.72, HIGH, id="high"),
@@ -79,10 +79,10 @@ def test_the_seeds_have_these_three() -> None:
         pytest.param(CRITICAL, 1.0, 1.0, CRITICAL, id="at most 1"),
     ],
 )
-def test_the_risk_and_what_it_means(severity: Severity, confidence: float, risk: float, told: Severity) -> None:
+def test_the_risk_and_what_it_means(severity: Severity, confidence: float, risk: float, reported: Severity) -> None:
     parts = [found("hallucination", severity, confidence), found("scope_creep", LOW, 0.1)]
     (finding,) = run([(0, parts)])
-    assert (finding.values["risk"], finding.severity, finding.confidence) == (risk, told, risk)
+    assert (finding.values["risk"], finding.severity, finding.confidence) == (risk, reported, risk)
 
 
 def test_several_combinations_multiply_each_other() -> None:

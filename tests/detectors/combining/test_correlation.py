@@ -25,8 +25,8 @@ COUNT: dict[str, Any] = {
 }
 
 
-def rule(**said: Any) -> dict[str, Any]:
-    return {name: value for name, value in (COUNT | said).items() if value is not None}
+def rule(**result: Any) -> dict[str, Any]:
+    return {name: value for name, value in (COUNT | result).items() if value is not None}
 
 
 def policy(*rules: dict[str, Any], **fields: Any) -> Policy:
@@ -63,7 +63,7 @@ def fires_at(document: Policy, events: Sequence[ActionEvent], *, restart: bool =
 
 @pytest.mark.parametrize("restart", [False, True], ids=["without a restart", "with restarts"])
 @pytest.mark.parametrize(
-    ("said", "events", "seconds"),
+    ("fields", "events", "seconds"),
     [
         pytest.param({}, exports(0, 10), [], id="below the count"),
         pytest.param({}, exports(0, 10, 20, 30), [20, 30], id="at the count, and on each further one"),
@@ -155,9 +155,9 @@ def fires_at(document: Policy, events: Sequence[ActionEvent], *, restart: bool =
     ],
 )
 def test_counts_sums_and_means(
-    said: dict[str, Any], events: list[ActionEvent], seconds: list[float], restart: bool
+    fields: dict[str, Any], expected: list[ActionEvent], seconds: list[float], restart: bool
 ) -> None:
-    assert fires_at(policy(rule(**said)), events, restart=restart) == seconds
+    assert fires_at(policy(rule(**fields)), expected, restart=restart) == seconds
 
 
 SECRETS = {"secret": {"action": "read_secret"}, "upload": {"action": "http_*"}, "wipe": {"action": "wipe_*"}}
@@ -210,7 +210,7 @@ def test_a_correlation_can_be_of_another_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "rules", "mode", "level"),
+    ("fields", "rules", "mode", "level"),
     [
         pytest.param({}, {}, Mode.SHADOW, Level.ALLOW, id="experimental is only recorded"),
         pytest.param({"status": "test", "severity": "critical"}, {}, Mode.WARN, Level.NUDGE, id="test warns"),
@@ -223,9 +223,9 @@ def test_a_correlation_can_be_of_another_one() -> None:
     ],
 )
 def test_the_status_says_how_far_it_is_trusted(
-    said: dict[str, Any], rules: dict[str, Any], mode: Mode, level: Level
+    fields: dict[str, Any], rules: dict[str, Any], mode: Mode, level: Level
 ) -> None:
-    decision = run(policy(rule(**said), rules=rules), exports(0, 1, 2))[-1].decision
+    decision = run(policy(rule(**fields), rules=rules), exports(0, 1, 2))[-1].decision
     assert decision is not None
     assert (decision.detector, decision.code.removeprefix("session_killed_correlation_")) == (
         "correlation_many",
@@ -286,7 +286,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "line", "message"),
+    ("result", "line", "message"),
     [
         pytest.param({"condition": None}, 3, "expected a condition with one of gt, gte", id="no condition"),
         pytest.param({"condition": {"field": "target"}}, 3, "expected a condition with one of gt", id="no limit"),
@@ -303,9 +303,9 @@ def test_what_is_remembered_is_bounded() -> None:
         pytest.param({"type": "count"}, 4, "should be 'event_count'", id="an unknown type"),
     ],
 )
-def test_a_wrong_rule_is_refused_with_its_line(said: dict[str, Any], line: int, message: str) -> None:
+def test_a_wrong_rule_is_refused_with_its_line(result: dict[str, Any], line: int, message: str) -> None:
     whole = {"name": "many", "type": "event_count", "select": {"e": {}}, "timespan": "1m"}
-    fields = {**whole, **({"group_by": []} if "group_by" in said else {}), "condition": {"gte": 3}} | said
+    fields = {**whole, **({"group_by": []} if "group_by" in result else {}), "condition": {"gte": 3}} | result
     text = "correlations:\n -\n" + "\n".join(
         f"  {name}: {orjson.dumps(value).decode()}" for name, value in fields.items() if value is not None
     )

@@ -36,7 +36,7 @@ def parameters(*names: str) -> list[ParameterSet]:
     return [pytest.param(command, losses, id=sentence) for name in names for sentence, command, losses in load(name)]
 
 
-def told(found: tuple[Destruction, ...]) -> tuple[str, ...]:
+def tuples(found: tuple[Destruction, ...]) -> tuple[str, ...]:
     """Destructions as they are written in the files: `rm path=/a SEVERE`."""
     return tuple(f"{d.verb} {d.target} {Badness(d.badness).name}" for d in found)
 

@@ -7,7 +7,7 @@ from tests.detectors.commands import cases
 
 @pytest.mark.parametrize(("command", "losses"), cases.parameters(*cases.COMMAND_FILES))
 def test_what_is_destroyed(command: str, losses: tuple[str, ...]) -> None:
-    assert cases.told(destructions(command)) == losses
+    assert cases.tuples(destructions(command)) == losses
 
 
 def test_a_loop_with_very_many_words_tells_of_them_all() -> None:
@@ -33,11 +33,11 @@ def test_the_working_directory_and_its_parents_are_severe(command: str) -> None:
 
 
 def test_everything_in_a_scratch_directory_is_scratch() -> None:
-    assert cases.told(destructions("rm -rf *", cwd="/tmp/job")) == ("rm path=/tmp/job/* SCRATCH",)
+    assert cases.tuples(destructions("rm -rf *", cwd="/tmp/job")) == ("rm path=/tmp/job/* SCRATCH",)
 
 
 def test_a_bare_name_in_the_device_directory_is_a_disk() -> None:
-    assert cases.told(destructions("cat x > sda", cwd="/dev")) == ("write_device device=/dev/sda SEVERE",)
+    assert cases.tuples(destructions("cat x > sda", cwd="/dev")) == ("write_device device=/dev/sda SEVERE",)
 
 
 def test_the_severe_one_is_told_however_many_come_before_it() -> None:

@@ -2,12 +2,12 @@ import pytest
 
 from haltline.detectors.commands import sql_destructions
 from haltline.detectors.commands.sql import sql_creations
-from tests.detectors.commands.cases import parameters, told
+from tests.detectors.commands.cases import parameters, tuples
 
 
 @pytest.mark.parametrize(("statement", "losses"), parameters("sql"))
 def test_statements(statement: str, losses: tuple[str, ...]) -> None:
-    assert told(sql_destructions(statement)) == losses
+    assert tuples(sql_destructions(statement)) == losses
 
 
 def test_what_is_created_is_told() -> None:

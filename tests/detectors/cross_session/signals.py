@@ -21,7 +21,7 @@ def signal(
 ) -> Signal:
     """A signal at a second of the test; its event is named by session, second and kind: `s1@10 started`."""
     event_id = f"{session}@{seconds:g} {kind}"
-    said: dict[str, Any] = {
+    values: dict[str, Any] = {
         "signal_id": f"{scope} {event_id} {fields.get('targets', '')}",
         "kind": kind,
         "scope": scope,
@@ -31,7 +31,7 @@ def signal(
         "event_id": event_id,
         "time": at(seconds),
     }
-    return Signal.model_validate(said | fields)
+    return Signal.model_validate(values | fields)
 
 
 def destroys(seconds: float, session: str = "s1", target: str = "table=orders", **fields: Any) -> Signal:
@@ -45,6 +45,6 @@ def found(pattern: CrossSessionPattern[Any], *signals: Signal) -> list[Finding]:
     return [finding for one in signals if (finding := pattern.observe(state, one)) is not None]
 
 
-def told(pattern: CrossSessionPattern[Any], *signals: Signal) -> list[tuple[str, str, str]]:
+def reported(pattern: CrossSessionPattern[Any], *signals: Signal) -> list[tuple[str, str, str]]:
     """The same as event, code and severity."""
     return [(f.evidence[-1].event_id, f.code, f.severity.value) for f in found(pattern, *signals)]

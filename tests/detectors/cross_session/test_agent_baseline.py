@@ -4,7 +4,7 @@ import pytest
 
 from haltline.detectors.cross_session.agent_baseline import ACTIONS, STEP_S, AgentBaseline
 from haltline.schemas.signals import Signal, SignalKind
-from tests.detectors.cross_session.signals import found, signal, told
+from tests.detectors.cross_session.signals import found, reported, signal
 
 USUAL = {"tool:bash": 20.0, "tool:edit": 12.0}
 
@@ -41,13 +41,13 @@ PAST = [profile(n, step_s=9 + n % 3) for n in range(12)]
     ],
 )  # fmt: skip
 def test_a_profile_beside_those_of_the_agent(last: Signal, codes: list[tuple[str, str]]) -> None:
-    assert [(code, severity) for _, code, severity in told(AgentBaseline(), *PAST, last)] == codes
+    assert [(code, severity) for _, code, severity in reported(AgentBaseline(), *PAST, last)] == codes
 
 
 def test_an_agent_of_which_little_is_known_is_not_judged() -> None:
     odd = profile(12, step_s=0.5, tool_mail=32, effect_destructive=32)
-    assert told(AgentBaseline(), *PAST[:11], odd) == []
-    assert told(AgentBaseline(), *[profile(n, "one") for n in range(40)], odd) == []
+    assert reported(AgentBaseline(), *PAST[:11], odd) == []
+    assert reported(AgentBaseline(), *[profile(n, "one") for n in range(40)], odd) == []
 
 
 def test_what_comes_again_is_usual_after_a_while() -> None:

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from haltline.detectors.cross_session.agent_budget import AgentBudget
 from haltline.schemas.signals import Signal, SignalKind
-from tests.detectors.cross_session.signals import found, signal, told
+from tests.detectors.cross_session.signals import found, reported, signal
 
 BUDGET = AgentBudget(limits={"cost_usd": 10.0, "calls": 100.0})
 HOUR_S = 3600
@@ -15,7 +15,7 @@ def spent(seconds: float, session: str = "s1", **amounts: float) -> Signal:
 
 def test_the_sessions_of_an_agent_share_its_budget() -> None:
     signals = [spent(0, "s1", cost_usd=4), spent(1, "s2", cost_usd=4), spent(2, "s3", cost_usd=3)]
-    assert told(BUDGET, *signals) == [
+    assert reported(BUDGET, *signals) == [
         ("s2@1 spent", "budget_warning", "low"),
         ("s3@2 spent", "budget_exceeded", "critical"),
     ]
@@ -39,7 +39,7 @@ def test_a_new_day_has_a_new_budget_and_yesterday_is_over() -> None:
 
 
 def test_without_a_limit_nothing_is_found() -> None:
-    assert told(AgentBudget(), *[spent(n, cost_usd=1e9, tokens=1e12) for n in range(10)]) == []
+    assert reported(AgentBudget(), *[spent(n, cost_usd=1e9, tokens=1e12) for n in range(10)]) == []
 
 
 @given(st.permutations(range(40)))

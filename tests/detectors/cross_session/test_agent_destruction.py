@@ -5,7 +5,7 @@ import pytest
 
 from haltline.detectors.cross_session.agent_destruction import AgentDestruction
 from haltline.schemas.signals import Signal
-from tests.detectors.cross_session.signals import destroys, found, told
+from tests.detectors.cross_session.signals import destroys, found, reported
 
 RESPAWNED, MANY = "respawned_destruction", "agent_destruction"
 
@@ -50,7 +50,7 @@ RESPAWNED, MANY = "respawned_destruction", "agent_destruction"
     ],
 )
 def test_what_the_sessions_of_an_agent_destroy(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
-    assert told(AgentDestruction(), *signals) == findings
+    assert reported(AgentDestruction(), *signals) == findings
 
 
 def test_the_evidence_is_every_attempt_with_its_place() -> None:
@@ -65,7 +65,7 @@ def test_the_evidence_is_every_attempt_with_its_place() -> None:
 def test_several_targets_of_one_act_count_each_and_the_act_once() -> None:
     many = [f"table=t{n}" for n in range(8)]
     acts = [destroys(n, f"s{n}", many[0], targets=many) for n in range(3)]
-    assert told(AgentDestruction(max_destructive=4), *acts) == [("s2@2 destructive", RESPAWNED, "high")]
+    assert reported(AgentDestruction(max_destructive=4), *acts) == [("s2@2 destructive", RESPAWNED, "high")]
 
 
 @pytest.mark.parametrize("order", [pytest.param(p, id=" ".join(map(str, p))) for p in permutations(range(3))])

@@ -63,8 +63,8 @@ def signals(draw: st.DrawFn) -> list[Signal]:
     return made
 
 
-def found(pattern: CrossSessionPattern[Any], state: Any, heard: list[Signal]) -> list[Finding]:
-    return [f for one in heard if one.kind in pattern.hears and (f := pattern.observe(state, one)) is not None]
+def found(pattern: CrossSessionPattern[Any], state: Any, received: list[Signal]) -> list[Finding]:
+    return [f for one in received if one.kind in pattern.hears and (f := pattern.observe(state, one)) is not None]
 
 
 reader: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -78,39 +78,39 @@ def through_json(value: Any) -> Any:
 # Hours take longer to make than to watch: each of them is watched by every pattern.
 
 
-@given(heard=signals(), cut=st.integers(0, 60))
+@given(incoming=signals(), cut=st.integers(0, 60))
 @thorough
-def test_a_restart_in_the_middle_changes_nothing(heard: list[Signal], cut: int) -> None:
+def test_a_restart_in_the_middle_changes_nothing(incoming: list[Signal], cut: int) -> None:
     for pattern in PATTERNS:
         undisturbed = pattern.start()
-        expected = found(pattern, undisturbed, heard)
+        expected = found(pattern, undisturbed, incoming)
         state = pattern.start()
-        before = found(pattern, state, heard[:cut])
+        before = found(pattern, state, incoming[:cut])
         state = through_json(state)
-        assert before + found(pattern, state, heard[cut:]) == expected, pattern.id
+        assert before + found(pattern, state, incoming[cut:]) == expected, pattern.id
         assert state == undisturbed, pattern.id
 
 
-@given(heard=signals())
+@given(incoming=signals())
 @thorough
-def test_evidence_ends_with_the_event_and_is_of_what_was_heard(heard: list[Signal]) -> None:
+def test_evidence_ends_with_the_event_and_is_of_what_was_heard(incoming: list[Signal]) -> None:
     for pattern in PATTERNS:
         state = pattern.start()
-        for number, one in enumerate(heard):
+        for number, one in enumerate(incoming):
             for finding in found(pattern, state, [one]):
                 ids = [evidence.event_id for evidence in finding.evidence]
                 assert ids[-1] == one.event_id, pattern.id
-                assert set(ids) <= {s.event_id for s in heard[: number + 1]}, pattern.id
+                assert set(ids) <= {s.event_id for s in incoming[: number + 1]}, pattern.id
                 assert len(set(ids)) == len(ids) <= MAX_EVIDENCE, pattern.id
                 assert finding.detector == pattern.id
 
 
-@given(heard=signals(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
+@given(incoming=signals(), late_ms=st.integers(0, 10 * 365 * 86_400_000))
 @thorough
-def test_late_signals_never_raise(heard: list[Signal], late_ms: int) -> None:
+def test_late_signals_never_raise(incoming: list[Signal], late_ms: int) -> None:
     for pattern in PATTERNS:
         state = pattern.start()
-        for one in heard:
+        for one in incoming:
             found(pattern, state, [one, one.model_copy(update={"time": one.time - late_ms})])
 
 
@@ -157,7 +157,7 @@ def test_each_has_a_file_a_test_file_and_a_docstring_of_its_own(pattern: CrossSe
 
 @every_pattern
 def test_every_setting_says_which_way_it_is_stricter(pattern: CrossSessionPattern[Any]) -> None:
-    assert [name for name, said in annotations_of(type(pattern)).items() if direction_of(said) is None] == []
+    assert [name for name, result in annotations_of(type(pattern)).items() if direction_of(result) is None] == []
 
 
 def test_every_pattern_that_exists_is_listed() -> None:

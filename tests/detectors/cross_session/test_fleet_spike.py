@@ -2,7 +2,7 @@ import pytest
 
 from haltline.detectors.cross_session.fleet_spike import COUNT, FleetSpike
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
-from tests.detectors.cross_session.signals import found, signal, told
+from tests.detectors.cross_session.signals import found, reported, signal
 
 STOPPED = SignalKind.STOPPED
 
@@ -39,15 +39,15 @@ def minute(number: int, count: int, kind: SignalKind = STOPPED) -> Signal:
     ],
 )
 def test_a_minute_beside_those_before(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
-    assert told(FleetSpike(), *signals) == findings
+    assert reported(FleetSpike(), *signals) == findings
 
 
 def test_minutes_in_which_nothing_was_are_minutes_too() -> None:
     steady = [minute(n, 8) for n in range(30)]
-    assert told(FleetSpike(), *steady, minute(31, 30)) == []
+    assert reported(FleetSpike(), *steady, minute(31, 30)) == []
     after_a_day = found(FleetSpike(), *steady, minute(30 + 1440, 30))
     assert [finding.values["usual"] for finding in after_a_day] == [0.0]
 
 
 def test_a_late_signal_counts_now() -> None:
-    assert told(FleetSpike(), minute(5, 5), minute(4, 5)) == [("m4@240 stopped", "fleet_spike", "high")]
+    assert reported(FleetSpike(), minute(5, 5), minute(4, 5)) == [("m4@240 stopped", "fleet_spike", "high")]

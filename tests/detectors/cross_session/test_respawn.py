@@ -2,7 +2,7 @@ import pytest
 
 from haltline.detectors.cross_session.respawn import Respawn
 from haltline.schemas.signals import Signal, SignalKind
-from tests.detectors.cross_session.signals import found, signal, told
+from tests.detectors.cross_session.signals import found, reported, signal
 
 
 def begins(seconds: float, session: str) -> Signal:
@@ -63,7 +63,7 @@ ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(
     ],
 )
 def test_sessions_one_after_the_other(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
-    assert told(Respawn(), *signals) == findings
+    assert reported(Respawn(), *signals) == findings
 
 
 def test_of_kills_heard_in_another_order_the_last_in_event_time_is_the_one_that_went_on() -> None:

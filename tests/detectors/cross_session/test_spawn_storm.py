@@ -2,7 +2,7 @@ import pytest
 
 from haltline.detectors.cross_session.spawn_storm import SpawnStorm
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
-from tests.detectors.cross_session.signals import found, signal, told
+from tests.detectors.cross_session.signals import found, reported, signal
 
 
 def born(seconds: float, session: str, parent: str) -> Signal:
@@ -37,7 +37,7 @@ def tree(spawners: int, every_s: float = 60) -> list[Signal]:
     ],
 )
 def test_what_a_tree_of_sessions_may_do(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
-    assert told(SpawnStorm(), *signals) == findings
+    assert reported(SpawnStorm(), *signals) == findings
 
 
 def test_children_that_are_heard_of_before_their_parents_are_as_deep() -> None:
@@ -46,5 +46,5 @@ def test_children_that_are_heard_of_before_their_parents_are_as_deep() -> None:
 
 
 def test_a_storm_is_critical_when_it_is_half_as_much_again() -> None:
-    severities = [severity for _, _, severity in told(SpawnStorm(), *broad(46, 1))]
+    severities = [severity for _, _, severity in reported(SpawnStorm(), *broad(46, 1))]
     assert severities == ["high"] * 14 + ["critical"] * 2

@@ -2,7 +2,7 @@ import pytest
 
 from haltline.detectors.cross_session.target_destruction import TargetDestruction
 from haltline.schemas.signals import Signal, SignalScope
-from tests.detectors.cross_session.signals import destroys, found, told
+from tests.detectors.cross_session.signals import destroys, found, reported
 
 
 def by(agent: str, seconds: float) -> Signal:
@@ -29,7 +29,7 @@ def by(agent: str, seconds: float) -> Signal:
     ],
 )
 def test_several_agents_and_one_thing(signals: list[Signal], findings: list[tuple[str, str, str]]) -> None:
-    assert told(TargetDestruction(), *signals) == findings
+    assert reported(TargetDestruction(), *signals) == findings
 
 
 def test_it_says_who_and_how_often() -> None:

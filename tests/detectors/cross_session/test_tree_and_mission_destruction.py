@@ -5,7 +5,7 @@ import pytest
 from haltline.detectors.cross_session.mission_destruction import MissionDestruction
 from haltline.detectors.cross_session.tree_destruction import TreeDestruction
 from haltline.schemas.signals import Signal, SignalScope
-from tests.detectors.cross_session.signals import destroys, found, told
+from tests.detectors.cross_session.signals import destroys, found, reported
 
 RULES = {SignalScope.ROOT: (TreeDestruction(), "tree"), SignalScope.MISSION: (MissionDestruction(), "mission")}
 Attempt = tuple[str, float, str]
@@ -44,7 +44,7 @@ def test_several_sessions_of_one_tree_or_mission(
     scope: SignalScope, attempts: list[Attempt], findings: list[tuple[str, str, str]]
 ) -> None:
     rule, name = RULES[scope]
-    assert told(rule, *signals(scope, attempts)) == [(at, f"{name}_{code}", how) for at, code, how in findings]
+    assert reported(rule, *signals(scope, attempts)) == [(at, f"{name}_{code}", how) for at, code, how in findings]
 
 
 @pytest.mark.parametrize("scope", list(RULES))

@@ -52,7 +52,7 @@ def model(**changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("fields", "message"),
     [
         pytest.param(model(features=[feature(points=[1.0])]), "expected points for 2 bins, got 1", id="too few points"),
         pytest.param(
@@ -79,9 +79,9 @@ def model(**changed: Any) -> dict[str, Any]:
         pytest.param(model(weights=[1]), "Unexpected keyword argument", id="an unknown field"),
     ],
 )
-def test_a_wrong_model_is_refused(said: dict[str, Any], message: str) -> None:
+def test_a_wrong_model_is_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        ADAPTER.validate_python(said)
+        ADAPTER.validate_python(fields)
 
 
 @st.composite

@@ -13,8 +13,8 @@ from tests.builders import bash, event
 FILE = "d/own.bin"
 
 
-def use_of(said: ActionEvent, path: str = FILE) -> Use | None:
-    act = Observation(said, classifier=Classifier(Policy()), phase=Phase.BOTH, calls=CallTracker())
+def use_of(result: ActionEvent, path: str = FILE) -> Use | None:
+    act = Observation(result, classifier=Classifier(Policy()), phase=Phase.BOTH, calls=CallTracker())
     return uses(act, [path], written(act)).get(path)
 
 

@@ -29,7 +29,7 @@ def test_errors_of_the_infrastructure(text: str, found: bool) -> None:
     assert is_infrastructure(text) is found
 
 
-def asked_after(pauses: Sequence[float], error: str = "HTTP 429: too many requests") -> list[Any]:
+def pauses_of(pauses: Sequence[float], error: str = "HTTP 429: too many requests") -> list[Any]:
     return [event(second, "fetch", "x=1", error) for second in accumulate(pauses, initial=0)]
 
 
@@ -50,4 +50,4 @@ STORM = RetryStorm(last_actions=20, medium=5, high=6, critical=7)
 def test_a_service_is_waited_for_or_hammered(
     detector: Detector[Any], pauses: Sequence[float], error: str, found: bool
 ) -> None:
-    assert bool(fires_at(detector, asked_after(pauses, error))) is found
+    assert bool(fires_at(detector, pauses_of(pauses, error))) is found

@@ -10,8 +10,8 @@ from haltline.schemas.policy import Policy
 from tests.builders import bash, event
 
 
-def files(said: ActionEvent) -> list[tuple[str, str]]:
-    act = Observation(said, classifier=Classifier(Policy()), phase=Phase.BOTH, calls=CallTracker())
+def files(result: ActionEvent) -> list[tuple[str, str]]:
+    act = Observation(result, classifier=Classifier(Policy()), phase=Phase.BOTH, calls=CallTracker())
     return [(file.path, file.text) for file in written(act)]
 
 

@@ -203,7 +203,7 @@ def test_a_word_that_is_too_long_is_never_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("text", "expected"),
     [
         pytest.param("ValueError: 3", True, id="an error in a word"),
         pytest.param("Permission denied", True, id="one word"),
@@ -215,8 +215,8 @@ def test_a_word_that_is_too_long_is_never_known() -> None:
         pytest.param("status: shipped", False, id="none"),
     ],
 )
-def test_what_is_read_as_a_refusal(told: str, expected: bool) -> None:
-    values = measured([event(0, "ask", args={"q": "x"}, output_head=told, output_bytes=len(told))])
+def test_what_is_read_as_a_refusal(text: str, expected: bool) -> None:
+    values = measured([event(0, "ask", args={"q": "x"}, output_head=text, output_bytes=len(text))])
     assert values["negative_20"] == expected
 
 

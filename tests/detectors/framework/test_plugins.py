@@ -128,9 +128,9 @@ def test_a_restart_in_the_middle_changes_nothing() -> None:
     core = Core(NAMED, plugins())
     expected = run(core)
     for restart_at in range(1, len(CALLS)):
-        came = run(core, restart_at=restart_at)
-        assert [o.detections for o in came] == [o.detections for o in expected]
-        assert state_codec.encode(came[-1].state) == state_codec.encode(expected[-1].state)
+        result = run(core, restart_at=restart_at)
+        assert [o.detections for o in result] == [o.detections for o in expected]
+        assert state_codec.encode(result[-1].state) == state_codec.encode(expected[-1].state)
 
 
 def broken_import() -> object:
@@ -226,7 +226,7 @@ def without_evidence(self: Any, state: Count, act: Observation) -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("observe", "told", "times"),
+    ("observe", "text", "times"),
     [
         pytest.param(raises, "no calls", 6, id="raises"),
         pytest.param(exits, "expected it to return, got SystemExit: 1", 6, id="exits"),
@@ -237,11 +237,11 @@ def without_evidence(self: Any, state: Count, act: Observation) -> Finding:
         pytest.param(without_evidence, r"expected evidence that ends with the event, got \(\)", 6, id="no evidence"),
     ],
 )
-def test_one_that_does_harm_is_contained_counted_and_named(observe: object, told: str, times: int) -> None:
+def test_one_that_does_harm_is_contained_counted_and_named(observe: object, text: str, times: int) -> None:
     core = Core(NAMED, plugins(type("Harmful", (TooManyCalls,), {"observe": observe})))
     outcomes = run(core)
     assert [f.detector for o in outcomes for f in o.failures] == ["too_many_calls"] * times
-    assert all(re.search(told, failure) for failure in failures(outcomes))
+    assert all(re.search(text, failure) for failure in failures(outcomes))
     assert state_codec.decode(state_codec.encode(outcomes[-1].state)).events == len(CALLS)
     deletes = [core.on_event(outcomes[-1].state, delete(s)) for s in (10, 11, 12)]
     assert {"loop_suspected", "loop_detected"} <= {d.finding.code for o in deletes for d in o.detections}
@@ -281,39 +281,39 @@ class Clock:
 
 
 def stopwatch(*took_ms: float, overruns: int = 1) -> tuple[Stopwatch, list[tuple[str, float]]]:
-    heard: list[tuple[str, float]] = []
-    tell = lambda detector, ms: heard.append((detector, ms))  # noqa: E731 - shorter than what it is given to
-    return Stopwatch(Clock(*took_ms), budget_ms=5, overruns=overruns, tell=tell), heard
+    received: list[tuple[str, float]] = []
+    tell = lambda detector, ms: received.append((detector, ms))  # noqa: E731 - shorter than what it is given to
+    return Stopwatch(Clock(*took_ms), budget_ms=5, overruns=overruns, tell=tell), received
 
 
 def test_one_that_is_slow_too_often_is_counted_named_and_switched_off() -> None:
     # Each event calls it twice: whether it is concerned, and what it finds.
-    watch, heard = stopwatch(0, 1, 0, 1, 0, 6, 0, 1, 0, 7)
+    watch, received = stopwatch(0, 1, 0, 1, 0, 6, 0, 1, 0, 7)
     outcomes = run(Core(NAMED, plugins(stopwatch=watch)))
-    assert heard == [("too_many_calls", 6.0), ("too_many_calls", 7.0)]
-    (told,) = failures(outcomes)
-    assert told.startswith(
+    assert received == [("too_many_calls", 6.0), ("too_many_calls", 7.0)]
+    (reported,) = failures(outcomes)
+    assert reported.startswith(
         "too_many_calls: switched off until the process starts anew: expected at most 1 of 100 calls"
     )
-    assert told.endswith("above 5 ms, got one more, of 7.0 ms")
+    assert reported.endswith("above 5 ms, got one more, of 7.0 ms")
     assert [bool(o.failures) for o in outcomes] == [False, False, False, False, True, False]
     assert reasons(outcomes) == ["4 calls"]
     assert watch.off == {"too_many_calls"}
 
 
 def test_overruns_that_lie_long_back_do_not_count() -> None:
-    watch, heard = stopwatch(6, *[1] * 99, 6, *[1] * 99, 6)
+    watch, received = stopwatch(6, *[1] * 99, 6, *[1] * 99, 6)
     for _ in range(201):
         watch.timed("x", lambda: None)
-    assert len(heard) == 3
+    assert len(received) == 3
     assert watch.off == set()
 
 
 def test_one_that_is_fast_enough_finds_the_same_with_and_without_a_clock() -> None:
-    watch, heard = stopwatch(*[4] * 20)
+    watch, received = stopwatch(*[4] * 20)
     timed, untimed = run(Core(NAMED, plugins(stopwatch=watch))), run(Core(NAMED, plugins()))
     assert [(o.detections, o.decision) for o in timed] == [(o.detections, o.decision) for o in untimed]
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.parametrize("settings", [{"budget_ms": 0}, {"overruns": -1}, {"overruns": 100}])

@@ -87,9 +87,9 @@ def test_sums_are_rounded_before_they_are_compared() -> None:
 def test_rationality(
     aligned: bool | None, progression: Progression, alternative: bool, score: float, level: Severity
 ) -> None:
-    came = rationality_score(aligned=aligned, progression=progression, better_alternative=alternative)
-    assert came == pytest.approx(score)
-    assert rationality_level(came) is level
+    actual = rationality_score(aligned=aligned, progression=progression, better_alternative=alternative)
+    assert actual == pytest.approx(score)
+    assert rationality_level(actual) is level
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_rationality(
     [(LOW, "allow allow warn"), (MEDIUM, "allow warn modify"), (HIGH, "warn modify block"), (CRITICAL, "block " * 3)],
 )
 def test_the_matrix_by_risk_and_falling_rationality(risk: Severity, verdicts: str) -> None:
-    came = [decide(risk, r, worst_side_effect=None, first_time=False, dangerous=False) for r in (HIGH, MEDIUM, LOW)]
-    assert [verdict.value for verdict in came] == verdicts.split()
+    actual = [decide(risk, r, worst_side_effect=None, first_time=False, dangerous=False) for r in (HIGH, MEDIUM, LOW)]
+    assert [verdict.value for verdict in actual] == verdicts.split()
 
 
 @pytest.mark.parametrize(

@@ -28,10 +28,10 @@ def pressed(order: str) -> list[ActionEvent]:
 
 def found(events: Sequence[ActionEvent | Sequence[ActionEvent]], detector: Cycle = DETECTOR) -> dict[str, str]:
     """By code: the severities of the findings, by their first letters."""
-    said: dict[str, str] = {}
+    result: dict[str, str] = {}
     for _, code, severity in fires_at(detector, events):
-        said[code] = said.get(code, "") + severity[0]
-    return said
+        result[code] = result.get(code, "") + severity[0]
+    return result
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_rounds(events: Sequence[ActionEvent], expected: dict[str, str]) -> None
 @pytest.mark.parametrize("period", range(2, 6))
 def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
     detector = Cycle(circles=(16, 16, 16))
-    said = fires_at(detector, looks("abcdefgh"[:period] * 3))
-    assert said[-1] == (3 * period - 1, "cycle", "critical")
-    assert [severity for _, _, severity in said].count("critical") == 1
+    result = fires_at(detector, looks("abcdefgh"[:period] * 3))
+    assert result[-1] == (3 * period - 1, "cycle", "critical")
+    assert [severity for _, _, severity in result].count("critical") == 1
 
 
 @pytest.mark.parametrize(

@@ -416,15 +416,15 @@ def test_calls_of_one_model_turn(events: Calls, found: str) -> None:
     assert severities(events) == found
 
 
-def broken_off(second: float, told: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:
+def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:
     """A program that was stopped for taking too long, with what it had printed until then."""
     error = "command timed out"
-    return bash(second, "./train", error, outcome=outcome, output_head=told, output_bytes=len(told))
+    return bash(second, "./train", error, outcome=outcome, output_head=text, output_bytes=len(text))
 
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.ERROR])
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("reported", "found"),
     [
         pytest.param([f"epoch {n}" for n in range(8)], "", id="that tells something else each time is at work"),
         pytest.param(["epoch 1"] * 5, "mhc", id="that tells the same each time has failed"),
@@ -432,8 +432,8 @@ def broken_off(second: float, told: str, outcome: Outcome = Outcome.TIMEOUT) -> 
         pytest.param([""] * 5, "mhc", id="that tells nothing has failed"),
     ],
 )
-def test_a_program_that_takes_too_long(told: list[str], outcome: Outcome, found: str) -> None:
-    assert severities([broken_off(10 * n, text, outcome) for n, text in enumerate(told)]) == found
+def test_a_program_that_takes_too_long(reported: list[str], outcome: Outcome, found: str) -> None:
+    assert severities([broken_off(10 * n, text, outcome) for n, text in enumerate(reported)]) == found
 
 
 @pytest.mark.parametrize(
@@ -461,5 +461,5 @@ def rewritten(second: float, answer: str) -> tuple[ActionEvent, ActionEvent]:
     ],
 )
 def test_an_edit_that_changes_nothing_does_not_begin_anew(answers: list[str], found: str) -> None:
-    events = [c for n, said in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, said))]
-    assert severities([*events]) == found
+    calls = [c for n, result in enumerate(answers) for c in (bash(10 * n, "./t", GONE), rewritten(10 * n + 5, result))]
+    assert severities([*calls]) == found

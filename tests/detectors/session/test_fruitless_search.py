@@ -188,7 +188,7 @@ def submit(second: float, flag: str, answer: str = "Wrong flag!", **fields: Any)
     return event(second, "submit_flag", args={"flag": flag}, output_head=answer, **fields)
 
 
-def asked(second: float, answer: str, command: str = "curl -s h/login -d user=u{}") -> ActionEvent:
+def attempt(second: float, answer: str, command: str = "curl -s h/login -d user=u{}") -> ActionEvent:
     return bash(second, command.format(f"{second:g}"), output_head=answer, output_bytes=len(answer))
 
 
@@ -241,27 +241,29 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
 @pytest.mark.parametrize(
     ("events", "found"),
     [
-        pytest.param([asked(s, PAGE) for s in range(6)], "", id="six different calls, one answer"),
-        pytest.param([asked(s, PAGE) for s in range(12)], "mmmhhc", id="seven are medium, ten high, twelve critical"),
-        pytest.param([asked(s, PAGE + f" id={s:02d}") for s in range(7)], "m", id="the answers differ in numbers"),
-        pytest.param([asked(0, PAGE) for _ in range(7)], "", id="the same call, which is a repetition"),
-        pytest.param([asked(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], "", id="other answers"),
-        pytest.param([asked(s, "x" * s + " " + PAGE) for s in range(0, 120, 10)], "", id="answers of other sizes"),
-        pytest.param([asked(s, '{"status": "UP"}', "curl -s h{}/health") for s in range(12)], "", id="all is well"),
+        pytest.param([attempt(s, PAGE) for s in range(6)], "", id="six different calls, one answer"),
+        pytest.param([attempt(s, PAGE) for s in range(12)], "mmmhhc", id="seven are medium, ten high, twelve critical"),
+        pytest.param([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m", id="the answers differ in numbers"),
+        pytest.param([attempt(0, PAGE) for _ in range(7)], "", id="the same call, which is a repetition"),
+        pytest.param([attempt(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], "", id="other answers"),
+        pytest.param([attempt(s, "x" * s + " " + PAGE) for s in range(0, 120, 10)], "", id="answers of other sizes"),
+        pytest.param([attempt(s, '{"status": "UP"}', "curl -s h{}/health") for s in range(12)], "", id="all is well"),
         pytest.param(
-            [asked(s, "loaded 1000 rows", "python load.py --day {}") for s in range(12)], "", id="one day after another"
+            [attempt(s, "loaded 1000 rows", "python load.py --day {}") for s in range(12)],
+            "",
+            id="one day after another",
         ),
-        pytest.param([asked(s, "created item", "aws x create --id {}") for s in range(12)], "", id="receipts"),
+        pytest.param([attempt(s, "created item", "aws x create --id {}") for s in range(12)], "", id="receipts"),
         pytest.param(
-            [asked(s, "pod is Running", "kubectl get pod p{}") for s in range(12)], "", id="a sweep over pods"
+            [attempt(s, "pod is Running", "kubectl get pod p{}") for s in range(12)], "", id="a sweep over pods"
         ),
         pytest.param(
-            [e for s in range(7) for e in (asked(4 * s, PAGE), *(grep(4 * s + n, f"{s} {n}") for n in (1, 2)))],
+            [e for s in range(7) for e in (attempt(4 * s, PAGE), *(grep(4 * s + n, f"{s} {n}") for n in (1, 2)))],
             "m",
             id="with other calls in between",
         ),
         pytest.param(
-            [e for s in range(12) for e in (asked(9 * s, PAGE), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
+            [e for s in range(12) for e in (attempt(9 * s, PAGE), *(grep(9 * s + n, f"{s} {n}") for n in range(1, 8)))],
             "",
             id="far apart",
         ),

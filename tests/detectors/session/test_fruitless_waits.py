@@ -14,13 +14,13 @@ TIMED_OUT = "the command timed out after 300 seconds"
 
 def slow(number: int, command: str = "nc h 99", error: str | None = None, **fields: Any) -> ActionEvent:
     """A command that took two minutes, the one of this number."""
-    said: dict[str, Any] = {"duration_ms": 120_000, "output_head": "", "output_bytes": 0} | fields
+    result: dict[str, Any] = {"duration_ms": 120_000, "output_head": "", "output_bytes": 0} | fields
     if "output_head" in fields and "output_bytes" not in fields:
-        said["output_bytes"] = len(fields["output_head"])
-    return bash(number * 200, command, error, **said)
+        result["output_bytes"] = len(fields["output_head"])
+    return bash(number * 200, command, error, **result)
 
 
-def told(number: int, head: str, command: str = "make check", **fields: Any) -> ActionEvent:
+def wait_call(number: int, head: str, command: str = "make check", **fields: Any) -> ActionEvent:
     """A wait whose answer is new."""
     return slow(number, command, output_head=head, **fields)
 
@@ -36,8 +36,8 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
     for e in events:
         mixed.append(e)
         for n, command in enumerate(others):
-            said = bash(0, command, output_head=f"{e.event_id} {n}")
-            mixed.append(said.model_copy(update={"time": e.time + 1000 * n, "event_id": f"{e.event_id} {n}"}))
+            result = bash(0, command, output_head=f"{e.event_id} {n}")
+            mixed.append(result.model_copy(update={"time": e.time + 1000 * n, "event_id": f"{e.event_id} {n}"}))
     return mixed
 
 
@@ -48,7 +48,9 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
         pytest.param(
             [slow(n, f"nc h{n} {n}", outcome=Outcome.TIMEOUT) for n in range(4)], "mc", id="with other arguments"
         ),
-        pytest.param([told(n, f"0x7f{n:06x} in read ()") for n in range(4)], "mc", id="the same but for addresses"),
+        pytest.param(
+            [wait_call(n, f"0x7f{n:06x} in read ()") for n in range(4)], "mc", id="the same but for addresses"
+        ),
         pytest.param([slow(n, error="EOFError: no more input") for n in range(4)], "mc", id="the same failure"),
         pytest.param(
             between([slow(n, error="EOFError: no more input") for n in range(4)], "sed -i s/a/b/ x.py"),
@@ -62,7 +64,7 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
             id="timeouts of which nobody tells how long they took",
         ),
         pytest.param(
-            [told(n, f"part {n}", error=TIMED_OUT, duration_ms=None) for n in range(4)],
+            [wait_call(n, f"part {n}", error=TIMED_OUT, duration_ms=None) for n in range(4)],
             "",
             id="quick timeouts that brought something",
         ),
@@ -70,7 +72,7 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
             between([slow(n, error=TIMED_OUT) for n in range(4)], "ls", "cat x"), "mc", id="quick looks in between"
         ),
         pytest.param(
-            [slow(0, error=TIMED_OUT), told(1, "a", "nc h 1"), *(slow(n, error=TIMED_OUT) for n in (2, 3, 4))],
+            [slow(0, error=TIMED_OUT), wait_call(1, "a", "nc h 1"), *(slow(n, error=TIMED_OUT) for n in (2, 3, 4))],
             "mc",
             id="another answer in between",
         ),
@@ -87,32 +89,37 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
         pytest.param(
             between([slow(n, error=TIMED_OUT) for n in range(6)], *("ls" for _ in range(9))), "", id="few among many"
         ),
-        pytest.param([told(n, f"{n} passed, {9 - n} failed") for n in range(6)], "", id="tests whose result differs"),
         pytest.param(
-            [told(n, f"{n} passed, {9 - n} failed", error="exit code 1") for n in range(6)],
+            [wait_call(n, f"{n} passed, {9 - n} failed") for n in range(6)], "", id="tests whose result differs"
+        ),
+        pytest.param(
+            [wait_call(n, f"{n} passed, {9 - n} failed", error="exit code 1") for n in range(6)],
             "",
             id="failing tests whose result differs",
         ),
         pytest.param(
-            [told(n, "== tests", error="exit code 1", output_bytes=5000 + n, output_digest=f"d{n}") for n in range(6)],
+            [
+                wait_call(n, "== tests", error="exit code 1", output_bytes=5000 + n, output_digest=f"d{n}")
+                for n in range(6)
+            ],
             "",
             id="tests of which only the beginning is told",
         ),
         pytest.param(
-            between([told(n, "build finished in 80s") for n in range(6)], "sed -i s/a/b/ x.c"),
+            between([wait_call(n, "build finished in 80s") for n in range(6)], "sed -i s/a/b/ x.c"),
             "",
             id="builds that succeed after each change",
         ),
-        pytest.param([told(n, f"epoch {n}: loss 0.{n}", "python train.py") for n in range(6)], "", id="training"),
+        pytest.param([wait_call(n, f"epoch {n}: loss 0.{n}", "python train.py") for n in range(6)], "", id="training"),
         pytest.param(
             [slow(n, f"pip install p{n} > log", output_head="") for n in range(6)], "", id="silent and different"
         ),
         pytest.param(
-            [told(n, f"epoch {n} of 99\n", "python train.py", error=TIMED_OUT) for n in range(6)],
+            [wait_call(n, f"epoch {n} of 99\n", "python train.py", error=TIMED_OUT) for n in range(6)],
             "",
             id="timeouts that brought something new",
         ),
-        pytest.param([told(n, "queued", f"sleep {60 * n + 60}; cat s") for n in range(9)], "", id="waiting"),
+        pytest.param([wait_call(n, "queued", f"sleep {60 * n + 60}; cat s") for n in range(9)], "", id="waiting"),
         pytest.param(
             [event(n * 200, "job", effect=Effect.POLL, duration_ms=90_000, output_head="queued") for n in range(9)],
             "",

@@ -15,8 +15,8 @@ WORDS = "amber basin cedar delta ember fjord grove harbor inlet juniper kelp lag
 
 def turn(second: float, text: str = TEXT, **fields: Any) -> ActionEvent:
     """A model turn that says something and calls nothing."""
-    said: dict[str, Any] = {"output_head": text, "output_bytes": len(text)} | fields
-    return event(second, "model", kind=Kind.MODEL_TURN, outcome=None, event_id=f"turn {second:g}", **said)
+    result: dict[str, Any] = {"output_head": text, "output_bytes": len(text)} | fields
+    return event(second, "model", kind=Kind.MODEL_TURN, outcome=None, event_id=f"turn {second:g}", **result)
 
 
 def say(second: float, text: str = TEXT, **fields: Any) -> tuple[ActionEvent, ActionEvent]:

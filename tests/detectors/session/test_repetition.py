@@ -318,9 +318,9 @@ def test_what_is_typed_into_a_debugger_is_judged_by_every_number() -> None:
 
 
 def test_a_program_that_was_broken_off_is_judged_by_what_it_told() -> None:
-    told = [f"epoch {n}" for n in range(6)]
-    events = [bash(n, "./train", "command timed out", outcome="timeout", output_head=t) for n, t in enumerate(told)]
-    assert severities(events) == ""
+    reported = [f"epoch {n}" for n in range(6)]
+    calls = [bash(n, "./train", "command timed out", outcome="timeout", output_head=t) for n, t in enumerate(reported)]
+    assert severities(calls) == ""
     assert severities([bash(n, "./train", "command timed out", outcome="timeout") for n in range(6)]) == "mccc"
 
 

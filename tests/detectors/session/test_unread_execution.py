@@ -8,7 +8,7 @@ FOUND = ("unread_execution", "high")
 
 
 @pytest.mark.parametrize(
-    ("said", "fires"),
+    ("result", "fires"),
     [
         pytest.param(bash(0, "ls", unread_from=4096), [(0, *FOUND)], id="a command that was cut"),
         pytest.param(bash(0, "ls"), [], id="a command that is whole"),
@@ -25,5 +25,5 @@ FOUND = ("unread_execution", "high")
         pytest.param(bash(0, "ls", unread_from=4096, outcome=Outcome.REFUSED), [], id="refused before"),
     ],
 )
-def test_fires(said: ActionEvent, fires: list[tuple[float, str, str]]) -> None:
-    assert fires_at(UnreadExecution(), [said]) == fires
+def test_fires(result: ActionEvent, fires: list[tuple[float, str, str]]) -> None:
+    assert fires_at(UnreadExecution(), [result]) == fires

@@ -87,11 +87,11 @@ class StandIn:
             self.events.append(event)
             if not event.await_verdict:
                 continue
-            said = self._say(event) if self._say is not None else Level.ALLOW
-            if isinstance(said, Level):
-                said = decision(said, event)
-            if said is not None:
-                self.send(said)
+            result = self._say(event) if self._say is not None else Level.ALLOW
+            if isinstance(result, Level):
+                result = decision(result, event)
+            if result is not None:
+                self.send(result)
         self._consumer.close()
 
     def __enter__(self) -> Self:

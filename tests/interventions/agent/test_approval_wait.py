@@ -17,9 +17,9 @@ YES, NO = (APPROVED, Level.ALLOW), (REJECTED, Level.BLOCK)
 Said = tuple[ApprovalState, Level] | tuple[str, Level]
 
 
-def said_of(event: ActionEvent, said: Said, number: int) -> Decision:
+def answer_to(event: ActionEvent, result: Said, number: int) -> Decision:
     """One decision that names the event: about the request, or by a rule that looks across sessions."""
-    what, level = said
+    what, level = result
     if isinstance(what, ApprovalState):
         return about_approval(event, what, level, decision_id=f"d{number}", code=f"approval_{what}")
     across = decision(level, event, decision_id=f"d{number}", scope=ScopeKind.SESSION, scope_id=event.session_id)
@@ -30,8 +30,8 @@ def outcome_of(*sequence: Said) -> str:
     """What a blocking delete comes to when these decisions arrive in this order."""
 
     def verdicts(event: ActionEvent) -> None:
-        for number, said in enumerate(sequence):
-            guard.send(said_of(event, said, number))
+        for number, result in enumerate(sequence):
+            guard.send(answer_to(event, result, number))
 
     guard = ScriptedGuard(verdicts, session_id="s1", approval_wait_s=0.05)
     try:
@@ -89,9 +89,9 @@ def test_what_was_paused_by_the_result_of_the_call_before_passes_once_a_person_s
         assert not second.advice
 
 
-def of_session(event: ActionEvent, said: Said, number: int) -> Decision:
+def of_session(event: ActionEvent, result: Said, number: int) -> Decision:
     """As `said_of`, about a request to let the whole session go on."""
-    one = said_of(event, said, number)
+    one = answer_to(event, result, number)
     assert one.approval is not None
     return one.model_copy(update={"approval": one.approval.model_copy(update={"action": WHOLE_SESSION})})
 
@@ -109,22 +109,22 @@ def test_a_call_waits_for_the_request_that_froze_its_session(
     answers: Sequence[Said], becomes: str, freeze_at: int
 ) -> None:
     def verdicts(event: ActionEvent) -> None:
-        told = [of_session(event, said, number) for number, said in enumerate((ASKS, *answers))]
+        reported = [of_session(event, result, number) for number, result in enumerate((ASKS, *answers))]
         frozen = ControlRecord(
             scope=ScopeKind.SESSION, id="s1", state=ControlState.FROZEN, code="session_frozen_budget", reason="used up",
-            decision_id=told[0].decision_id, by=HALTLINE, since=event.time,
+            decision_id=reported[0].decision_id, by=HALTLINE, since=event.time,
         )  # fmt: skip
-        for number, one in enumerate(told):
+        for number, one in enumerate(reported):
             if number == freeze_at:
                 guard.script.receiver.control(frozen.key, frozen)
             guard.send(one)
-        if freeze_at == len(told):
+        if freeze_at == len(reported):
             guard.script.receiver.control(frozen.key, frozen)
 
     guard = ScriptedGuard(verdicts, session_id="s1", approval_wait_s=0.05)
     try:
         with guard.action("get_asset", args={"asset_id": "a"}):
-            came = "executed"
+            actual = "executed"
     except Refused as refused:
-        came = refused.code
-    assert came == becomes
+        actual = refused.code
+    assert actual == becomes

@@ -228,14 +228,14 @@ def test_what_is_written_is_what_a_checked_event_would_say() -> None:
 
 
 def test_an_event_that_is_not_checked_is_equal_to_one_that_is() -> None:
-    said = {
+    result = {
         "event_id": "e1", "kind": Kind.COMPLETED, "session_id": "s1", "time": 1_750_000_000_000, "seq": 3,
         "args": {"a": [1]}, "targets": ["t"], "usage": Usage(cost_usd=1), "outcome": Outcome.OK,
     }  # fmt: skip
-    event = ActionEvent(**said)
-    assert made(said) == event
-    assert orjson.loads(made(said).to_json()) == orjson.loads(event.to_json())
-    assert made(said).model_copy(update={"seq": 4}) == event.model_copy(update={"seq": 4})
+    event = ActionEvent(**result)
+    assert made(result) == event
+    assert orjson.loads(made(result).to_json()) == orjson.loads(event.to_json())
+    assert made(result).model_copy(update={"seq": 4}) == event.model_copy(update={"seq": 4})
     bare = {"event_id": "e", "kind": Kind.PROPOSED, "session_id": "s", "time": 1_750_000_000_000}
     assert made(bare) == ActionEvent(**bare)
     assert made(bare).targets is not made(bare).targets
@@ -256,5 +256,5 @@ def test_what_a_repetition_of_a_tool_is_is_told_with_each_call() -> None:
         pass
     with guard.action("search"):
         pass
-    told = [e.loop_key for e in guard.events if e.kind is Kind.PROPOSED]
-    assert told == ["order 7", None, "password=[redacted:password]", None]
+    reported = [e.loop_key for e in guard.events if e.kind is Kind.PROPOSED]
+    assert reported == ["order 7", None, "password=[redacted:password]", None]

@@ -100,17 +100,17 @@ def test_a_worker_that_answers_again_is_waited_for_again() -> None:
 
 def test_a_kill_that_is_the_verdict_ends_the_wait_at_once() -> None:
     guard = ScriptedGuard(Level.KILL, budget_s=600.0)
-    came: list[str] = []
+    actual: list[str] = []
 
     def call() -> None:
         with pytest.raises(Refused, match="session_killed_loop_guard"), guard.action("get_asset"):
-            came.append("executed")
-        came.append("refused")
+            actual.append("executed")
+        actual.append("refused")
 
     waiting = threading.Thread(target=call, daemon=True)
     waiting.start()
     waiting.join(timeout=60)
-    assert came == ["refused"]
+    assert actual == ["refused"]
 
 
 def earlier(guard: ScriptedGuard, level: Level, *, age_ms: int = 0) -> Decision:

@@ -33,7 +33,7 @@ def tools(guard: Guard) -> tuple[Tool, Tool, list[str]]:
     return delete_asset, get_asset, executed
 
 
-def told(guard: ScriptedGuard) -> list[tuple[str, str | None]]:
+def published(guard: ScriptedGuard) -> list[tuple[str, str | None]]:
     return [(event.kind.value, event.outcome and event.outcome.value) for event in guard.events]
 
 
@@ -46,7 +46,7 @@ def test_a_call_that_is_allowed_is_proposed_executed_and_completed() -> None:
         delete_asset, _, executed = tools(guard)
         assert delete_asset("fact_sales") == "asset still exists"
     assert executed == ["delete fact_sales"]
-    assert told(guard) == [
+    assert published(guard) == [
         ("session.started", None),
         ("action.proposed", None),
         ("action.completed", "ok"),
@@ -134,7 +134,7 @@ def test_what_was_refused_is_told_as_refused_and_a_killed_session_proposes_nothi
     for _ in range(2):
         with pytest.raises(Refused):
             delete_asset("a")
-    assert told(guard) == [
+    assert published(guard) == [
         ("session.started", None),
         ("action.proposed", None),
         ("action.completed", "refused"),
@@ -315,8 +315,8 @@ def test_each_kill_is_acknowledged_as_stopped_once() -> None:
     for _ in range(2):
         guard.send(of_the_session)
         guard.kill(code="session_killed_loop_guard")
-    told = [(feedback.decision_id, feedback.stage.value) for feedback in guard.feedback]
-    assert told == [
+    published = [(feedback.decision_id, feedback.stage.value) for feedback in guard.feedback]
+    assert published == [
         *[("kill-fleet-*", stage) for stage in ("received", "applied", "stopped")],
         *[("kill-session-s1", stage) for stage in ("received", "applied", "stopped")],
     ]
@@ -330,17 +330,17 @@ def test_a_kill_of_one_tool_in_a_decision_refuses_the_call_and_ends_no_session()
 
 
 def test_hints_reach_the_call_and_the_callback() -> None:
-    heard: list[Advice] = []
+    received: list[Advice] = []
     guard = ScriptedGuard(
         lambda event: decision(Level.NUDGE, event, message="look first"),
         lambda event: decision(Level.THROTTLE, event, limits={"max_tokens": 1000.0}),
-        on_advice=heard.append,
+        on_advice=received.append,
     )
     with guard.action("get_asset") as nudged:
         assert [(advice.level, advice.message) for advice in nudged.advice] == [(Level.NUDGE, "look first")]
     with guard.action("get_asset") as throttled:
         assert throttled.advice[0].limits == {"max_tokens": 1000.0}
-    assert [advice.level for advice in heard] == [Level.NUDGE, Level.THROTTLE]
+    assert [advice.level for advice in received] == [Level.NUDGE, Level.THROTTLE]
 
 
 def test_a_callback_that_raises_does_not_break_the_agent(caplog: pytest.LogCaptureFixture) -> None:

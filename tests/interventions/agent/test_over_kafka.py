@@ -44,13 +44,13 @@ def delete(guard: Guard) -> str:
 
 
 def attempts(guard: Guard, times: int) -> list[str]:
-    came = []
+    actual = []
     for _ in range(times):
         try:
-            came.append(delete(guard))
+            actual.append(delete(guard))
         except Refused as refused:
-            came.append(refused.code)
-    return came
+            actual.append(refused.code)
+    return actual
 
 
 def in_a_process(bootstrap: str, session_id: str, tool: str, times: int, prefix: str = "haltline.") -> list[str]:
@@ -173,13 +173,13 @@ def test_a_kill_wakes_a_call_that_waits_for_its_verdict(embedded: EmbeddedBroker
         StandIn(embedded.bootstrap, silent) as worker,
         guard_of(embedded.bootstrap, mode="blocking", budget_s=600.0) as guard,
     ):
-        came: list[str] = []
-        call = threading.Thread(target=lambda: came.extend(attempts(guard, 1)))
+        actual: list[str] = []
+        call = threading.Thread(target=lambda: actual.extend(attempts(guard, 1)))
         call.start()
         wait_until(lambda: worker.of(Kind.PROPOSED), "the call waits")
         worker.control(standing())
         call.join(timeout=60)
-        assert came == ["session_killed_loop_guard"]
+        assert actual == ["session_killed_loop_guard"]
 
 
 def test_a_decision_that_nobody_waits_for_reaches_the_next_action(embedded: EmbeddedBroker, worker: StandIn) -> None:

@@ -20,7 +20,7 @@ from tests.docs.pages import DOCS, between, fences_of, rows
 PAGE = DOCS / "agent.md"
 
 
-def told() -> dict[str, str]:
+def scenario() -> dict[str, str]:
     """By code: the text."""
     table = rows(between(PAGE, "refusals"))
     return {code: text for codes, _, text in table for code in re.findall(r"`(\w+)`", codes)}
@@ -28,7 +28,7 @@ def told() -> dict[str, str]:
 
 @pytest.mark.parametrize("code", sorted(TEXTS.keys() - {BUDGET_WARNING}))
 def test_the_authors_own_rules(code: str) -> None:
-    assert told()[code] == TEXTS[code]
+    assert scenario()[code] == TEXTS[code]
 
 
 def refused(guard: ScriptedGuard) -> Refused:
@@ -39,8 +39,8 @@ def refused(guard: ScriptedGuard) -> Refused:
 
 def held(state: ControlState) -> ScriptedGuard:
     """As an operator's freeze or containment writes it."""
-    asked = Freeze(state.value, by="ada", reason="to look at it", since_ms=T0_MS, decision_id="d1")
-    return ScriptedGuard(standing=(record(asked, SessionRef("scripted", "cleaner", listens=True)),))
+    freeze = Freeze(state.value, by="ada", reason="to look at it", since_ms=T0_MS, decision_id="d1")
+    return ScriptedGuard(standing=(record(freeze, SessionRef("scripted", "cleaner", listens=True)),))
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def held(state: ControlState) -> ScriptedGuard:
 )
 def test_what_stands_and_what_nobody_says(code: str, guard: Callable[[], ScriptedGuard]) -> None:
     refusal = refused(guard())
-    assert (refusal.code, refusal.reason) == (code, told()[code])
+    assert (refusal.code, refusal.reason) == (code, scenario()[code])
 
 
 def test_the_file_of_rules_is_one() -> None:
-    ((_, said),) = fences_of(between(PAGE, "rules"))
-    rules = ClientRules.model_validate(tomllib.loads(said))
+    ((_, result),) = fences_of(between(PAGE, "rules"))
+    rules = ClientRules.model_validate(tomllib.loads(result))
     assert rules.argument_constraints["pay"][0].properties["amount"].maximum == 500

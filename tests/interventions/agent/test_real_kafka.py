@@ -25,8 +25,8 @@ def guard_of(kafka: LocalKafka, topics: Topics, session_id: str, **options: obje
 
 def test_the_third_delete_is_refused_also_in_a_new_process(kafka: LocalKafka, kafka_topics: Topics) -> None:
     with StandIn(kafka.bootstrap, third_delete_kills(), topics=kafka_topics) as worker:
-        came = in_a_process(kafka.bootstrap, "s1", "delete_asset", 3, kafka_topics.prefix)
-        assert came[-2:] == ["session_killed_loop_guard", "executed 2"]
+        actual = in_a_process(kafka.bootstrap, "s1", "delete_asset", 3, kafka_topics.prefix)
+        assert actual[-2:] == ["session_killed_loop_guard", "executed 2"]
         worker.control(standing())
     again = in_a_process(kafka.bootstrap, "s1", "get_asset", 2, kafka_topics.prefix)
     assert again == ["session_killed_loop_guard", "session_killed_loop_guard", "executed 0"]

@@ -56,7 +56,7 @@ def test_a_session_without_a_name_gets_one_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "wanted"),
+    ("environ", "expected"),
     [
         pytest.param({}, "expected Kafka's address", id="no broker where one is needed"),
         pytest.param({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_MODE": "later"}, "mode", id="a mode that does not exist"),
@@ -66,8 +66,8 @@ def test_a_session_without_a_name_gets_one_of_its_own() -> None:
         pytest.param({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_SESSION_ID": "s" * 257}, "session_id", id="a long name"),
     ],
 )  # fmt: skip
-def test_nonsense_is_refused_at_the_start(environ: dict[str, str], wanted: str) -> None:
-    with pytest.raises(ValidationError, match=wanted):
+def test_nonsense_is_refused_at_the_start(environ: dict[str, str], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
         GuardSettings.from_env(environ)
 
 

@@ -8,7 +8,7 @@ from haltline.schemas.control import CallRequest, Command, CommandKind
 from haltline.schemas.decisions import Approval, Decision
 from haltline.schemas.findings import Severity
 from haltline.streams.sessions import state_codec
-from tests.interventions.control.test_approvals import Session, at, told
+from tests.interventions.control.test_approvals import Session, at, shown
 
 
 class Asking:
@@ -46,12 +46,12 @@ def test_what_an_agents_own_guard_asks_for_is_used_once_when_it_says_so() -> Non
     request = asking.open()
     assert (request.state, request.asked_by, request.arguments) == ("pending", "sdk", '{"usd":5}')
     (decision,) = asking.session.says(CommandKind.APPROVE, request)
-    assert told(decision) == ("ALLOW", "approved", "apr_1")
+    assert shown(decision) == ("ALLOW", "approved", "apr_1")
     assert decision.approval is not None
     assert (decision.agent_id, decision.approval.state, decision.approval.approved_by) == ("payer", "approved", ["ada"])
     assert asking.session.says(CommandKind.APPROVE, request, second=21) == [], "answered once"
     (used,) = asking.session.says(CommandKind.USE, request, by="sdk", second=22)
-    assert told(used) == ("ALLOW", "approved", "apr_1")
+    assert shown(used) == ("ALLOW", "approved", "apr_1")
     assert used.approval is not None
     assert (used.approval.state, used.decision_id == decision.decision_id) == ("used", False)
     assert asking.session.says(CommandKind.USE, request, by="sdk", second=23) == [], "used once"
@@ -66,9 +66,9 @@ def test_only_an_approval_that_it_asked_for_itself_is_used() -> None:
     assert asking.session.says(CommandKind.USE, waits, by="sdk") == [], "nobody has approved it"
     assert asking.session.says(CommandKind.APPROVE, waits.model_copy(update={"nonce": "of another"}), second=21) == []
     (decision,) = asking.session.says(CommandKind.APPROVE, waits, second=22)
-    assert told(decision) == ("ALLOW", "approved", "apr_1")
+    assert shown(decision) == ("ALLOW", "approved", "apr_1")
     (expired,) = asking.session.tick(100)
-    assert told(expired)[1] == "approval_expired", "approved, and never used"
+    assert shown(expired)[1] == "approval_expired", "approved, and never used"
     assert asking.session.says(CommandKind.USE, waits, by="sdk", second=101) == []
 
     paused = Asking()
@@ -88,7 +88,7 @@ def test_a_request_that_is_refused_stays_refused(kind: CommandKind, code: str) -
     asking = Asking()
     request = asking.open()
     (decision,) = asking.session.says(kind, request)
-    assert told(decision) == ("BLOCK", code, "apr_1")
+    assert shown(decision) == ("BLOCK", code, "apr_1")
     assert asking.session.says(CommandKind.APPROVE, request, second=21) == []
     assert asking.session.tick(100) == [], "and time says nothing more"
 
@@ -96,14 +96,14 @@ def test_a_request_that_is_refused_stays_refused(kind: CommandKind, code: str) -
 def test_a_question_and_its_answer_go_there_and_back_while_it_waits() -> None:
     asking = Asking()
     request = asking.open()
-    (asked,) = asking.session.says(CommandKind.ASK, request, reason="whose money?")
-    (said,) = asking.session.says(CommandKind.ANSWER, request, by="sdk", reason="the fund's", second=21)
-    assert asked.approval is not None
-    assert said.approval is not None
-    assert (asked.approval.state, asked.approval.question) == ("info_requested", "whose money?")
-    assert (said.approval.state, said.approval.answer) == ("pending", "the fund's")
+    (requested,) = asking.session.says(CommandKind.ASK, request, reason="whose money?")
+    (result,) = asking.session.says(CommandKind.ANSWER, request, by="sdk", reason="the fund's", second=21)
+    assert requested.approval is not None
+    assert result.approval is not None
+    assert (requested.approval.state, requested.approval.question) == ("info_requested", "whose money?")
+    assert (result.approval.state, result.approval.answer) == ("pending", "the fund's")
     (decision,) = asking.session.says(CommandKind.APPROVE, request, second=22)
-    assert told(decision) == ("ALLOW", "approved", "apr_1")
+    assert shown(decision) == ("ALLOW", "approved", "apr_1")
 
 
 def test_a_request_that_nobody_answers_expires_and_a_critical_one_takes_two() -> None:
@@ -113,7 +113,7 @@ def test_a_request_that_nobody_answers_expires_and_a_critical_one_takes_two() ->
     assert vote.approval is not None
     assert vote.approval.state == "pending"
     (decision,) = asking.session.tick(60)
-    assert told(decision) == ("BLOCK", "approval_expired", "apr_1")
+    assert shown(decision) == ("BLOCK", "approval_expired", "apr_1")
 
 
 def test_a_killed_session_is_approved_nothing() -> None:
@@ -121,7 +121,7 @@ def test_a_killed_session_is_approved_nothing() -> None:
     kill = Command(command_id="k", kind=CommandKind.KILL, id="s1", by="ada", reason="stop", time=at(0))
     asking.session.state = asking.session.core.on_command(None, kill).state
     (decision,) = asking.ask(second=1)
-    assert told(decision) == ("BLOCK", "approval_rejected", "apr_1")
+    assert shown(decision) == ("BLOCK", "approval_rejected", "apr_1")
 
 
 def test_what_an_agent_asked_for_lets_no_call_pass_that_haltline_paused() -> None:
@@ -130,5 +130,5 @@ def test_what_an_agent_asked_for_lets_no_call_pass_that_haltline_paused() -> Non
     (decision,) = asking.ask(second=11)
     assert decision.approval is not None
     asking.session.says(CommandKind.APPROVE, decision.approval, second=12)
-    assert told(asking.session.propose(13))[0] == "PAUSE"
+    assert shown(asking.session.propose(13))[0] == "PAUSE"
     assert asking.session.says(CommandKind.APPROVE, request, second=14) != []

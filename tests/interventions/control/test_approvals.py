@@ -73,7 +73,7 @@ class Session:
         return followed.decision
 
     def says(
-        self, kind: CommandKind, request: Approval, by: str = "ada", second: float = 20, **said: Any
+        self, kind: CommandKind, request: Approval, by: str = "ada", second: float = 20, **result: Any
     ) -> list[Decision]:
         fields: dict[str, Any] = {
             "command_id": f"{kind}{by}{second}",
@@ -85,18 +85,18 @@ class Session:
             "request_id": request.request_id,
             "nonce": request.nonce,
         }
-        outcome = self.core.on_command(self.state, Command(**(fields | said)))
+        outcome = self.core.on_command(self.state, Command(**(fields | result)))
         self._through_codec(outcome.state)
         return [d for d in (outcome.decision, *outcome.also) if d is not None]
 
     def tick(self, second: float) -> list[Decision]:
-        said: list[Decision] = []
+        decisions: list[Decision] = []
         assert self.state is not None
         while 0 < self.state.due_ms <= at(second):
             outcome = self.core.on_tick(self.state, at(second))
-            said += [d for d in (outcome.decision, *outcome.also) if d is not None]
+            decisions += [d for d in (outcome.decision, *outcome.also) if d is not None]
             self._through_codec(outcome.state)
-        return said
+        return decisions
 
     def paused(self, *, waits: bool = True, second: float = 10) -> Approval:
         """The request about the second delete of `a`."""
@@ -110,7 +110,7 @@ class Session:
         return decision.approval
 
 
-def told(decision: Decision | None) -> tuple[str, str, str]:
+def shown(decision: Decision | None) -> tuple[str, str, str]:
     assert decision is not None
     return decision.level.value, decision.code, decision.event_id
 
@@ -118,7 +118,7 @@ def told(decision: Decision | None) -> tuple[str, str, str]:
 def test_what_is_approved_passes_once() -> None:
     session = Session()
     request = session.paused()
-    assert [told(d) for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved", "p2")]
+    assert [shown(d) for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved", "p2")]
     session.completed(21, Outcome.ERROR)
     again = session.propose(22)
     assert again is not None
@@ -130,17 +130,17 @@ def test_what_is_approved_passes_once() -> None:
 def test_the_next_such_call_uses_an_approval_that_nobody_waited_for() -> None:
     session = Session()
     request = session.paused(waits=False)
-    assert [told(d)[:2] for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved")]
-    assert told(session.propose(30)) == ("ALLOW", "approved", "p3")
+    assert [shown(d)[:2] for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved")]
+    assert shown(session.propose(30)) == ("ALLOW", "approved", "p3")
     session.completed(31, Outcome.ERROR)
-    assert told(session.propose(32))[0] == "PAUSE"
+    assert shown(session.propose(32))[0] == "PAUSE"
 
 
 def test_other_arguments_are_another_call() -> None:
     session = Session()
     session.says(CommandKind.APPROVE, session.paused(waits=False))
-    assert told(session.propose(30, force=True))[0] == "PAUSE"
-    assert told(session.propose(31)) == ("ALLOW", "approved", "p4")
+    assert shown(session.propose(30, force=True))[0] == "PAUSE"
+    assert shown(session.propose(31)) == ("ALLOW", "approved", "p4")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_answer_to_something_else_changes_nothing(changed: dict[str, Any]) ->
     session = Session()
     request = session.paused()
     assert session.says(CommandKind.APPROVE, request, **changed) == []
-    assert told(session.propose(30))[0] == "PAUSE"
+    assert shown(session.propose(30))[0] == "PAUSE"
 
 
 def test_what_nobody_answers_is_refused_and_it_is_known_that_nobody_did() -> None:
@@ -162,38 +162,38 @@ def test_what_nobody_answers_is_refused_and_it_is_known_that_nobody_did() -> Non
     request = session.paused(second=10)
     assert session.tick(69.9) == []
     (decision,) = session.tick(70)
-    assert told(decision) == ("BLOCK", "approval_expired", "p2")
+    assert shown(decision) == ("BLOCK", "approval_expired", "p2")
     assert session.says(CommandKind.APPROVE, request, second=71) == [], "too late"
-    assert told(session.propose(72))[0] == "PAUSE"
+    assert shown(session.propose(72))[0] == "PAUSE"
 
 
 def test_an_approval_that_is_not_used_in_time_is_gone() -> None:
     session = Session()
     session.says(CommandKind.APPROVE, session.paused(waits=False))
-    assert told(session.propose(70))[0] == "PAUSE", "by the agent's clock, though no tick came"
+    assert shown(session.propose(70))[0] == "PAUSE", "by the agent's clock, though no tick came"
 
 
 def test_what_is_rejected_is_refused_until_the_request_would_have_expired() -> None:
     session = Session()
     request = session.paused()
-    assert [told(d) for d in session.says(CommandKind.REJECT, request)] == [("BLOCK", "approval_rejected", "p2")]
-    assert told(session.propose(30)) == ("BLOCK", "approval_rejected", "p3")
+    assert [shown(d) for d in session.says(CommandKind.REJECT, request)] == [("BLOCK", "approval_rejected", "p2")]
+    assert shown(session.propose(30)) == ("BLOCK", "approval_rejected", "p3")
     assert session.says(CommandKind.APPROVE, request) == [], "rejected is rejected"
-    assert told(session.propose(71))[0] == "PAUSE"
+    assert shown(session.propose(71))[0] == "PAUSE"
 
 
 def test_a_question_refuses_the_call_that_waits_and_the_request_stays_open() -> None:
     session = Session()
     request = session.paused()
-    (asked,) = session.says(CommandKind.ASK, request)
-    assert told(asked) == ("BLOCK", "approval_info_requested", "p2")
-    assert "why?" in asked.message
+    (requested,) = session.says(CommandKind.ASK, request)
+    assert shown(requested) == ("BLOCK", "approval_info_requested", "p2")
+    assert "why?" in requested.message
     session.completed(21, Outcome.REFUSED)
     again = session.propose(30)
     assert again is not None
     assert again.approval is not None
     assert (again.level, again.approval.request_id, again.approval.asked) == (Level.PAUSE, request.request_id, 2)
-    assert [told(d) for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved", "p3")]
+    assert [shown(d) for d in session.says(CommandKind.APPROVE, request)] == [("ALLOW", "approved", "p3")]
 
 
 def test_a_critical_request_takes_two_different_people() -> None:
@@ -205,10 +205,10 @@ def test_a_critical_request_takes_two_different_people() -> None:
     critical = decision.approval
     assert critical is not None
     assert (critical.priority, critical.quorum, critical.voters) == (Severity.CRITICAL, 2, 3)
-    assert [told(d)[1] for d in session.says(CommandKind.APPROVE, critical, "ada")] == ["approval_vote"]
-    assert [told(d)[1] for d in session.says(CommandKind.APPROVE, critical, "ada", 21)] == ["approval_vote"]
-    assert [told(d)[1] for d in session.says(CommandKind.REJECT, critical, "cy")] == ["approval_vote"]
-    assert [told(d)[1] for d in session.says(CommandKind.APPROVE, critical, "bo")] == ["approved"]
+    assert [shown(d)[1] for d in session.says(CommandKind.APPROVE, critical, "ada")] == ["approval_vote"]
+    assert [shown(d)[1] for d in session.says(CommandKind.APPROVE, critical, "ada", 21)] == ["approval_vote"]
+    assert [shown(d)[1] for d in session.says(CommandKind.REJECT, critical, "cy")] == ["approval_vote"]
+    assert [shown(d)[1] for d in session.says(CommandKind.APPROVE, critical, "bo")] == ["approved"]
 
 
 def test_a_critical_request_is_rejected_once_the_others_cannot_make_the_quorum() -> None:
@@ -217,7 +217,7 @@ def test_a_critical_request_is_rejected_once_the_others_cannot_make_the_quorum()
     assert session.state is not None
     ticket = session.state.standing.approvals[request.parameters]
     ticket.quorum, ticket.voters = 2, 3
-    codes = [told(d)[1] for by in ("ada", "bo") for d in session.says(CommandKind.REJECT, request, by)]
+    codes = [shown(d)[1] for by in ("ada", "bo") for d in session.says(CommandKind.REJECT, request, by)]
     assert codes == ["approval_vote", "approval_rejected"]
 
 
@@ -226,7 +226,7 @@ def test_a_call_that_was_given_up_leaves_its_approval_to_the_next() -> None:
     request = session.paused()
     session.says(CommandKind.APPROVE, request)
     session.completed(21, Outcome.REFUSED)
-    assert told(session.propose(22)) == ("ALLOW", "approved", "p3")
+    assert shown(session.propose(22)) == ("ALLOW", "approved", "p3")
 
 
 def test_one_that_no_longer_waits_gets_no_answer() -> None:
@@ -241,7 +241,7 @@ def test_of_two_that_wait_one_is_let_pass() -> None:
     session = Session()
     request = session.paused()
     session.propose(11)
-    answers = [told(d) for d in session.says(CommandKind.APPROVE, request)]
+    answers = [shown(d) for d in session.says(CommandKind.APPROVE, request)]
     assert answers == [("ALLOW", "approved", "p2"), ("BLOCK", "approval_used", "p3")]
 
 
@@ -252,7 +252,7 @@ def test_a_kill_ends_every_request() -> None:
     outcome = session.core.on_command(session.state, kill)
     session.state = outcome.state
     assert session.says(CommandKind.APPROVE, request) == []
-    assert told(session.propose(30))[0] == "KILL"
+    assert shown(session.propose(30))[0] == "KILL"
 
 
 def test_requests_are_bounded() -> None:
@@ -316,7 +316,7 @@ def lined_up() -> tuple[Session, Approval]:
     request = session.paused(waits=True)
     for number, second in ((1, 11), (2, 12)):
         decision = session.propose(second, waits=True, force=number)
-        assert told(decision)[:2] == ("PAUSE", "loop_detected")
+        assert shown(decision)[:2] == ("PAUSE", "loop_detected")
         assert decision is not None
         assert decision.approval is not None
         assert (decision.approval.request_id, decision.approval.behind) == (request.request_id, True)
@@ -327,32 +327,32 @@ def lined_up() -> tuple[Session, Approval]:
 def test_an_approval_lets_its_own_call_pass_and_asks_about_the_next_one() -> None:
     session, request = lined_up()
     passed, following = session.says(CommandKind.APPROVE, request)
-    assert told(passed) == ("ALLOW", "approved", "p2")
+    assert shown(passed) == ("ALLOW", "approved", "p2")
     assert following.approval is not None
     assert (following.level, following.approval.request_id != request.request_id) == (Level.PAUSE, True)
     assert len(following.approval.also or ()) == 1
-    assert told(session.propose(21, force=1))[0] == "PAUSE", "the first approval was not for this call"
+    assert shown(session.propose(21, force=1))[0] == "PAUSE", "the first approval was not for this call"
     session.says(CommandKind.APPROVE, following.approval, second=22)  # a critical one takes two
-    answers = {told(one) for one in session.says(CommandKind.APPROVE, following.approval, "bo", second=23)}
+    answers = {shown(one) for one in session.says(CommandKind.APPROVE, following.approval, "bo", second=23)}
     assert ("ALLOW", "approved", "p3") in answers
     assert all(event != "p4" for _, _, event in answers), "the third goes on waiting"
 
 
 def test_a_rejection_refuses_all_of_them_and_every_retry() -> None:
     session, request = lined_up()
-    assert [told(one) for one in session.says(CommandKind.REJECT, request)] == [
+    assert [shown(one) for one in session.says(CommandKind.REJECT, request)] == [
         ("BLOCK", "approval_rejected", "p2"),
         ("BLOCK", "approval_rejected", "p3"),
         ("BLOCK", "approval_rejected", "p4"),
     ]
-    assert [told(session.propose(second, force=n))[:2] for second, n in ((31, 1), (32, 2))] == [
+    assert [shown(session.propose(second, force=n))[:2] for second, n in ((31, 1), (32, 2))] == [
         ("BLOCK", "approval_rejected")
     ] * 2
 
 
 def test_nobody_answers_and_all_of_them_are_refused() -> None:
     session, _ = lined_up()
-    assert {told(one) for one in session.tick(100)} == {("BLOCK", "approval_expired", f"p{n}") for n in (2, 3, 4)}
+    assert {shown(one) for one in session.tick(100)} == {("BLOCK", "approval_expired", f"p{n}") for n in (2, 3, 4)}
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_what_ends_the_session_closes_its_request_and_says_why(kind: CommandKind
         session.state, Command(command_id="k", kind=kind, id="s1", by="bo", reason="no", time=at(20))
     )
     closed = [d for d in (outcome.decision, *outcome.also) if d is not None and d.approval is not None]
-    assert {told(one) for one in closed} == {("BLOCK", "approval_cancelled", f"p{n}") for n in (2, 3, 4)}
+    assert {shown(one) for one in closed} == {("BLOCK", "approval_cancelled", f"p{n}") for n in (2, 3, 4)}
     assert {one.approval.closed for one in closed if one.approval is not None} == {why}
     assert why.replace("_", " ") in closed[0].reason
     assert [record.resolution for record in outcome.incidents] == [why]
@@ -384,7 +384,7 @@ def test_a_kill_of_its_agent_closes_what_is_open_once_its_side_has_stopped(secon
     )
     outcome = session.core.on_feedback(session.state, stopped)
     closed = ["scope_killed"] if closes else []
-    assert [told(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3 * len(closed)
+    assert [shown(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3 * len(closed)
     assert [record.resolution for record in outcome.incidents] == closed
 
 
@@ -392,7 +392,7 @@ def test_a_call_that_is_made_after_the_end_of_its_session_asks_anew() -> None:
     session, request = lined_up()
     end = ActionEvent(event_id="end", kind=Kind.SESSION_ENDED, session_id="s1", agent_id="cleaner", time=at(20))
     outcome = session.core.on_event(session.state, end)
-    assert [told(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3
+    assert [shown(one)[1] for one in outcome.also] == ["approval_cancelled"] * 3
     session.state = outcome.state
     again = session.propose(30, force=1)
     assert again is not None

@@ -15,7 +15,7 @@ HOUR_S = 3600
 
 
 def declared(number: int = 1, *, lasts_s: float = 60, **batch: object) -> Command:
-    said = {"actions": "delete_*", "targets": ["asset_id=stg_*"], "max_deletes": 100} | batch
+    result = {"actions": "delete_*", "targets": ["asset_id=stg_*"], "max_deletes": 100} | batch
     return Command(
         command_id=f"b{number}",
         kind=CommandKind.BATCH,
@@ -23,7 +23,7 @@ def declared(number: int = 1, *, lasts_s: float = 60, **batch: object) -> Comman
         by="ada",
         reason="quarterly clean-up",
         time=T0_MS,
-        batch=Batch.model_validate({"expires": T0_MS + round(lasts_s * 1000)} | said),
+        batch=Batch.model_validate({"expires": T0_MS + round(lasts_s * 1000)} | result),
     )
 
 
@@ -52,7 +52,7 @@ class Session:
         return outcome.decision
 
 
-def told(decision: Decision | None) -> tuple[str, object, object]:
+def shown(decision: Decision | None) -> tuple[str, object, object]:
     assert decision is not None
     return (
         f"{decision.level.value} {decision.code}",
@@ -64,31 +64,31 @@ def told(decision: Decision | None) -> tuple[str, object, object]:
 @pytest.mark.parametrize("waits", [pytest.param(True, id="blocking"), pytest.param(False, id="async")])
 def test_each_act_that_it_covers_is_told_with_how_much_is_used(waits: bool) -> None:
     session = Session(declared(max_deletes=40))
-    said = [told(session.deletes(n, f"stg_{n}", waits=waits)) for n in range(10)]
-    assert said == [("ALLOW declared_batch", n + 1, 40) for n in range(10)]
+    result = [shown(session.deletes(n, f"stg_{n}", waits=waits)) for n in range(10)]
+    assert result == [("ALLOW declared_batch", n + 1, 40) for n in range(10)]
 
 
 def test_what_is_beyond_its_maximum_counts_as_always() -> None:
     session = Session(declared(max_deletes=5))
-    said = [told(session.deletes(n, f"stg_{n}"))[0] for n in range(8)]
-    assert said == ["ALLOW declared_batch"] * 5 + ["ALLOW allowed"] * 2 + ["KILL session_killed_loop_guard"]
+    result = [shown(session.deletes(n, f"stg_{n}"))[0] for n in range(8)]
+    assert result == ["ALLOW declared_batch"] * 5 + ["ALLOW allowed"] * 2 + ["KILL session_killed_loop_guard"]
 
 
 def test_the_same_target_again_still_counts() -> None:
     session = Session(declared())
-    said = [told(session.deletes(n, "stg_1")) for n in range(3)]
-    assert [s[0] for s in said] == [
+    result = [shown(session.deletes(n, "stg_1")) for n in range(3)]
+    assert [s[0] for s in result] == [
         "ALLOW declared_batch",
         "NUDGE loop_suspected",
         "KILL session_killed_loop_guard",
     ]
-    assert [s[1] for s in said] == [1, 2, 3]
+    assert [s[1] for s in result] == [1, 2, 3]
 
 
 def test_what_was_not_declared_counts_beside_it() -> None:
     session = Session(declared())
-    said = [told(session.deletes(n, f"fact_{n}"))[0] for n in range(3)]
-    assert said[-1] == "KILL session_killed_loop_guard"
+    result = [shown(session.deletes(n, f"fact_{n}"))[0] for n in range(3)]
+    assert result[-1] == "KILL session_killed_loop_guard"
 
 
 def test_it_holds_for_a_shift_at_most_whatever_the_command_says() -> None:

@@ -99,7 +99,7 @@ class Incidents(RuleBasedStateMachine):
         name = (record.incident_id, record.revision)
         assert self.told.setdefault(name, record) == record, "3: a revision says the same for ever"
         if not self.replaying:
-            is_new = all(told.incident_id != record.incident_id for told in self.topic)
+            is_new = all(reported.incident_id != record.incident_id for reported in self.topic)
             assert is_new == (record.change is IncidentChange.OPENED), "5: only a new one is opened"
             assert (
                 is_new

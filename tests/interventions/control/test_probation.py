@@ -44,18 +44,18 @@ class Session:
         self.state = state_codec.decode(state_codec.encode(outcome.state))
         return outcome
 
-    def says(self, kind: CommandKind, second: float, by: str = "ada", **said: Any) -> Effects:
+    def says(self, kind: CommandKind, second: float, by: str = "ada", **result: Any) -> Effects:
         command = Command(
-            command_id=f"{kind}{second}{by}", kind=kind, id="s1", by=by, reason="so", time=at(second), **said
+            command_id=f"{kind}{second}{by}", kind=kind, id="s1", by=by, reason="so", time=at(second), **result
         )
         outcome = self.core.on_command(self.state, command)
         self.state = state_codec.decode(state_codec.encode(outcome.state))
         return outcome
 
-    def released(self, second: float = 10, **said: Any) -> Effects:
+    def released(self, second: float = 10, **result: Any) -> Effects:
         """Killed, and reset."""
         self.says(CommandKind.KILL, second - 1)
-        return self.says(CommandKind.RESET, second, **said)
+        return self.says(CommandKind.RESET, second, **result)
 
     @property
     def is_killed(self) -> bool:
@@ -173,10 +173,10 @@ def test_a_reset_while_on_probation_does_not_end_it() -> None:
     assert session.state.standing.probation is not None
 
 
-@pytest.mark.parametrize(("said", "left"), [(0, None), (2, 2), (None, 5)])
-def test_an_operator_says_how_long_probation_is(said: int | None, left: int | None) -> None:
+@pytest.mark.parametrize(("result", "left"), [(0, None), (2, 2), (None, 5)])
+def test_an_operator_says_how_long_probation_is(result: int | None, left: int | None) -> None:
     session = Session()
-    outcome = session.released(probation_actions=said)
+    outcome = session.released(probation_actions=result)
     assert session.state is not None
     probation = session.state.standing.probation
     assert (probation.left if probation else None, outcome.released) == (left, left is None)

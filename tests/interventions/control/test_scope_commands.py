@@ -29,7 +29,7 @@ class Scope:
         self.standing = ScopeStatus()
         self.policy = Policy(operations=Operations(**operations))
 
-    def says(self, kind: CommandKind, second: float = 0, by: str = "ada", **said: Any) -> ControlEffects:
+    def says(self, kind: CommandKind, second: float = 0, by: str = "ada", **result: Any) -> ControlEffects:
         command = Command(
             command_id=f"{kind}{second}{by}",
             kind=kind,
@@ -38,7 +38,7 @@ class Scope:
             by=by,
             reason="so",
             time=T0_MS + round(second * 1000),
-            **said,
+            **result,
         )
         return on_command(self.standing, command, self.policy)
 
@@ -85,9 +85,9 @@ def test_a_second_kill_leaves_the_first_ones_record() -> None:
 def test_one_session_is_released_and_the_rest_stays_killed() -> None:
     scope = Scope()
     scope.says(KILL)
-    said = scope.says(RESET, 1, session="s1")
-    assert said.control is not None
-    assert (said.control.state, said.control.spared, said.released) == (ControlState.KILLED, ["s1"], False)
+    result = scope.says(RESET, 1, session="s1")
+    assert result.control is not None
+    assert (result.control.state, result.control.spared, result.released) == (ControlState.KILLED, ["s1"], False)
     assert scope.says(RESET, 2, session="s1") == NOTHING
     assert scope.says(RESET, 3).released
 
@@ -104,17 +104,17 @@ def test_one_session_is_released_and_the_rest_stays_killed() -> None:
 def test_the_fleet_takes_two(second: float, by: str, kind: CommandKind, killed: bool) -> None:
     fleet = Scope(ScopeKind.FLEET, "*", second_person_s=60)
     assert fleet.says(KILL, 0, "ada") == ControlEffects(told="second_wanted")
-    said = fleet.says(kind, second, by)
-    assert (said.control is not None, fleet.state) == (killed, "killed" if killed else None)
+    result = fleet.says(kind, second, by)
+    assert (result.control is not None, fleet.state) == (killed, "killed" if killed else None)
 
 
 def held(*kinds: CommandKind, standing: SessionControl) -> list[tuple[str | None, bool]]:
     who = SessionRef("s1", "cleaner")
-    said = [
+    result = [
         hold(standing, who, Command(command_id=f"c{n}", kind=kind, id="s1", by="ada", reason="so", time=T0_MS + n))
         for n, kind in enumerate(kinds)
     ]
-    return [(s.control.state.value if s.control else None, s.released) for s in said]
+    return [(s.control.state.value if s.control else None, s.released) for s in result]
 
 
 def test_a_session_is_held_and_let_go() -> None:

@@ -118,16 +118,16 @@ def test_an_enforced_nudge_beats_a_shadow_kill() -> None:
 
 def test_who_waits_for_a_verdict_gets_it_and_what_is_in_shadow_is_told_beside_it() -> None:
     rules = {"destructive_repeat": Rule(mode=Mode.SHADOW)}
-    asked = proposed().model_copy(update={"await_verdict": True})
+    proposal = proposed().model_copy(update={"await_verdict": True})
     near = {"destructive_repeat": 1.0}
     verdict, shadow = Controller(Policy()).decide(
-        SessionControl(), asked, [finding(Severity.CRITICAL)], rules, lambda: near
+        SessionControl(), proposal, [finding(Severity.CRITICAL)], rules, lambda: near
     )
     assert verdict is not None
     assert shadow is not None
     assert (verdict.level, verdict.code, verdict.scope_id) == (Level.ALLOW, "allowed", None)
     # A guard takes what names a scope's id for no verdict.
-    assert (shadow.level, shadow.would, shadow.scope_id) == (Level.ALLOW, Level.KILL, asked.session_id)
+    assert (shadow.level, shadow.would, shadow.scope_id) == (Level.ALLOW, Level.KILL, proposal.session_id)
 
 
 def test_what_is_in_shadow_changes_nothing_of_an_enforced_decision() -> None:
@@ -147,7 +147,7 @@ def test_the_policy_says_what_a_severity_leads_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "severities", "said"),
+    ("seconds", "severities", "result"),
     [
         pytest.param((0, 10), "ll", [True, False], id="a nudge is not repeated within the cooldown"),
         pytest.param((0, 30), "ll", [True, True], id="it is after the cooldown"),
@@ -155,14 +155,14 @@ def test_the_policy_says_what_a_severity_leads_to() -> None:
         pytest.param((0, 10), "hh", [True, True], id="a refusal is said each time"),
     ],
 )
-def test_cooldown(seconds: tuple[float, ...], severities: str, said: list[bool]) -> None:
+def test_cooldown(seconds: tuple[float, ...], severities: str, result: list[bool]) -> None:
     standing = SessionControl()
     by_letter = {"l": Severity.LOW, "h": Severity.HIGH}
     decisions = [
         decide(finding(by_letter[letter]), standing=standing, event=proposed(second))
         for second, letter in zip(seconds, severities, strict=True)
     ]
-    assert [d is not None for d in decisions] == said
+    assert [d is not None for d in decisions] == result
 
 
 def test_a_hint_held_back_by_the_cooldown_still_answers_who_awaits() -> None:

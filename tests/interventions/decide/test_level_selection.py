@@ -24,20 +24,20 @@ def story(cooldown_s: float = 30.0, **interventions: Any) -> Story:
 
 
 def test_scored_three_times_the_same_issue() -> None:
-    told = story(strategy="scored")
+    session = story(strategy="scored")
     # 0.30; 0.30 + 0.3 as the first did not help; 0.30 + 0.6, and it is the third of its kind.
-    assert [told.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 31, 62)] == ["REINFORCE", "THROTTLE", "KILL"]
+    assert [session.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 31, 62)] == ["REINFORCE", "THROTTLE", "KILL"]
 
 
 def test_what_comes_within_the_cooldown_says_nothing_of_the_intervention_before() -> None:
-    told = story(strategy="scored", escalate_after=0)
-    assert [told.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 5, 10)] == ["REINFORCE", None, None]
-    assert told.level(31, found(MEDIUM, confidence=0.6)) == "THROTTLE"
+    session = story(strategy="scored", escalate_after=0)
+    assert [session.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 5, 10)] == ["REINFORCE", None, None]
+    assert session.level(31, found(MEDIUM, confidence=0.6)) == "THROTTLE"
 
 
 def test_what_is_older_than_the_recent_history_does_not_escalate() -> None:
-    told = story(strategy="scored")
-    assert [told.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 301)] == ["REINFORCE", "REINFORCE"]
+    session = story(strategy="scored")
+    assert [session.level(s, found(MEDIUM, confidence=0.6)) for s in (0, 301)] == ["REINFORCE", "REINFORCE"]
 
 
 def test_a_destructive_act_has_a_higher_score_than_looking() -> None:
@@ -46,24 +46,24 @@ def test_a_destructive_act_has_a_higher_score_than_looking() -> None:
 
 
 def test_progressive_goes_up_while_nothing_helps_and_down_when_something_did() -> None:
-    told = story(strategy="progressive", after_warnings=0, history_s=3600)
-    assert [told.level(s, found(MEDIUM)) for s in (0, 31, 62)] == ["NUDGE", "REINFORCE", "THROTTLE"]
+    session = story(strategy="progressive", after_warnings=0, history_s=3600)
+    assert [session.level(s, found(MEDIUM)) for s in (0, 31, 62)] == ["NUDGE", "REINFORCE", "THROTTLE"]
     # Ten quiet actions: the throttling helped, but of all three only a third did.
-    assert told.level(200, found(MEDIUM), actions=10) == "ROLLBACK"
+    assert session.level(200, found(MEDIUM), actions=10) == "ROLLBACK"
 
 
 def test_progressive_becomes_softer_only_after_the_delay() -> None:
-    told = story(strategy="progressive", history_s=10_000)
-    told.level(0, found(MEDIUM))
-    told.level(31, found(MEDIUM))  # REINFORCE, as the nudge did not help
-    assert told.level(4000, found(MEDIUM), actions=10) == "THROTTLE"  # one of two helped: 0.5
-    assert told.level(8000, found(MEDIUM), actions=10) == "REINFORCE"  # two of three
+    session = story(strategy="progressive", history_s=10_000)
+    session.level(0, found(MEDIUM))
+    session.level(31, found(MEDIUM))  # REINFORCE, as the nudge did not help
+    assert session.level(4000, found(MEDIUM), actions=10) == "THROTTLE"  # one of two helped: 0.5
+    assert session.level(8000, found(MEDIUM), actions=10) == "REINFORCE"  # two of three
 
 
 def test_pattern_specific() -> None:
-    told = story(strategy="pattern_specific")
-    assert told.level(0, found(LOW, "scope_creep")) == "REINFORCE"
-    assert told.level(0, found(HIGH, "resource_growth")) == "KILL"
+    session = story(strategy="pattern_specific")
+    assert session.level(0, found(LOW, "scope_creep")) == "REINFORCE"
+    assert session.level(0, found(HIGH, "resource_growth")) == "KILL"
 
 
 @pytest.mark.parametrize(
@@ -78,18 +78,18 @@ def test_who_may_soften_what_is_critical(interventions: dict[str, Any], level: s
 
 
 def test_a_strategy_for_one_rule_is_not_one_for_the_others() -> None:
-    told = story(strategies={"error_repetition": "scored"})
-    assert told.level(0, found(HIGH, "error_repetition")) == "ROLLBACK"
-    assert told.level(0, found(HIGH, "repetition")) == "REINFORCE"
+    session = story(strategies={"error_repetition": "scored"})
+    assert session.level(0, found(HIGH, "error_repetition")) == "ROLLBACK"
+    assert session.level(0, found(HIGH, "repetition")) == "REINFORCE"
 
 
 def test_a_warning_that_does_not_help_becomes_a_stop() -> None:
-    told = story(after_warnings=2)
-    said = [told.tell(s, found(MEDIUM)) for s in (0, 31, 62, 63)]
-    assert [d.level.value for d in said if d is not None] == ["NUDGE", "NUDGE", "PAUSE", "PAUSE"]
-    assert said[2] is not None
-    assert said[2].choice is not None
-    assert said[2].choice.why == "2 warnings did not help: PAUSE"
+    session = story(after_warnings=2)
+    result = [session.tell(s, found(MEDIUM)) for s in (0, 31, 62, 63)]
+    assert [d.level.value for d in result if d is not None] == ["NUDGE", "NUDGE", "PAUSE", "PAUSE"]
+    assert result[2] is not None
+    assert result[2].choice is not None
+    assert result[2].choice.why == "2 warnings did not help: PAUSE"
 
 
 @pytest.mark.parametrize(
@@ -103,38 +103,38 @@ def test_a_warning_that_does_not_help_becomes_a_stop() -> None:
 def test_what_counts_as_a_warning_in_vain(
     seconds: tuple[float, ...], actions: tuple[int, ...], levels: list[str | None]
 ) -> None:
-    told = story(after_warnings=2)
-    assert [told.level(s, found(MEDIUM), actions=n) for s, n in zip(seconds, actions, strict=True)] == levels
+    session = story(after_warnings=2)
+    assert [session.level(s, found(MEDIUM), actions=n) for s, n in zip(seconds, actions, strict=True)] == levels
 
 
 def test_warnings_of_another_rule_do_not_count() -> None:
-    told = story(after_warnings=2)
+    session = story(after_warnings=2)
     rules = ("error_repetition", "repetition", "cycle", "polling")
-    assert [told.level(31 * n, found(MEDIUM, rule)) for n, rule in enumerate(rules)] == ["NUDGE"] * 4
+    assert [session.level(31 * n, found(MEDIUM, rule)) for n, rule in enumerate(rules)] == ["NUDGE"] * 4
 
 
 def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> None:
-    told = story()
-    levels = [told.level(31 * n, found(MEDIUM)) for n in range(7)]
+    session = story()
+    levels = [session.level(31 * n, found(MEDIUM)) for n in range(7)]
     assert levels == ["NUDGE", "NUDGE", "NUDGE", "REINFORCE", "REINFORCE", "PAUSE", "PAUSE"]
 
 
 def test_a_session_hears_no_more_hints_than_it_may_and_a_person_hears_of_it() -> None:
-    told = story(max_interventions=2, after_warnings=0)
+    session = story(max_interventions=2, after_warnings=0)
     rules = ("error_repetition", "repetition", "cycle")
-    said = [told.tell(n, found(MEDIUM, rule)) for n, rule in enumerate(rules)]
-    assert [None if d is None else (d.level.value, d.flag) for d in said] == [("NUDGE", False), ("NUDGE", True), None]
-    assert told.level(4, found(CRITICAL, "cycle")) == "PAUSE"
+    result = [session.tell(n, found(MEDIUM, rule)) for n, rule in enumerate(rules)]
+    assert [None if d is None else (d.level.value, d.flag) for d in result] == [("NUDGE", False), ("NUDGE", True), None]
+    assert session.level(4, found(CRITICAL, "cycle")) == "PAUSE"
 
 
 def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of_a_report() -> None:
-    told = story(max_interventions=2, after_warnings=0)
+    session = story(max_interventions=2, after_warnings=0)
     for number in range(5):
-        told.tell(31 * number, found(MEDIUM, "goal_drift"), rule=Rule(mode=Mode.SHADOW))
-    assert told.level(200, found(MEDIUM, "cycle")) == "NUDGE"
-    assert told.level(201, found(MEDIUM, "polling")) == "NUDGE"
-    assert told.level(202, found(MEDIUM, "repetition")) is None
-    killed = told.tell(203, found(CRITICAL, "destructive_repeat"))
+        session.tell(31 * number, found(MEDIUM, "goal_drift"), rule=Rule(mode=Mode.SHADOW))
+    assert session.level(200, found(MEDIUM, "cycle")) == "NUDGE"
+    assert session.level(201, found(MEDIUM, "polling")) == "NUDGE"
+    assert session.level(202, found(MEDIUM, "repetition")) is None
+    killed = session.tell(203, found(CRITICAL, "destructive_repeat"))
     assert killed is not None
     assert killed.incident is not None
     assert killed.incident.snapshot["interventions"] == 2
@@ -142,9 +142,9 @@ def test_what_the_agent_did_not_hear_uses_up_none_of_its_hints_and_is_no_part_of
 
 
 def test_a_shadow_rule_escalates_as_an_enforced_one_would() -> None:
-    told = story(after_warnings=2)
-    said = [told.tell(s, found(MEDIUM), rule=Rule(mode=Mode.SHADOW)) for s in (0, 31, 62)]
-    assert [(d.level, d.would) for d in said if d is not None] == [
+    session = story(after_warnings=2)
+    result = [session.tell(s, found(MEDIUM), rule=Rule(mode=Mode.SHADOW)) for s in (0, 31, 62)]
+    assert [(d.level, d.would) for d in result if d is not None] == [
         (Level.ALLOW, Level.NUDGE),
         (Level.ALLOW, Level.NUDGE),
         (Level.ALLOW, Level.PAUSE),
@@ -152,10 +152,10 @@ def test_a_shadow_rule_escalates_as_an_enforced_one_would() -> None:
 
 
 def test_a_rule_that_only_warns_does_not_warn_more_often_for_what_it_would_have_stopped() -> None:
-    told = story(after_warnings=0)
+    session = story(after_warnings=0)
     warn = Rule(mode=Mode.WARN)
-    said = [told.tell(s, found(CRITICAL, "cycle"), rule=warn) for s in (0, 1, 29, 30)]
-    assert [d and (d.level, d.would) for d in said] == [
+    result = [session.tell(s, found(CRITICAL, "cycle"), rule=warn) for s in (0, 1, 29, 30)]
+    assert [d and (d.level, d.would) for d in result] == [
         (Level.NUDGE, Level.PAUSE),
         None,
         None,
@@ -164,10 +164,15 @@ def test_a_rule_that_only_warns_does_not_warn_more_often_for_what_it_would_have_
 
 
 def test_a_shadow_decision_says_what_would_have_been_done() -> None:
-    said = story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW))
-    assert said is not None
-    assert (said.level, said.would, said.would_do, said.message) == (Level.ALLOW, Level.KILL, "the session stopped", "")
-    assert (said.incident, said.limits, said.rollback) == (None, None, None)
+    shadow = story().tell(0, found(CRITICAL, "destructive_repeat"), rule=Rule(mode=Mode.SHADOW))
+    assert shadow is not None
+    assert (shadow.level, shadow.would, shadow.would_do, shadow.message) == (
+        Level.ALLOW,
+        Level.KILL,
+        "the session stopped",
+        "",
+    )
+    assert (shadow.incident, shadow.limits, shadow.rollback) == (None, None, None)
 
 
 FINDINGS = st.builds(

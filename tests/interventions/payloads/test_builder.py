@@ -28,9 +28,9 @@ TASK = Task(goal="Fix the login test", expected_paths=["src/login/**"], limits={
 
 def at_level(level: Level, rule: str = "error_repetition", **more: Any) -> Decision:
     """A decision of a level, whatever the rule."""
-    told = Story(more.pop("policy", Policy()))
-    told.session = more.pop("session", told.session)
-    decision = told.tell(0, found(HIGH, rule, **more.pop("finding", {})), rule=Rule(levels={HIGH: level}), **more)
+    reported = Story(more.pop("policy", Policy()))
+    reported.session = more.pop("session", reported.session)
+    decision = reported.tell(0, found(HIGH, rule, **more.pop("finding", {})), rule=Rule(levels={HIGH: level}), **more)
     assert decision is not None
     assert decision.level is level
     return decision
@@ -68,9 +68,9 @@ def test_only_what_grew_is_lowered_and_batches_are_halved() -> None:
 
 
 def test_a_second_throttling_goes_on_from_the_first() -> None:
-    told = Story(Policy(cooldown_s=0))
+    reported = Story(Policy(cooldown_s=0))
     grown = found(HIGH, "resource_growth", values={"resource": "file_ops", "mean_growth": 3.0})
-    limits = [decision.limits for s in range(2) if (decision := told.tell(s, grown)) is not None]
+    limits = [decision.limits for s in range(2) if (decision := reported.tell(s, grown)) is not None]
     assert [one and one["max_file_operations"] for one in limits] == [50, 25]
 
 
@@ -96,17 +96,17 @@ def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, se
 def test_the_task_is_told_again(strength: str, constraints: int, boundaries: int) -> None:
     policy = Policy.model_validate({"interventions": {"reinforcement": strength}})
     decision = at_level(Level.REINFORCE, "scope_creep", policy=policy, session=Session(task=note_of(TASK)))
-    said = decision.reinforcement
-    assert said is not None
-    assert (said.strength, said.goal, len(said.constraints), len(said.boundaries)) == (
+    result = decision.reinforcement
+    assert result is not None
+    assert (result.strength, result.goal, len(result.constraints), len(result.boundaries)) == (
         Strength(strength),
         "Fix the login test",
         constraints,
         boundaries,
     )
     assert "Fix the login test" in decision.message
-    assert all(line in decision.message for line in (*said.constraints, *said.boundaries))
-    assert any(line.startswith("IMPORTANT") for line in said.constraints) is (strength == "strong")
+    assert all(line in decision.message for line in (*result.constraints, *result.boundaries))
+    assert any(line.startswith("IMPORTANT") for line in result.constraints) is (strength == "strong")
 
 
 def test_without_a_task_there_is_still_something_to_keep_to() -> None:
@@ -220,11 +220,11 @@ def test_the_agents_side_reports_checkpoints_and_gets_one_back() -> None:
 
 
 def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> None:
-    told = Story(session=Session(task=note_of(TASK)))
-    told.tell(0, found(LOW, "repetition"))
+    reported = Story(session=Session(task=note_of(TASK)))
+    reported.tell(0, found(LOW, "repetition"))
     near = {"destructive_repeat": 1.0, "cycle": 1.0, "budget": 0.5}
     losses = [Loss("drop_table", "table=fact_sales")]
-    decision = told.tell(
+    decision = reported.tell(
         40,
         found(CRITICAL, "destructive_repeat", target="table=fact_sales"),
         found(MEDIUM, "cycle"),
@@ -256,8 +256,8 @@ def test_an_emergency_stop_has_a_report_with_everything_that_is_asked_for() -> N
 
 
 def test_a_report_offers_a_safe_checkpoint_where_there_is_one() -> None:
-    told = Story(session=Session(checkpoints=checkpoints("a", "+")))
-    decision = told.tell(40, found(CRITICAL, "destructive_repeat"))
+    reported = Story(session=Session(checkpoints=checkpoints("a", "+")))
+    decision = reported.tell(40, found(CRITICAL, "destructive_repeat"))
     assert decision is not None
     assert decision.incident is not None
     (option,) = (o for o in decision.incident.recovery_options if o.option == "rollback_and_retry")
@@ -269,8 +269,8 @@ SECRET = "hunter2-sk-live-4242"
 
 @pytest.mark.parametrize("level", [level for level in Level if level is not Level.ALLOW])
 def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
-    said = proposed(0, args={"password": SECRET}, error=SECRET, output_head=SECRET)
-    assert SECRET not in at_level(level, event=said).to_json().decode()
+    result = proposed(0, args={"password": SECRET}, error=SECRET, output_head=SECRET)
+    assert SECRET not in at_level(level, event=result).to_json().decode()
 
 
 # Recovery
@@ -292,11 +292,11 @@ def test_no_decision_repeats_arguments_or_errors(level: Level) -> None:
 def test_each_failure_has_its_ways_of_recovery(
     error: str | None, situation: str, ways: tuple[str, ...], attempts: int
 ) -> None:
-    said = at_level(Level.REINFORCE, event=proposed(0, error=error)).recovery
-    assert said is not None
-    assert (said.situation, said.ways, said.attempts) == (situation, ways, attempts)
-    assert said.steps
-    assert (said.wait_s is None) is ("automatic" not in ways or situation == "file_not_found")
+    result = at_level(Level.REINFORCE, event=proposed(0, error=error)).recovery
+    assert result is not None
+    assert (result.situation, result.ways, result.attempts) == (situation, ways, attempts)
+    assert result.steps
+    assert (result.wait_s is None) is ("automatic" not in ways or situation == "file_not_found")
 
 
 @pytest.mark.parametrize(
@@ -304,9 +304,9 @@ def test_each_failure_has_its_ways_of_recovery(
     [("goal_drift", "lost_context"), ("resource_growth", "resource_exhaustion"), ("cycle", "stuck_in_loop")],
 )
 def test_each_situation_has_a_guided_plan(rule: str, situation: str) -> None:
-    said = at_level(Level.THROTTLE, rule).recovery
-    assert said is not None
-    assert (said.situation, len(said.steps)) == (situation, 3)
+    result = at_level(Level.THROTTLE, rule).recovery
+    assert result is not None
+    assert (result.situation, len(result.steps)) == (situation, 3)
 
 
 @pytest.mark.parametrize(
@@ -314,16 +314,16 @@ def test_each_situation_has_a_guided_plan(rule: str, situation: str) -> None:
     [(Level.PAUSE, "collaborative", 2), (Level.ROLLBACK, "checkpoint", 2), (Level.KILL, "collaborative", 0)],
 )
 def test_the_harder_the_answer_the_less_is_left_to_the_agent(level: Level, first: str, attempts: int) -> None:
-    said = at_level(level, "cycle").recovery
-    assert said is not None
-    assert (said.ways[0], said.attempts) == (first, attempts)
+    result = at_level(level, "cycle").recovery
+    assert result is not None
+    assert (result.ways[0], result.attempts) == (first, attempts)
 
 
 @pytest.mark.parametrize("level", [level for level in Level if level >= Level.REINFORCE])
 def test_nobody_answering_is_never_a_reason_to_go_on(level: Level) -> None:
-    said = at_level(level).recovery
-    assert said is not None
-    assert said.fallback == "Stay paused until a person has looked."
+    result = at_level(level).recovery
+    assert result is not None
+    assert result.fallback == "Stay paused until a person has looked."
 
 
 # Changed arguments
@@ -365,15 +365,15 @@ def test_a_refusal_changes_no_arguments() -> None:
 
 def test_what_a_refused_call_would_have_cost_is_counted_once_however_often_it_is_tried() -> None:
     policy = Policy.model_validate({"interventions": {"prices": [{"action": "send_*", "usd": 12.5}]}})
-    told = Story(policy)
-    said = []
+    reported = Story(policy)
+    result = []
     for second in (0, 1, 2, 3599, 3601):
-        decision = told.tell(
+        decision = reported.tell(
             second, found(HIGH), rule=Rule(levels={HIGH: Level.BLOCK}), event=proposed(second, "send_mail")
         )
         assert decision is not None
-        said.append((decision.attempt, decision.estimated_cost_usd, decision.cost_prevented_usd))
-    assert said == [(1, 12.5, 12.5), (2, 12.5, 0), (3, 12.5, 0), (4, 12.5, 0), (1, 12.5, 12.5)]
+        result.append((decision.attempt, decision.estimated_cost_usd, decision.cost_prevented_usd))
+    assert result == [(1, 12.5, 12.5), (2, 12.5, 0), (3, 12.5, 0), (4, 12.5, 0), (1, 12.5, 12.5)]
 
 
 def test_a_refusal_says_what_would_have_been_taken_away() -> None:
@@ -407,18 +407,23 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule(level: Level, rule: s
     decision = at_level(
         level, rule, finding={"values": {"deletes": 31, "window_s": 47}, "thresholds": {"max_deletes": 29}}
     )
-    heard = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
-    heard += " ".join(decision.recovery.steps if decision.recovery is not None else ())
+    received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
+    received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     assert decision.message
-    assert not re.search(r"\d", heard)
-    assert rule not in heard
-    assert decision.reason not in heard
+    assert not re.search(r"\d", received)
+    assert rule not in received
+    assert decision.reason not in received
     assert (decision.values["deletes"], decision.thresholds["max_deletes"]) == (31, 29)
 
 
 def test_defaults_are_those_of_the_published_configuration() -> None:
-    said = DEFAULT
-    assert (said.max_interventions, said.history_s, said.effectiveness, said.escalation_delay_s) == (10, 300, 0.6, 120)
-    assert (said.max_attempts, said.reinforcement) == ({Level.NUDGE: 3}, Strength.MEDIUM)
-    assert said.rollback == RollbackLimits(max_depth=3, retention_s=1800, min_success_rate=0.8, no_errors_s=60)
+    result = DEFAULT
+    assert (result.max_interventions, result.history_s, result.effectiveness, result.escalation_delay_s) == (
+        10,
+        300,
+        0.6,
+        120,
+    )
+    assert (result.max_attempts, result.reinforcement) == ({Level.NUDGE: 3}, Strength.MEDIUM)
+    assert result.rollback == RollbackLimits(max_depth=3, retention_s=1800, min_success_rate=0.8, no_errors_s=60)
     assert Policy().cooldown_s == 30

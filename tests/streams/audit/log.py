@@ -170,12 +170,12 @@ def wait_for_rows(table: Path, count: int) -> None:
     )
 
 
-def assert_each_once(table: Path, wanted: list[Position], public_key: Path | None = None) -> None:
+def assert_each_once(table: Path, expected: list[Position], public_key: Path | None = None) -> None:
     """Each record once, and the chains proved over them."""
-    came = audited(table)
-    assert [position for position, times in Counter(came).items() if times > 1] == [], "written more than once"
-    assert sorted(set(wanted) - set(came)) == [], "not written"
-    assert sorted(set(came) - set(wanted)) == [], "never sent"
+    actual = audited(table)
+    assert [position for position, times in Counter(actual).items() if times > 1] == [], "written more than once"
+    assert sorted(set(expected) - set(actual)) == [], "not written"
+    assert sorted(set(actual) - set(expected)) == [], "never sent"
     assert_proved(table, public_key)
 
 

@@ -32,25 +32,25 @@ def run(table: Path, *arguments: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("form", ["--json", "--csv"])
 def test_scripts_get_every_row(table: Path, form: str) -> None:
-    code, output, said = run(table, "query", f"SELECT event_id FROM audit WHERE topic = '{TOPICS.actions}'", form)
+    code, output, result = run(table, "query", f"SELECT event_id FROM audit WHERE topic = '{TOPICS.actions}'", form)
     rows = orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
-    assert (code, len(rows), len({row["event_id"] for row in rows}), said) == (0, EVENTS, EVENTS, "")
+    assert (code, len(rows), len({row["event_id"] for row in rows}), result) == (0, EVENTS, EVENTS, "")
 
 
 @pytest.mark.parametrize("form", ["--json", "--csv"])
 def test_only_so_many_and_that_there_are_more_is_said_beside_the_data(table: Path, form: str) -> None:
-    code, output, said = run(table, "query", "SELECT kind FROM audit", form, "--limit", "3")
+    code, output, result = run(table, "query", "SELECT kind FROM audit", form, "--limit", "3")
     rows = orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
     assert (code, len(rows)) == (0, 3)
-    assert said.startswith("these are the first 3 rows; there are more")
+    assert result.startswith("these are the first 3 rows; there are more")
 
 
 def test_people_get_a_table_that_ends(table: Path) -> None:
-    code, output, said = run(table, "query", "SELECT event_id, kind FROM audit ORDER BY 1")
+    code, output, result = run(table, "query", "SELECT event_id, kind FROM audit ORDER BY 1")
     assert (code, output.count("\n│ "), "200 rows" in output) == (0, 200, True)
-    assert "these are the first 200 rows" in said
-    code, output, said = run(table, "query", "SELECT DISTINCT topic FROM audit WHERE kind = 'decision'")
-    assert (code, "1 row\n" in output, said) == (0, True, "")
+    assert "these are the first 200 rows" in result
+    code, output, result = run(table, "query", "SELECT DISTINCT topic FROM audit WHERE kind = 'decision'")
+    assert (code, "1 row\n" in output, result) == (0, True, "")
 
 
 def test_a_question_cut_at_its_limit_says_so_and_one_that_is_whole_does_not(table: Path) -> None:
@@ -86,7 +86,7 @@ def test_values_of_every_type_can_be_printed(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "said"),
+    ("sql", "text"),
     [
         pytest.param(
             "SELECT session_idd FROM audit", "expected a column such as session_id, got session_idd", id="a column"
@@ -104,16 +104,16 @@ def test_values_of_every_type_can_be_printed(table: Path) -> None:
     ],
 )
 def test_sql_that_does_not_hold_is_answered_with_what_was_wanted_and_what_came(
-    table: Path, sql: str, said: str
+    table: Path, sql: str, text: str
 ) -> None:
     code, _, errors = run(table, "query", sql)
-    assert (code, said in errors, errors.startswith("haltline: audit query: expected ")) == (2, True, True), errors
+    assert (code, text in errors, errors.startswith("haltline: audit query: expected ")) == (2, True, True), errors
     assert (errors.count("\n"), sql in errors) == (1, False), errors
 
 
 def test_both_forms_at_once_are_refused(table: Path) -> None:
-    code, output, said = run(table, "query", "SELECT 1", "--json", "--csv")
-    assert (code, output, "expected one of --json and --csv" in said) == (2, "", True)
+    code, output, result = run(table, "query", "SELECT 1", "--json", "--csv")
+    assert (code, output, "expected one of --json and --csv" in result) == (2, "", True)
 
 
 def test_a_store_that_does_not_answer_is_said_in_one_line(table: Path) -> None:
@@ -146,6 +146,6 @@ def test_a_long_story_is_told_to_people_from_its_end(tmp_path: Path) -> None:
     code, output, _ = run(table, "story", "s")
     assert (code, "the last 500 of " in output, "500 rows" in output) == (0, True, True)
     assert "KILL" in output[-8_000:]
-    told = orjson.loads(run(table, "story", "s", "--json")[1])
-    assert len(told) > 500
-    assert "look_up" in str(told[0]["summary"])
+    document = orjson.loads(run(table, "story", "s", "--json")[1])
+    assert len(document) > 500
+    assert "look_up" in str(document[0]["summary"])

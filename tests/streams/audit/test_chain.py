@@ -31,21 +31,21 @@ def test_a_record_s_digest_is_of_its_canonical_json(row: dict[str, object]) -> N
     key, raw = row["key_bytes"], row["raw"]
     if key is None and row["key"] is not None:
         key = str(row["key"]).encode()
-    said = {name: row[name] for name in ("sink", "topic", "partition", "offset", "timestamp_ms", "headers")}
-    said["key"] = key.hex() if isinstance(key, bytes) else None
-    said["value"] = sha256(raw).hexdigest() if isinstance(raw, bytes) else None
+    result = {name: row[name] for name in ("sink", "topic", "partition", "offset", "timestamp_ms", "headers")}
+    result["key"] = key.hex() if isinstance(key, bytes) else None
+    result["value"] = sha256(raw).hexdigest() if isinstance(raw, bytes) else None
     if row["kind"] == LOST:
-        said["lost"] = row["summary"]
-    assert record_digest(row) == sha256(canonical(said)).hexdigest()
+        result["lost"] = row["summary"]
+    assert record_digest(row) == sha256(canonical(result)).hexdigest()
 
 
 @given(rows, plain, st.none() | st.tuples(st.integers(0, 2**63 - 1), plain))
 def test_a_row_s_hash_is_of_its_canonical_json(
     row: dict[str, object], digest: str, before: tuple[int, str] | None
 ) -> None:
-    said = {name: row[name] for name in ("sink", "topic", "partition", "offset")} | {"record": digest}
-    said["prev_offset"], said["prev"] = before or (None, None)
-    assert chain_hash(row, digest, None if before is None else Head(*before)) == sha256(canonical(said)).hexdigest()
+    result = {name: row[name] for name in ("sink", "topic", "partition", "offset")} | {"record": digest}
+    result["prev_offset"], result["prev"] = before or (None, None)
+    assert chain_hash(row, digest, None if before is None else Head(*before)) == sha256(canonical(result)).hexdigest()
 
 
 @pytest.mark.parametrize(

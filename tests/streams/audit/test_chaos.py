@@ -155,7 +155,7 @@ def _last(positions: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
 def test_gaps_of_compaction_and_of_aborted_transactions_are_gaps_and_no_losses(log: Log, table: Path) -> None:
     producer = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": uuid.uuid4().hex}, logger=QUIET)
     producer.init_transactions(30)
-    wanted = []
+    expected = []
     for number in range(12):
         producer.begin_transaction()
         producer.produce(log.topics.actions, b"{}", partition=0)
@@ -164,7 +164,7 @@ def test_gaps_of_compaction_and_of_aborted_transactions_are_gaps_and_no_losses(l
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
-            wanted.append((log.topics.actions, 0, number * 2))  # the end of a transaction is an offset too
+            expected.append((log.topics.actions, 0, number * 2))  # the end of a transaction is an offset too
     sent = _compact(log)
     with running_audit(log.settings(table)):
         wait_until(lambda: (log.topics.actions, 0, 18) in audited(table), "the last committed one is written")
@@ -174,12 +174,12 @@ def test_gaps_of_compaction_and_of_aborted_transactions_are_gaps_and_no_losses(l
         log.flush()
         wait_until(lambda: (log.topics.actions, 0, 24) in audited(table), "it goes on behind the gaps")
         wait_until(lambda: _keys(table).count("session:last") == 1, "it goes on behind what was compacted")
-    came = audited(table)
-    assert [position for position in came if position[0] == log.topics.actions] == [
-        *wanted,
+    actual = audited(table)
+    assert [position for position in actual if position[0] == log.topics.actions] == [
+        *expected,
         (log.topics.actions, 0, 24),
     ]
-    offsets = [offset for topic, _, offset in came if topic == log.topics.control]
+    offsets = [offset for topic, _, offset in actual if topic == log.topics.control]
     assert len(offsets) == len(set(offsets)) <= sent
     assert offsets[-1] == sent
     assert open_query(table).rows("SELECT count(*) AS n FROM audit WHERE kind = 'records.lost'") == [{"n": 0}]
@@ -233,9 +233,9 @@ def test_records_deleted_while_the_sink_stands_still_are_told(log: Log, table: P
         sink.process.send_signal(signal.SIGCONT)
         wait_until(lambda: sink.said(" to 149 were deleted"), "it tells what it lost")
         # A fetch that the broker held while the sink was stopped may have brought it the first of them.
-        told = re.search(r"LOST (\d+) records: offsets (\d+) to 149", sink.log_file.read_text())
-        assert told is not None
-        count, first = int(told[1]), int(told[2])
+        match = re.search(r"LOST (\d+) records: offsets (\d+) to 149", sink.log_file.read_text())
+        assert match is not None
+        count, first = int(match[1]), int(match[2])
         assert (first >= 100, count) == (True, 150 - first)
         wait_for_rows(table, 816 - count + 1)
         log.send_events(400, first=800)

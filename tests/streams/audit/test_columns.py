@@ -11,7 +11,7 @@ def cells(name: str, *values: object) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("name", "values", "wanted"),
+    ("name", "values", "expected"),
     [
         pytest.param("offset", (1, 2**63, -(2**63)), [1, None, -(2**63)], id="a number beyond 64 bits"),
         pytest.param("summary", ("a", "\ud800", None), ["a", None, None], id="half a surrogate pair"),
@@ -30,9 +30,9 @@ def cells(name: str, *values: object) -> list[object]:
     ],
 )
 def test_a_cell_that_does_not_fit_is_null_and_the_others_stay(
-    name: str, values: tuple[object, ...], wanted: list[object]
+    name: str, values: tuple[object, ...], expected: list[object]
 ) -> None:
-    assert cells(name, *values) == wanted
+    assert cells(name, *values) == expected
 
 
 def test_a_row_may_leave_columns_out_and_more_rows_than_a_batch_are_all_there() -> None:

@@ -36,21 +36,21 @@ class Heard(Unobserved):
 def test_a_sink_that_writes_has_its_files_put_together_and_each_record_once(
     embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    table, heard, sent = tmp_path / "audit", Heard(), 0
+    table, received, sent = tmp_path / "audit", Heard(), 0
     with Log(embedded.bootstrap, Topics()) as log:
         settings = log.settings(table, flush_s=0.02, compact_commits=4, compact_every_s=0.0)
-        sink = AuditSink(settings, observer=heard)
+        sink = AuditSink(settings, observer=received)
         thread = threading.Thread(target=sink.run)
         thread.start()
         try:
-            while not heard.removed and sent < 3000:
+            while not received.removed and sent < 3000:
                 log.send_events(5, first=sent)
                 sent += 5
                 wait_for_rows(table, sent + -(-sent // 50))
         finally:
             sink.stop()
             thread.join()
-        assert heard.removed >= 4
+        assert received.removed >= 4
         assert_each_once(table, log.positions())
 
 

@@ -43,8 +43,8 @@ def of_an_older_release(folder: Path, tmp_path: Path, without: Sequence[str]) ->
     """A table with ten records as a release wrote it that did not know these columns."""
     write(tmp_path / "now", 0, 10)
     known = ", ".join(f'"{name}"' for name in SCHEMA.names if name not in without)
-    asked = QueryBuilder().register("audit", DeltaTable(str(tmp_path / "now")))
-    then = Table.from_batches(list(asked.execute(f"SELECT {known} FROM audit")))
+    query = QueryBuilder().register("audit", DeltaTable(str(tmp_path / "now")))
+    then = Table.from_batches(list(query.execute(f"SELECT {known} FROM audit")))
     written = [Transaction(f"audit-{TOPICS.actions}-0", 9)]
     write_deltalake(
         str(folder), then, partition_by=["event_date"], commit_properties=CommitProperties(app_transactions=written)

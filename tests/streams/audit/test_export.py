@@ -29,12 +29,12 @@ def run(*arguments: object) -> tuple[int, bytes, str]:
 
 
 def test_json_and_csv_have_every_row_that_is_asked_for(audit: Audit) -> None:
-    code, said, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'")
-    rows = [orjson.loads(line) for line in said.splitlines()]
+    code, result, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'")
+    rows = [orjson.loads(line) for line in result.splitlines()]
     assert (code, len(rows), {row["session_id"] for row in rows}) == (0, 27, {"s1"})
     assert orjson.loads(rows[0]["raw"])["event_id"] == rows[0]["event_id"]
-    code, said, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'", "--format", "csv")
-    table = list(csv.DictReader(io.StringIO(said.decode())))
+    code, result, _ = run("export", "--table", audit.uri, "--where", "session_id = 's1'", "--format", "csv")
+    table = list(csv.DictReader(io.StringIO(result.decode())))
     assert [row["event_id"] for row in table] == [row["event_id"] for row in rows]
 
 
@@ -60,17 +60,17 @@ def test_no_rows_are_an_answer_too_with_the_names_of_the_columns(audit: Audit, t
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "text"),
     [
         pytest.param("session = 1", "expected a column such as session_id, got session", id="no such column"),
         pytest.param("session_id = ", "expected an expression, got )", id="an end"),
         pytest.param("CAST(session_id AS int) = 1", "got: Cannot cast string 's", id="found while it is read"),
     ],
 )
-def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, form: str, where: str, said: str) -> None:
+def test_a_condition_that_does_not_hold_is_answered_in_one_line(audit: Audit, form: str, where: str, text: str) -> None:
     done = CliRunner().invoke(app, ["audit", "export", "--table", str(audit.uri), "--where", where, "--format", form])
     errors = done.stderr
-    assert (done.exit_code, said in errors, errors.count("\n")) == (2, True, 1), errors
+    assert (done.exit_code, text in errors, errors.count("\n")) == (2, True, 1), errors
     assert errors.startswith(f"haltline: audit export: --where {where!r}: expected "), errors
 
 
@@ -143,9 +143,9 @@ def test_the_commands_make_keys_prove_erase_and_find_what_was_done_behind_their_
     assert run("erase", "--session", "s1", *by, *mine)[0] == 1
     assert run("erase", *by, *mine)[0] == 2
     assert run("compact", *mine, "--vacuum-hours", "0")[0] == 0
-    code, said, _ = run("verify", *mine, "--public-key", audit.public, "--witness", tmp_path / "kept.jsonl", "--json")
-    told = orjson.loads(said)
-    assert (code, told["ok"], told["erased"]) == (0, True, 27)
+    code, result, _ = run("verify", *mine, "--public-key", audit.public, "--witness", tmp_path / "kept.jsonl", "--json")
+    document = orjson.loads(result)
+    assert (code, document["ok"], document["erased"]) == (0, True, 27)
     audit.table().delete(predicate=AT_7)
     code, _, output = run("verify", *mine)
     assert code == 1
@@ -169,8 +169,8 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(audit: Audit, tmp_p
 
 
 def test_erasing_says_what_is_left_to_do_and_asks_for_the_key(audit: Audit) -> None:
-    asked = ("erase", "--table", audit.uri, "--session", "s1", "--by", "ada", "--reason", "request 12")
-    code, _, output = run(*asked)
+    command = ("erase", "--table", audit.uri, "--session", "s1", "--by", "ada", "--reason", "request 12")
+    code, _, output = run(*command)
     assert (code, "--signing-key" in output) == (2, True), output
-    code, _, output = run(*asked, "--signing-key", audit.key)
+    code, _, output = run(*command, "--signing-key", audit.key)
     assert (code, "27 rows erased; run `haltline audit compact --vacuum-hours" in " ".join(output.split())) == (0, True)

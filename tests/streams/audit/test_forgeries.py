@@ -78,7 +78,7 @@ def test_rows_that_were_taken_out_of_their_chains_are_not_proved(audit: Audit, c
 
 
 def test_a_chain_made_anew_without_the_rows_that_were_signed_is_found(audit: Audit) -> None:
-    signed = {(said["partition"], said["offset"]) for said in audit.checkpoints()}
+    signed = {(result["partition"], result["offset"]) for result in audit.checkpoints()}
     heads: dict[int, Head] = {}
     forged = []
     for row in open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {RECORDS} ORDER BY "partition", "offset"'):
@@ -126,11 +126,11 @@ def test_an_erased_row_says_nothing_more(audit: Audit) -> None:
 
 def test_who_erases_or_drops_from_a_signed_table_needs_its_key(audit: Audit, tmp_path: Path) -> None:
     make_keys(tmp_path / "another.pem")
-    for signer, came in ((None, "got none"), (load_signer(tmp_path / "another.pem"), "got key")):
+    for signer, actual in ((None, "got none"), (load_signer(tmp_path / "another.pem"), "got key")):
         care = Caretaker(audit.uri, by="ada", reason="r", signer=signer)
-        with pytest.raises(ValueError, match=rf"erase: .* is signed: expected its key .*, {came}"):
+        with pytest.raises(ValueError, match=rf"erase: .* is signed: expected its key .*, {actual}"):
             care.erase(session_id="s1")
-        with pytest.raises(ValueError, match=rf"retain: .* is signed: expected its key .*, {came}"):
+        with pytest.raises(ValueError, match=rf"retain: .* is signed: expected its key .*, {actual}"):
             care.retain(5)
     found = audit.verify()
     assert (found.problems, found.erased) == ([], 0)
@@ -185,7 +185,7 @@ class EarlierCaretaker(Caretaker):
     """States no digests, as earlier releases did."""
 
     def _state(self, what: Mapping[str, Any], summary: str) -> None:
-        super()._state({name: said for name, said in what.items() if name not in {"digest", "left"}}, summary)
+        super()._state({name: result for name, result in what.items() if name not in {"digest", "left"}}, summary)
 
 
 def put_back(audit: Audit, was: Mapping[str, Any], other: str) -> None:

@@ -31,7 +31,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log.now_ms = at(200)
     for _ in range(2):  # delivered twice
         log.send(TOPICS.feedback, key=stopped.session_id.encode(), value=stopped.to_json())
-    for number, (decision, said) in enumerate(
+    for number, (decision, result) in enumerate(
         [(kill, "false_alarm"), (kill, "confirmed"), (nudge, "false_alarm"), (nudge, "false_alarm")]
     ):
         log.command(
@@ -42,7 +42,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 by="ada",
                 reason="looked at it",
                 time=at(300 + number),
-                label=said,
+                label=result,
                 decision_id=decision.decision_id,
             )
         )
@@ -122,13 +122,13 @@ def test_answers_are_csv_too(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         pytest.param(["ask", "weather"], "expected one of trips", id="no such question"),
         pytest.param(["ask", "story"], "expected --session", id="whose story"),
         pytest.param(["ask", "trips", "--from", "soon"], "expected a time", id="no moment"),
     ],
 )
-def test_what_cannot_be_asked_is_said(table: Path, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_asked_is_said(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(table, *arguments)
-    assert (code, said in output) == (2, True), output
+    assert (code, text in output) == (2, True), output

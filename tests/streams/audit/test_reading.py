@@ -38,7 +38,7 @@ def test_the_kill_of_the_scenario_reads_as_the_scenario_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "value", "wanted"),
+    ("topic", "value", "expected"),
     [
         pytest.param(
             TOPICS.actions,
@@ -146,8 +146,8 @@ def test_the_kill_of_the_scenario_reads_as_the_scenario_says() -> None:
         pytest.param(TOPICS.policies, records.policy().to_json(), "policy default version 3", id="a policy"),
     ],
 )
-def test_each_kind_has_a_line_for_people(topic: str, value: bytes, wanted: str) -> None:
-    assert summary(topic, value) == wanted
+def test_each_kind_has_a_line_for_people(topic: str, value: bytes, expected: str) -> None:
+    assert summary(topic, value) == expected
 
 
 def test_a_dead_letter_says_where_it_came_from() -> None:
@@ -162,23 +162,23 @@ def test_a_dead_letter_says_where_it_came_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "key", "wanted"),
+    ("topic", "key", "expected"),
     [
         (TOPICS.control, b"session:42", ("cleared", "session_cleared", "42")),
         (TOPICS.control, b"agent:cleaner", ("cleared", "agent_cleared cleaner", None)),
         (TOPICS.policies, b"default", ("removed", "policy default removed", None)),
     ],
 )
-def test_a_tombstone_is_no_error(topic: str, key: bytes, wanted: tuple[object, ...]) -> None:
+def test_a_tombstone_is_no_error(topic: str, key: bytes, expected: tuple[object, ...]) -> None:
     row = READER.row(record(topic, None, key=key), NOW_MS)
-    assert (row["kind"], row["summary"], row.get("session_id")) == wanted
+    assert (row["kind"], row["summary"], row.get("session_id")) == expected
     assert "decode_error" not in row
 
 
 def test_an_event_fills_the_columns_that_analysts_ask_for() -> None:
     sent = completed(call_id="k1", seq=3, duration_ms=12.5, usage={"input_tokens": 7, "cost_usd": 0.25})
     row = READER.row(record(TOPICS.actions, sent.to_json(), offset=9, partition=2), NOW_MS)
-    wanted = {
+    expected = {
         "sink": "audit", "topic": TOPICS.actions, "partition": 2, "offset": 9, "timestamp": NOW_MS,
         "timestamp_ms": NOW_MS, "event_date": TODAY, "ingested_at": NOW_MS, "key": "42", "kind": "action.completed",
         "event_time": NOW_MS, "event_id": "e1", "call_id": "k1", "session_id": "42", "agent_id": "cleaner", "seq": 3,
@@ -186,7 +186,7 @@ def test_an_event_fills_the_columns_that_analysts_ask_for() -> None:
         "duration_ms": 12.5, "input_tokens": 7, "output_tokens": 0, "cost_usd": 0.25, "raw": sent.to_json(),
         "summary": "completed delete_asset asset_id=fact_sales: error, asset still exists",
     }  # fmt: skip
-    assert {name: value for name, value in row.items() if value is not None} == wanted
+    assert {name: value for name, value in row.items() if value is not None} == expected
 
 
 def test_a_cloudevent_is_read_as_the_event_it_is() -> None:
@@ -206,7 +206,7 @@ def test_a_cloudevent_is_read_as_the_event_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         pytest.param(b"{", "not_json", id="broken JSON"),
         pytest.param(b"", "empty", id="no value"),
@@ -218,10 +218,10 @@ def test_a_cloudevent_is_read_as_the_event_it_is() -> None:
         pytest.param(b" " * (2 * 1024 * 1024), "too_large", id="more than is parsed"),
     ],
 )
-def test_a_record_that_cannot_be_read_is_kept_with_the_reason(value: bytes | None, wanted: str) -> None:
+def test_a_record_that_cannot_be_read_is_kept_with_the_reason(value: bytes | None, expected: str) -> None:
     row = READER.row(record(TOPICS.actions, value), NOW_MS)
     assert row["kind"] == "unreadable"
-    assert row["decode_error"].startswith(f"{wanted}: ")
+    assert row["decode_error"].startswith(f"{expected}: ")
     assert row["raw"] == value
     assert row["key"] == "42"
 
@@ -284,8 +284,8 @@ def test_whatever_comes_makes_a_row_with_its_bytes_whole(
     timestamp_ms: int | None,
     headers: list[tuple[str, bytes | None]],
 ) -> None:
-    came = KafkaRecord(topic, 0, 5, timestamp_ms, key, value, tuple(headers))
-    table = to_arrow([READER.row(came, NOW_MS)])
+    actual = KafkaRecord(topic, 0, 5, timestamp_ms, key, value, tuple(headers))
+    table = to_arrow([READER.row(actual, NOW_MS)])
     assert [table[name][0].as_py() for name in ("raw", "offset", "timestamp_ms")] == [value, 5, timestamp_ms]
 
 

@@ -76,8 +76,8 @@ def stored(raw: bytes | None, headers: Headers = ()) -> dict[str, Any]:
 @pytest.mark.parametrize(("kind", "text"), FOUND, ids=[f"{kind} {number}" for number, (kind, _) in enumerate(FOUND)])
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_what_has_a_known_form_is_taken_out_wherever_it_stands(kind: str, text: str, *, ascii_only: bool) -> None:
-    said = json.loads(event(args={"a": [{"b": f"see {text}, ü"}]}, error=text, targets=[f"x={text}"]).to_json())
-    raw = json.dumps(said, ensure_ascii=ascii_only).encode()
+    document = json.loads(event(args={"a": [{"b": f"see {text}, ü"}]}, error=text, targets=[f"x={text}"]).to_json())
+    raw = json.dumps(document, ensure_ascii=ascii_only).encode()
     row = stored(raw)
     kept = row["raw"]
     assert isinstance(kept, bytes)
@@ -107,8 +107,8 @@ def test_what_only_looks_alike_stays_byte_by_byte(text: str) -> None:
 
 
 def test_ids_and_who_did_it_stay_and_so_do_policies() -> None:
-    said = event(session_id="ada@example.org", event_id=TOKEN, error="ada@example.org")
-    row = stored(said.to_json())
+    result = event(session_id="ada@example.org", event_id=TOKEN, error="ada@example.org")
+    row = stored(result.to_json())
     assert (row["session_id"], row["event_id"], row["error"]) == ("ada@example.org", TOKEN, "[redacted:email]")
     reader = Reader(TOPICS, "audit", everything)
     assert (
@@ -152,13 +152,13 @@ def test_a_name_that_is_said_twice_hides_nothing(raw: bytes, kept: bytes) -> Non
 
 
 def test_a_card_s_number_that_is_a_number_and_an_option_s_value_are_taken_out() -> None:
-    said = {"card": 4111111111111111, "no": 4111111111111112, "at": 1780000000000, "argv": ["-x", "--token", "abc"]}
-    value, _, kinds = everything.of(orjson.dumps(said))
+    result = {"card": 4111111111111111, "no": 4111111111111112, "at": 1780000000000, "argv": ["-x", "--token", "abc"]}
+    value, _, kinds = everything.of(orjson.dumps(result))
     assert value == orjson.dumps(
-        said | {"card": "[redacted:credit_card]", "argv": ["-x", "--token", "[redacted:token]"]}
+        result | {"card": "[redacted:credit_card]", "argv": ["-x", "--token", "[redacted:token]"]}
     )
     assert kinds == "credit_card,token"
-    assert Redaction(["email"]).of(orjson.dumps(said)) == (orjson.dumps(said), (), None)
+    assert Redaction(["email"]).of(orjson.dumps(result)) == (orjson.dumps(result), (), None)
 
 
 def test_only_the_chosen_kinds_are_taken_out_and_an_unknown_one_is_refused() -> None:
@@ -187,17 +187,17 @@ def test_the_chain_is_of_what_is_stored(tmp_path: Path) -> None:
     verifier = Verifier(tmp_path, topics=TOPICS)
     assert [rows for _, rows in verifier.run()] == [4]
     assert verifier.found.problems == []
-    said = open_query(tmp_path).rows('SELECT error, redacted FROM audit WHERE redacted IS NOT NULL ORDER BY "offset"')
-    assert said == [{"error": "[redacted:aws_access_key] [redacted:email]", "redacted": "aws_access_key,email"}] * 2
+    result = open_query(tmp_path).rows('SELECT error, redacted FROM audit WHERE redacted IS NOT NULL ORDER BY "offset"')
+    assert result == [{"error": "[redacted:aws_access_key] [redacted:email]", "redacted": "aws_access_key,email"}] * 2
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [("4111111111111111", True), ("4111-1111-1111-1111", True), ("4111 1111-1111-1111", False),
      ("4111111111111112", False), ("30569309025904", True), ("4222222222222", False), ("1", False)],
 )  # fmt: skip
-def test_a_card_s_number_has_its_check_digit(text: str, *, wanted: bool) -> None:
-    assert is_card_number(text) is wanted
+def test_a_card_s_number_has_its_check_digit(text: str, *, expected: bool) -> None:
+    assert is_card_number(text) is expected
 
 
 class Careful(Redaction):
@@ -250,10 +250,10 @@ texts = st.lists(pieces, max_size=4).map("".join)
     st.dictionaries(texts, numbers | texts | st.lists(texts, max_size=2) | st.dictionaries(texts, texts, max_size=2)),
     st.booleans(),
 )
-def test_the_quick_look_misses_nothing_that_is_found(said: dict[str, object], as_text: bool) -> None:
-    raw = str(said).encode() if as_text else json.dumps(said).encode()
+def test_the_quick_look_misses_nothing_that_is_found(document: dict[str, object], as_text: bool) -> None:
+    raw = str(document).encode() if as_text else json.dumps(document).encode()
     assert everything.of(raw + b"\xff") == Careful().of(raw + b"\xff")
-    assert everything.of(orjson.dumps(said)) == Careful().of(orjson.dumps(said))
+    assert everything.of(orjson.dumps(document)) == Careful().of(orjson.dumps(document))
     assert everything.of(raw) == Careful().of(raw)
 
 

@@ -62,11 +62,11 @@ def test_what_a_sink_does_is_measured_and_served(log: Log, tmp_path: Path) -> No
         wait_until(lambda: "consumer_high_watermark{" in get(observer, "/metrics")[1], "its ends are followed")
         sink.stop()
         thread.join()
-        told = samples(get(observer, "/metrics")[1])
-    assert told["sink_rows_total", "haltline.actions"] == 2
-    assert told["sink_rows_total", "haltline.dead-letter"] == 1
-    assert told["sink_unreadable_rows_total", "haltline.actions"] == 1
-    assert told["sink_commits_total",] == told["sink_commit_seconds_count",] >= 1
+        reported = samples(get(observer, "/metrics")[1])
+    assert reported["sink_rows_total", "haltline.actions"] == 2
+    assert reported["sink_rows_total", "haltline.dead-letter"] == 1
+    assert reported["sink_unreadable_rows_total", "haltline.actions"] == 1
+    assert reported["sink_commits_total",] == reported["sink_commit_seconds_count",] >= 1
 
 
 def test_the_lag_of_a_partition_is_told_until_another_has_it() -> None:
@@ -74,14 +74,14 @@ def test_the_lag_of_a_partition_is_told_until_another_has_it() -> None:
     observer = SinkTelemetry(metrics, stuck_after_s=60)
     observer.on_assigned(frozenset({ACTIONS}))
     observer.on_position(ACTIONS, 7, 10)
-    told = samples(metrics.exposition().decode())
-    assert told["consumer_lag_records", "haltline.actions", "0"] == 3
-    assert told["consumer_committed_offset", "haltline.actions", "0"] == 7
+    reported = samples(metrics.exposition().decode())
+    assert reported["consumer_lag_records", "haltline.actions", "0"] == 3
+    assert reported["consumer_committed_offset", "haltline.actions", "0"] == 7
     assert observer.verdict().lag_records == 3
     observer.on_assigned(frozenset())
-    told = samples(metrics.exposition().decode())
-    assert ("consumer_lag_records", "haltline.actions", "0") not in told
-    assert told["assigned_partitions",] == told["ready",] == 0
+    reported = samples(metrics.exposition().decode())
+    assert ("consumer_lag_records", "haltline.actions", "0") not in reported
+    assert reported["assigned_partitions",] == reported["ready",] == 0
 
 
 def test_losses_and_repeats_are_counted_by_topic() -> None:
@@ -90,10 +90,10 @@ def test_losses_and_repeats_are_counted_by_topic() -> None:
     observer.on_lost(ACTIONS, 12)
     observer.on_skipped("haltline.actions", 3)
     observer.on_assigned(frozenset({Place("haltline.feedback", 0)}))
-    told = samples(metrics.exposition().decode())
-    assert told["sink_lost_records_total", "haltline.actions"] == 12
-    assert told["sink_lost_records_total", "haltline.feedback"] == 0, "its first loss would not be an increase"
-    assert told["sink_skipped_rows_total", "haltline.actions"] == 3
+    reported = samples(metrics.exposition().decode())
+    assert reported["sink_lost_records_total", "haltline.actions"] == 12
+    assert reported["sink_lost_records_total", "haltline.feedback"] == 0, "its first loss would not be an increase"
+    assert reported["sink_skipped_rows_total", "haltline.actions"] == 3
 
 
 def test_a_sink_that_does_not_come_round_is_not_alive(log: Log, tmp_path: Path) -> None:

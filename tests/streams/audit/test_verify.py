@@ -116,8 +116,8 @@ def make_anew(audit: Audit) -> None:
     writer = AuditWriter(DeltaAuditTable(audit.uri), Reader(TOPICS, "audit"), "audit")
     writer.assign([FIRST])
     for n in range(40):
-        said = event(event_id=f"e{2 * n}", session_id=f"s{2 * n % 3}").to_json()
-        writer.add(record(TOPICS.actions, value if n == 7 else said, n)._replace(timestamp_ms=NOW_MS))
+        result = event(event_id=f"e{2 * n}", session_id=f"s{2 * n % 3}").to_json()
+        writer.add(record(TOPICS.actions, value if n == 7 else result, n)._replace(timestamp_ms=NOW_MS))
     writer.flush(NOW_MS)
 
 
@@ -216,8 +216,8 @@ def test_one_session_s_content_is_gone_and_the_rest_is_still_proved(audit: Audit
     assert left == [{"raw": None, "key": None, "session_id": None, "action": None}] * 27
     found = audit.verify()
     assert (found.problems, found.erased) == ([], 27)
-    said = open_query(audit.uri).rows("SELECT \"by\", reason FROM audit WHERE kind = 'audit.statement'")
-    assert said == [{"by": "ada", "reason": "request 12"}] * 2  # before it was done, and afterwards
+    result = open_query(audit.uri).rows("SELECT \"by\", reason FROM audit WHERE kind = 'audit.statement'")
+    assert result == [{"by": "ada", "reason": "request 12"}] * 2  # before it was done, and afterwards
     care.compact()
     care.vacuum(kept_hours=0)
     assert not any(b'"s1"' in file.read_bytes() for file in audit.uri.rglob("*.parquet"))

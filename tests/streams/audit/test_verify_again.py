@@ -12,16 +12,16 @@ def test_the_last_verification_is_told_and_a_table_that_is_away_is_none(capsys: 
     well = Verification(rows=7, unsigned=2)
     broken = Verification(rows=9, problems=[Problem("haltline.actions[0]", 3, "changed")])
     results = iter((well, OSError("no table"), broken))
-    told: list[str] = []
-    said = ""
+    reported: list[str] = []
+    text = ""
 
     def once() -> Verification:
-        nonlocal said
-        said += capsys.readouterr().err
-        port = re.search(r"serves /metrics on port (\d+)", said)
+        nonlocal text
+        text += capsys.readouterr().err
+        port = re.search(r"serves /metrics on port (\d+)", text)
         assert port is not None
         with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/metrics", timeout=10) as answer:
-            told.append(answer.read().decode())
+            reported.append(answer.read().decode())
         result = next(results, None)
         if result is None:
             raise KeyboardInterrupt
@@ -31,14 +31,14 @@ def test_the_last_verification_is_told_and_a_table_that_is_away_is_none(capsys: 
 
     with pytest.raises(KeyboardInterrupt):
         verify_again(timedelta(milliseconds=1), "127.0.0.1", 0, once)
-    assert "haltline_audit_chain_intact" not in told[0], "nothing was verified yet"
-    for after_well in told[1:3]:
+    assert "haltline_audit_chain_intact" not in reported[0], "nothing was verified yet"
+    for after_well in reported[1:3]:
         assert "haltline_audit_chain_intact 1.0" in after_well
         assert "haltline_audit_verified_rows 7.0" in after_well
         assert "haltline_audit_unsigned_rows 2.0" in after_well
-    moments = [re.search(r"verification_timestamp_seconds (\S+)", one) for one in told[1:]]
+    moments = [re.search(r"verification_timestamp_seconds (\S+)", one) for one in reported[1:]]
     assert moments[0] is not None
     assert moments[1] is not None
     assert moments[0][1] == moments[1][1], "what could not be verified is no verification"
-    assert "haltline_audit_chain_intact 0.0" in told[3]
-    assert "no table" in said
+    assert "haltline_audit_chain_intact 0.0" in reported[3]
+    assert "no table" in text

@@ -26,7 +26,7 @@ def exempt(*, until: float = 3600, **fields: Any) -> Override:
 
 
 def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object) -> ActionEvent:
-    said: dict[str, object] = {
+    output: dict[str, object] = {
         "event_id": f"p@{second}:{target}",
         "kind": Kind.PROPOSED,
         "session_id": "s1",
@@ -37,7 +37,7 @@ def attempt(second: float, target: str = "asset_id=fact_sales", **fields: object
         "targets": [target],
         "await_verdict": True,
     }
-    return ActionEvent.model_validate(said | fields)
+    return ActionEvent.model_validate(output | fields)
 
 
 def result(second: float, of: ActionEvent, outcome: Outcome = Outcome.ERROR) -> ActionEvent:
@@ -326,8 +326,8 @@ def test_a_rule_that_is_not_known_is_refused() -> None:
 
 
 def carried_out(second: float, **fields: Any) -> ActionEvent:
-    said: dict[str, Any] = {"kind": Kind.COMPLETED, "outcome": Outcome.OK, "await_verdict": False}
-    return attempt(second, **(said | fields))
+    output: dict[str, Any] = {"kind": Kind.COMPLETED, "outcome": Outcome.OK, "await_verdict": False}
+    return attempt(second, **(output | fields))
 
 
 def killed_session() -> Session:

@@ -25,7 +25,7 @@ SESSIONS = [
 
 
 def delete(number: int, session: str, seconds: float, **fields: object) -> ActionEvent:
-    said = {
+    result = {
         "event_id": f"e{number}",
         "kind": Kind.PROPOSED,
         "session_id": session,
@@ -35,7 +35,7 @@ def delete(number: int, session: str, seconds: float, **fields: object) -> Actio
         "action": "delete_asset",
         "targets": ["asset_id=fact_sales"],
     }
-    return ActionEvent.model_validate(said | fields)
+    return ActionEvent.model_validate(result | fields)
 
 
 @pytest.mark.kafka

@@ -33,9 +33,9 @@ IN_SHADOW = dict.fromkeys(TRIED, SHADOW)
 LOOP_GUARD = ("destructive_repeat", "destructive_volume")
 
 
-def exempt(until_s: float, **said: object) -> Override:
+def exempt(until_s: float, **result: object) -> Override:
     exemption = Exemption(by="ada", reason="tried elsewhere", expires=at(until_s))
-    return Override.model_validate({"exemption": exemption, **said})
+    return Override.model_validate({"exemption": exemption, **result})
 
 
 POLICIES = [
@@ -78,8 +78,8 @@ POLICIES = [
 def disturbed(story: Sequence[ActionEvent], *, every: int = 7) -> Iterable[Input]:
     """The story, with verdicts that are awaited, and operators who kill and release again."""
     for number, one in enumerate(story):
-        asked = one.kind is Kind.PROPOSED and number % 2 == 0
-        yield one.model_copy(update={"await_verdict": True}) if asked else one
+        awaits = one.kind is Kind.PROPOSED and number % 2 == 0
+        yield one.model_copy(update={"await_verdict": True}) if awaits else one
         if number % every == every - 1:
             kind = CommandKind.KILL if number % (2 * every) == every - 1 else CommandKind.RESET
             yield Command(
@@ -195,7 +195,7 @@ def test_a_rule_that_is_enforced_from_now_on_begins_anew_in_the_other_group() ->
 
 
 def test_a_correlation_of_findings_is_found_alike() -> None:
-    said = {
+    result = {
         "name": "twice",
         "status": "experimental",
         "type": "event_count",
@@ -204,7 +204,7 @@ def test_a_correlation_of_findings_is_found_alike() -> None:
         "condition": {"gte": 2},
         "severity": "high",
     }
-    policy = Policy(correlations=(Correlation.model_validate(said),))
+    policy = Policy(correlations=(Correlation.model_validate(result),))
     one, two = both(policy, deletes("a", 0, 6, 12))
     assert difference(one, two) == NONE
     assert [d["finding"]["detector"] for d in two.of(TOPICS.detections, 1)] == ["correlation_twice"]
@@ -237,17 +237,17 @@ def test_a_replay_of_what_was_recorded_in_shadow_says_the_same(then: list[dict[s
 
 
 def test_a_late_decision_in_shadow_does_not_say_that_workers_are_behind() -> None:
-    said: list[object] = []
+    result: list[object] = []
     enforcer = Enforcer(
         GuardSettings(session_id="s1", bootstrap="kafka:9092"),
-        acknowledge=lambda *what, **more: said.append((what, more)),
+        acknowledge=lambda *what, **more: result.append((what, more)),
         now_ms=lambda: at(3600),
     )
     enforcer.loaded()
-    asked = call(0, "delete_asset", "asset_id=a", session="s1")[0]
-    verdict = enforcer.ask(asked.event_id)
-    late = decision(Level.ALLOW, asked, mode=Mode.SHADOW, would=Level.KILL, scope_id="s1")
+    proposal = call(0, "delete_asset", "asset_id=a", session="s1")[0]
+    verdict = enforcer.ask(proposal.event_id)
+    late = decision(Level.ALLOW, proposal, mode=Mode.SHADOW, would=Level.KILL, scope_id="s1")
     enforcer.decision(late)
-    assert (enforcer.degraded(link_up=True), verdict.done(), said) == (None, False, [])
-    enforcer.decision(decision(Level.ALLOW, asked.model_copy(update={"time": at(3600)})))
+    assert (enforcer.degraded(link_up=True), verdict.done(), result) == (None, False, [])
+    enforcer.decision(decision(Level.ALLOW, proposal.model_copy(update={"time": at(3600)})))
     assert verdict.done()

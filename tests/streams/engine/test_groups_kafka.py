@@ -82,7 +82,7 @@ def test_what_both_groups_write_is_what_one_writes_and_each_goes_on_from_its_own
     with Children(tmp_path) as children:
 
         def start(runs: Runs, life: int = 1) -> Child:
-            said = [
+            result = [
                 "worker",
                 "--bootstrap",
                 kafka.bootstrap,
@@ -94,7 +94,7 @@ def test_what_both_groups_write_is_what_one_writes_and_each_goes_on_from_its_own
                 "--instance-id",
                 runs,
             ]
-            child = children.start_module(f"{runs}-{life}", "haltline.cli", said, must_run=False)
+            child = children.start_module(f"{runs}-{life}", "haltline.cli", result, must_run=False)
             wait_until_ready(children, child)
             return child
 
@@ -113,18 +113,18 @@ def test_what_both_groups_write_is_what_one_writes_and_each_goes_on_from_its_own
         for name in (group, f"{group}-shadow"):
             wait_until(lambda name=name: settled(name), f"{name} is done", deadline_s=60)  # type: ignore[misc]  # binds it
         here = ["--bootstrap", kafka.bootstrap, "--prefix", topics.prefix]
-        said = CliRunner().invoke(app, ["status", *here])
-        assert f"0 records wait for group {group}-shadow" in said.output
+        result = CliRunner().invoke(app, ["status", *here])
+        assert f"0 records wait for group {group}-shadow" in result.output
         checks = {c["what"]: c for c in orjson.loads(CliRunner().invoke(app, ["doctor", *here, "--json"]).stdout)}
         assert checks["shadow workers' progress"]["verdict"] == "ok"
         assert checks["topics"]["verdict"] == "ok"
 
-    wanted = Log(POLICY, Runs.ALL).run(events)
+    expected = Log(POLICY, Runs.ALL).run(events)
     for topic, named in ((topics.detections, "detection_id"), (topics.interventions, "decision_id")):
-        came = {record[named]: record for record in _read(kafka.bootstrap, topic)}
-        mine = {record[named]: record for record in wanted.of(Topics().prefix + topic.removeprefix(topics.prefix))}
-        assert {i: _timeless(one) for i, one in came.items()} == {i: _timeless(one) for i, one in mine.items()}
-        assert {one["mode"] for one in came.values()} >= {"enforce", "shadow"}
+        actual = {record[named]: record for record in _read(kafka.bootstrap, topic)}
+        mine = {record[named]: record for record in expected.of(Topics().prefix + topic.removeprefix(topics.prefix))}
+        assert {i: _timeless(one) for i, one in actual.items()} == {i: _timeless(one) for i, one in mine.items()}
+        assert {one["mode"] for one in actual.values()} >= {"enforce", "shadow"}
     kept = {name: _states(kafka.bootstrap, name) for name in (changelog_of(topics), shadow_changelog_of(topics))}
     own, beside = kept.values()
     assert own.keys() == beside.keys() >= set(SESSIONS)
@@ -135,11 +135,11 @@ def test_what_both_groups_write_is_what_one_writes_and_each_goes_on_from_its_own
 def _timeless(record: dict[str, Any]) -> str:
     """What a record says, without the worker's clock and without places in the log."""
     text = orjson.dumps({key: value for key, value in record.items() if key not in {"decided_at", "incident"}})
-    said = orjson.loads(text)
-    for evidence in (*said.get("evidence", ()), *said.get("finding", {}).get("evidence", ())):
+    document = orjson.loads(text)
+    for evidence in (*document.get("evidence", ()), *document.get("finding", {}).get("evidence", ())):
         for name in ("topic", "partition", "offset"):
             evidence.pop(name, None)
-    return orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _read(bootstrap: str, topic: str) -> Iterator[dict[str, Any]]:

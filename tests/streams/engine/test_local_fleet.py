@@ -21,14 +21,14 @@ TABLE = "asset_id=fact_sales"
 
 
 def event(seconds: float, session: str, kind: Kind = Kind.PROPOSED, **fields: Any) -> ActionEvent:
-    said = {
+    result = {
         "event_id": f"{session}@{seconds:g}",
         "kind": kind,
         "session_id": session,
         "agent_id": "cleaner",
         "time": at(seconds),
     }
-    return ActionEvent.model_validate(said | fields)
+    return ActionEvent.model_validate(result | fields)
 
 
 def delete(seconds: float, session: str, target: str = TABLE, **fields: Any) -> ActionEvent:
@@ -200,7 +200,7 @@ def test_of_two_workers_the_one_that_is_ahead_tells_first_and_the_session_that_g
 
 def test_small_sums_are_added_up_before_they_are_told() -> None:
     shared = fleet(mission_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
-    told = [
+    reported = [
         signal
         for n in range(50)
         for one in shared.event(spends(n, "a", 0.03, mission_id="m"))
@@ -208,9 +208,9 @@ def test_small_sums_are_added_up_before_they_are_told() -> None:
         for signal in one.signals
         if signal.kind == SignalKind.SPENT
     ]
-    assert len(told) == 12
-    assert sum(signal.amount("cost_usd") for signal in told) == pytest.approx(12 * 0.12)
-    assert {(signal.scope, signal.id) for signal in told} == {("mission", "m")}
+    assert len(reported) == 12
+    assert sum(signal.amount("cost_usd") for signal in reported) == pytest.approx(12 * 0.12)
+    assert {(signal.scope, signal.id) for signal in reported} == {("mission", "m")}
 
 
 def test_several_agents_at_one_table_are_warned_of_and_where_a_policy_says_so_it_is_frozen() -> None:
@@ -245,7 +245,7 @@ def test_what_is_told_to_the_fleet_adds_up_to_what_was_done() -> None:
         )  # fmt: skip
         outcome = core.on_signal(state, signal)
         state = outcome.state
-        counted += sum(told.amount("count") for told in outcome.signals)
+        counted += sum(reported.amount("count") for reported in outcome.signals)
     assert state is not None
     assert counted + sum(state.untold.counts.values()) == 100
     assert counted < 100

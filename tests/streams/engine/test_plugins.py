@@ -110,9 +110,9 @@ def test_backtest_runs_it(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
     (tmp_path / "sessions.jsonl").write_bytes(b"\n".join(e.to_json() for e in LOCKS))
     arguments = ["backtest", "--json", "--policy", str(tmp_path / "policy.yaml"), str(tmp_path / "sessions.jsonl")]
-    said = CliRunner().invoke(app, arguments)
-    assert said.exit_code == Exit.OK, said.output
-    result = orjson.loads(said.stdout)
+    output = CliRunner().invoke(app, arguments)
+    assert output.exit_code == Exit.OK, output.output
+    result = orjson.loads(output.stdout)
     assert (result["level"], result["first"]["detector"], result["first"]["seq"]) == ("PAUSE", "table_locks", 1)
 
 
@@ -177,9 +177,9 @@ def test_two_packages_of_one_name_are_refused_by_the_command(site: Path, tmp_pat
         ValueError, match=r"expected one detector of the name 'table_locks', got .*_pack 1.2 and .*_pack"
     ):
         installed()
-    said = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])
-    assert said.exit_code == Exit.USAGE
-    assert "expected one detector of the name 'table_locks'" in said.output.replace("\n", " ")
+    result = CliRunner().invoke(app, ["backtest", str(tmp_path / "none.jsonl")])
+    assert result.exit_code == Exit.USAGE
+    assert "expected one detector of the name 'table_locks'" in result.output.replace("\n", " ")
 
 
 def test_the_name_of_a_built_in_detector_is_refused(site: Path) -> None:

@@ -57,17 +57,17 @@ def test_what_a_correlation_goes_by_is_looked_for(status: str, *, runs: bool) ->
 
 @pytest.mark.skipif(not TRACES.exists(), reason="needs the recorded traces beside the repository")
 def test_both_say_the_same_to_the_agent() -> None:
-    worker, alone, said = Core(), Core(alone=True), 0
+    worker, alone, result = Core(), Core(alone=True), 0
     for session in read_traces(TRACES):
         states: list[SessionState | None] = [None, None]
         for _, event in session.events:
             outcomes = [core.on_event(state, event) for core, state in zip((worker, alone), states, strict=True)]
             states = [outcome.state for outcome in outcomes]
-            heard = [o.decision for o in outcomes if o.decision is not None and o.decision.level > Level.ALLOW]
-            assert len({(d.level, d.code, d.message, d.evidence) for d in heard}) == min(1, len(heard))
-            assert len(heard) in (0, 2)
-            said += len(heard) // 2
-    assert said > 0
+            received = [o.decision for o in outcomes if o.decision is not None and o.decision.level > Level.ALLOW]
+            assert len({(d.level, d.code, d.message, d.evidence) for d in received}) == min(1, len(received))
+            assert len(received) in (0, 2)
+            result += len(received) // 2
+    assert result > 0
 
 
 @pytest.mark.parametrize(("rule", "measured"), [("stagnation", True), ("error_repetition", False)])

@@ -46,7 +46,7 @@ SPAN = {
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "wanted"),
+    ("body", "kind", "expected"),
     [
         pytest.param({"events": [TOOL, TOOL]}, "application/json", 2, id="a batch"),
         pytest.param([TOOL], "application/json", 1, id="a list"),
@@ -58,14 +58,14 @@ SPAN = {
     ],
 )
 def test_events_are_accepted_when_the_broker_has_them(
-    embedded: EmbeddedBroker, body: Any, kind: str, wanted: int
+    embedded: EmbeddedBroker, body: Any, kind: str, expected: int
 ) -> None:
     with StandIn(embedded.bootstrap) as worker:
-        said = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
-        assert said == (202, {"accepted": wanted})
-        wait_until(lambda: len(worker.events) == wanted, "the worker reads them")
+        result = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
+        assert result == (202, {"accepted": expected})
+        wait_until(lambda: len(worker.events) == expected, "the worker reads them")
         assert {e.session_id for e in worker.events} <= {"s1"}
-        assert len({e.event_id for e in worker.events}) == wanted
+        assert len({e.event_id for e in worker.events}) == expected
 
 
 def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
@@ -81,7 +81,7 @@ def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "status", "wanted"),
+    ("body", "kind", "status", "expected"),
     [
         (b"{", "application/json", 400, "the body: expected JSON, got"),
         (7, "application/json", 400, "the body: expected a list of events, got int"),
@@ -96,12 +96,12 @@ def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
     ],
 )
 def test_what_cannot_be_read_is_told_by_its_place_and_nothing_is_accepted(
-    embedded: EmbeddedBroker, body: Any, kind: str, status: int, wanted: str
+    embedded: EmbeddedBroker, body: Any, kind: str, status: int, expected: str
 ) -> None:
     with StandIn(embedded.bootstrap) as worker:
-        came, said = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
-        assert came == status
-        assert wanted in said["errors"][0]
+        actual, result = with_intake(embedded.bootstrap, lambda post: post("/v1/events", body, kind))
+        assert actual == status
+        assert expected in result["errors"][0]
         with_intake(embedded.bootstrap, lambda post: post("/v1/events", TOOL | {"session_id": "s2"}))
         wait_until(lambda: worker.events, "a good one is read")
         assert {e.session_id for e in worker.events} == {"s2"}
@@ -111,14 +111,14 @@ def test_a_verdict_is_waited_for_and_its_result_told(embedded: EmbeddedBroker) -
     call = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}}
 
     async def talk(post: Post) -> list[Any]:
-        said = []
+        output = []
         for number in range(3):
             status, verdict = await post("/v1/verdict", call | {"call_id": f"c{number}"})
-            said.append((status, verdict["allowed"], verdict["killed"], verdict.get("code")))
+            output.append((status, verdict["allowed"], verdict["killed"], verdict.get("code")))
             if verdict["allowed"]:
                 result = {"session_id": "s1", "call_id": f"c{number}", "output": "gone"}
                 assert await post("/v1/result", result) == (200, {})
-        return said
+        return output
 
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
         assert with_intake(embedded.bootstrap, talk) == [
@@ -132,7 +132,7 @@ def test_a_verdict_is_waited_for_and_its_result_told(embedded: EmbeddedBroker) -
 
 
 @pytest.mark.parametrize(
-    ("verdict", "wanted"),
+    ("verdict", "expected"),
     [
         ({"level": Level.NUDGE, "message": "Think again."}, {"hints": "Think again."}),
         ({"level": Level.REINFORCE, "message": "Go back.\nThe task: x"}, {"hints": "Go back.\nThe task: x"}),
@@ -152,15 +152,15 @@ def test_a_verdict_is_waited_for_and_its_result_told(embedded: EmbeddedBroker) -
     ids=lambda value: value["level"].value if "level" in value else "",
 )
 def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(
-    embedded: EmbeddedBroker, verdict: dict[str, Any], wanted: dict[str, Any]
+    embedded: EmbeddedBroker, verdict: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     def say(event: ActionEvent) -> Decision:
         return decision(verdict["level"], event).model_copy(update=verdict)
 
     call = {"session_id": "s1", "action": "write_file", "args": {"path": "x", "force": True}, "call_id": "c"}
     with StandIn(embedded.bootstrap, say):
-        status, said = with_intake(embedded.bootstrap, lambda post: post("/v1/verdict", call))
-    assert (status, said) == (200, {"allowed": True, "call_id": "c", "killed": False} | wanted)
+        status, result = with_intake(embedded.bootstrap, lambda post: post("/v1/verdict", call))
+    assert (status, result) == (200, {"allowed": True, "call_id": "c", "killed": False} | expected)
 
 
 def test_the_models_next_turn_is_refused_once_the_session_is_frozen(embedded: EmbeddedBroker) -> None:
@@ -192,7 +192,7 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "wanted"),
+    ("path", "body", "status", "expected"),
     [
         ("/v1/verdict", [], 400, "the body: expected an object, got list"),
         ("/v1/verdict", {"action": "a"}, 400, "session_id: expected a text, got None"),
@@ -209,10 +209,10 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
     ],
 )
 def test_a_question_that_cannot_be_read_is_told(
-    embedded: EmbeddedBroker, path: str, body: Any, status: int, wanted: str
+    embedded: EmbeddedBroker, path: str, body: Any, status: int, expected: str
 ) -> None:
-    came, said = with_intake(embedded.bootstrap, lambda post: post(path, body))
-    assert (came, wanted in said["errors"][0]) == (status, True), said
+    actual, result = with_intake(embedded.bootstrap, lambda post: post(path, body))
+    assert (actual, expected in result["errors"][0]) == (status, True), result
 
 
 def test_spans_of_generative_ai_are_events_and_others_are_none_of_ours(embedded: EmbeddedBroker) -> None:
@@ -220,16 +220,16 @@ def test_spans_of_generative_ai_are_events_and_others_are_none_of_ours(embedded:
     bad = {"traceId": "t", "attributes": SPAN["attributes"]}
     body = {"resourceSpans": [{"scopeSpans": [{"spans": [SPAN, other, bad]}]}]}
     with StandIn(embedded.bootstrap) as worker:
-        status, said = with_intake(embedded.bootstrap, lambda post: post("/v1/traces", body))
-        assert (status, said["partialSuccess"]["rejectedSpans"]) == (200, 1)
+        status, result = with_intake(embedded.bootstrap, lambda post: post("/v1/traces", body))
+        assert (status, result["partialSuccess"]["rejectedSpans"]) == (200, 1)
         wait_until(lambda: worker.events, "the worker reads it")
         assert [(e.kind, e.session_id, e.action) for e in worker.events] == [(Kind.COMPLETED, "s1", "bash")]
 
 
 def test_only_who_has_the_token_is_heard(embedded: EmbeddedBroker) -> None:
     async def talk(post: Post) -> list[int]:
-        said = [await post("/v1/events", [], **headers) for headers in ({}, {"Authorization": "Bearer no"})]
-        return [status for status, _ in [*said, await post("/v1/events", [], Authorization="Bearer secret")]]
+        result = [await post("/v1/events", [], **headers) for headers in ({}, {"Authorization": "Bearer no"})]
+        return [status for status, _ in [*result, await post("/v1/events", [], Authorization="Bearer secret")]]
 
     assert with_intake(embedded.bootstrap, talk, token="secret") == [401, 401, 202]
 
@@ -248,8 +248,8 @@ def test_without_a_token_it_has_to_be_meant(
     embedded: EmbeddedBroker, host: str, token: str | None, status: int
 ) -> None:
     async def talk(post: Post) -> int:
-        said, _ = await post("/v1/events", [], Host=host, Authorization=f"Bearer {token}")
-        return said
+        result, _ = await post("/v1/events", [], Host=host, Authorization=f"Bearer {token}")
+        return result
 
     assert with_intake(embedded.bootstrap, talk, token=token) == status
 
@@ -261,8 +261,8 @@ def test_what_rules_have_counted_of_a_session_at_work_is_not_given_up_for_anothe
         return {"session_id": session_id, "agent_id": "a", "action": "search"}
 
     async def talk(post: Post) -> list[tuple[int, Any]]:
-        said = [await post("/v1/verdict", ask(session_id)) for session_id in ("one", "one", "other")]
-        return [(status, body.get("code")) for status, body in said]
+        result = [await post("/v1/verdict", ask(session_id)) for session_id in ("one", "one", "other")]
+        return [(status, body.get("code")) for status, body in result]
 
     rules = ClientRules(rate_limits={"search": {"max_count": 1, "window_seconds": 3600}})
     limited = {"max_sessions": 1, "rules": rules}
@@ -317,11 +317,11 @@ def test_what_an_intake_is_asked_is_counted_without_a_name_in_it(embedded: Embed
             async with http.get("/metrics", headers={"Authorization": "Bearer secret"}) as response:
                 return await response.text()
 
-    told = asyncio.run(talk())
-    assert 'haltline_http_requests_total{route="/v1/events",status="202"} 1.0' in told
-    assert "haltline_intake_events_total 1.0" in told
-    assert "haltline_intake_sessions 0.0" in told
-    assert "nobody" not in told
+    reported = asyncio.run(talk())
+    assert 'haltline_http_requests_total{route="/v1/events",status="202"} 1.0' in reported
+    assert "haltline_intake_events_total 1.0" in reported
+    assert "haltline_intake_sessions 0.0" in reported
+    assert "nobody" not in reported
 
 
 @pytest.mark.parametrize(
@@ -347,8 +347,8 @@ def test_what_is_too_much_is_refused(
     async def talk(post: Post) -> tuple[int, Any]:
         return await post("/v1/events", body, kind, **headers)
 
-    said, answer = with_intake(embedded.bootstrap, talk)
-    assert said == status
+    result, answer = with_intake(embedded.bootstrap, talk)
+    assert result == status
     assert problem in str(answer)
 
 

@@ -69,9 +69,9 @@ def test_spans_of_the_official_exporter_are_events(embedded: EmbeddedBroker, com
             exporter: SpanExporter = OTLPSpanExporter(
                 f"{address}/v1/traces", headers={"Authorization": "Bearer secret"}, compression=compression
             )
-            said = await asyncio.to_thread(exporter.export, recorded())
+            result = await asyncio.to_thread(exporter.export, recorded())
             await asyncio.to_thread(exporter.shutdown)
-            return said
+            return result
 
     with StandIn(embedded.bootstrap) as worker:
         assert asyncio.run(run()) is SpanExportResult.SUCCESS
@@ -103,9 +103,9 @@ def request_of(spans: int, *, without_id: int = 0) -> pb.ExportTraceServiceReque
 def posted(embedded: EmbeddedBroker, body: bytes, kind: str = otlp.PROTOBUF, **headers: str) -> tuple[int, str, bytes]:
     async def run() -> tuple[int, str, bytes]:
         async with serving(embedded.bootstrap) as address, ClientSession() as http:
-            said = {"Content-Type": kind, **headers}
-            async with http.post(f"{address}/v1/traces", data=body, headers=said) as response:
-                return response.status, response.content_type, await response.read()
+            result = {"Content-Type": kind, **headers}
+            async with http.post(f"{address}/v1/traces", data=body, headers=result) as answer:
+                return answer.status, answer.content_type, await answer.read()
 
     return asyncio.run(run())
 
@@ -113,16 +113,16 @@ def posted(embedded: EmbeddedBroker, body: bytes, kind: str = otlp.PROTOBUF, **h
 def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded: EmbeddedBroker) -> None:
     with StandIn(embedded.bootstrap) as worker:
         status, kind, body = posted(embedded, request_of(3, without_id=1).SerializeToString())
-        said = pb.ExportTraceServiceResponse.FromString(body)
-        assert (status, kind, said.partial_success.rejected_spans) == (200, otlp.PROTOBUF, 1)
-        assert "span '0000000000000000': invalid" in said.partial_success.error_message
+        result = pb.ExportTraceServiceResponse.FromString(body)
+        assert (status, kind, result.partial_success.rejected_spans) == (200, otlp.PROTOBUF, 1)
+        assert "span '0000000000000000': invalid" in result.partial_success.error_message
         wait_until(lambda: len(worker.events) == 2, "the others are accepted")
     assert posted(embedded, request_of(1).SerializeToString())[2] == b""
     assert posted(embedded, b"{}", "application/json") == (200, "application/json", b"{}")
 
 
 @pytest.mark.parametrize(
-    ("body", "kind", "headers", "status", "wanted"),
+    ("body", "kind", "headers", "status", "expected"),
     [
         (b"\xff\xff", otlp.PROTOBUF, {}, 400, "expected an OTLP request in protobuf"),
         (b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
@@ -143,14 +143,14 @@ def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded:
     ],
 )
 def test_a_request_that_cannot_be_read_is_told_in_its_own_format(
-    embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, wanted: str
+    embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, expected: str
 ) -> None:
-    came, answered, said = posted(embedded, body, kind, **headers)
-    assert came == status
+    actual, answered, result = posted(embedded, body, kind, **headers)
+    assert actual == status
     if answered == otlp.PROTOBUF:  # a Status is alike on the wire: a code, and a message
-        assert wanted in pb.ExportTracePartialSuccess.FromString(said).error_message
+        assert expected in pb.ExportTracePartialSuccess.FromString(result).error_message
     else:
-        assert wanted.encode() in said
+        assert expected.encode() in result
 
 
 def test_without_the_package_for_protobuf_json_is_asked_for(
@@ -196,7 +196,7 @@ CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.it
 
 
 @pytest.mark.parametrize(
-    ("body", "headers", "status", "wanted"),
+    ("body", "headers", "status", "expected"),
     [
         (b"", {}, 202, "accepted"),
         (b"{}", {"ce-time": "2025-06-16T12:00:00Z"}, 202, "accepted"),
@@ -209,10 +209,10 @@ CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.it
     ],
 )
 def test_a_binary_event_is_read_or_told_of(
-    embedded: EmbeddedBroker, body: bytes, headers: dict[str, str], status: int, wanted: str
+    embedded: EmbeddedBroker, body: bytes, headers: dict[str, str], status: int, expected: str
 ) -> None:
     async def talk(post: Post) -> tuple[int, Any]:
         return await post("/v1/events", body, **{**CE, **headers})
 
-    came, said = with_intake(embedded.bootstrap, talk)
-    assert (came, wanted in orjson.dumps(said).decode()) == (status, True), said
+    actual, result = with_intake(embedded.bootstrap, talk)
+    assert (actual, expected in orjson.dumps(result).decode()) == (status, True), result

@@ -62,13 +62,13 @@ TOLD = ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.usage.input_tokens"
 @st.composite
 def spans(draw: st.DrawFn) -> dict[str, Any]:
     """A span of a tool or of a model, with a field that is left out or anything."""
-    said = draw(
+    result = draw(
         st.lists(almost({"key": draw(st.sampled_from(TOLD)), "value": {"stringValue": "execute_tool"}}), max_size=4)
     )
     good = {
         "traceId": "t", "spanId": draw(st.sampled_from(("1", "2"))), "parentSpanId": "1", "name": "bash", "kind": 2,
         "startTimeUnixNano": "1750000000000000000", "endTimeUnixNano": "1750000001000000000",
-        "status": {"code": 2, "message": "no"}, "attributes": said,
+        "status": {"code": 2, "message": "no"}, "attributes": result,
     }  # fmt: skip
     return draw(almost(good))
 
@@ -149,7 +149,7 @@ def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(
                     return response.status, response.content_type, await response.read()
 
             await asyncio.to_thread(
-                _ask_all, lambda *said: asyncio.run_coroutine_threadsafe(ask(*said), loop).result(30)
+                _ask_all, lambda *result: asyncio.run_coroutine_threadsafe(ask(*result), loop).result(30)
             )
 
     def _ask_all(ask: Callable[[str, bytes, dict[str, str]], tuple[int, str, bytes]]) -> None:
@@ -163,15 +163,17 @@ def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(
             kind, sent = headers["Content-Type"], body
             if is_compressed:
                 sent, headers = gzip.compress(body), headers | {"Content-Encoding": "gzip"}
-            status, answered, said = ask(path, sent, headers)
-            assert status in {200, 202, 400, 404, 413, 415}, said
+            status, answered, result = ask(path, sent, headers)
+            assert status in {200, 202, 400, 404, 413, 415}, result
             if status == 202:
-                accepted += orjson.loads(said)["accepted"]
+                accepted += orjson.loads(result)["accepted"]
             elif status == 200 and path == "/v1/traces":
-                accepted += len(otel.of_agents(otlp.spans_of(body, kind))) - _rejected(kind, said)
+                accepted += len(otel.of_agents(otlp.spans_of(body, kind))) - _rejected(kind, result)
             elif status >= 400:
-                told = said.decode(errors="replace") if answered == otlp.PROTOBUF else orjson.loads(said)["errors"][0]
-                assert re.search("expected|invalid|needs|not_json", told), told
+                reported = (
+                    result.decode(errors="replace") if answered == otlp.PROTOBUF else orjson.loads(result)["errors"][0]
+                )
+                assert re.search("expected|invalid|needs|not_json", reported), reported
 
         any_request()
 
@@ -182,7 +184,7 @@ def test_every_request_has_a_clear_answer_and_what_was_accepted_is_on_the_topic(
         assert accepted > 0
 
 
-def _rejected(kind: str, said: bytes) -> int:
+def _rejected(kind: str, data: bytes) -> int:
     if kind == otlp.PROTOBUF:
-        return pb.ExportTraceServiceResponse.FromString(said).partial_success.rejected_spans
-    return int(orjson.loads(said).get("partialSuccess", {}).get("rejectedSpans", 0))
+        return pb.ExportTraceServiceResponse.FromString(data).partial_success.rejected_spans
+    return int(orjson.loads(data).get("partialSuccess", {}).get("rejectedSpans", 0))

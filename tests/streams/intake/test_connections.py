@@ -70,19 +70,19 @@ async def ended(client: Client) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "said"),
+    ("bounds", "data"),
     [
         pytest.param({"headers_s": 0.05}, b"", id="that says nothing"),
         pytest.param({"headers_s": 0.05}, b"as", id="that says half of what it wants"),
         pytest.param({}, b"a" * (MAX_HEADER_BYTES + 1), id="whose headers have no end"),
     ],
 )
-def test_a_connection_is_ended(bounds: dict[str, float], said: bytes) -> None:
+def test_a_connection_is_ended(bounds: dict[str, float], data: bytes) -> None:
     async def run() -> None:
         among = Connections(**bounds)  # type: ignore[arg-type]  # of these names
         async with server(among) as connect:
             client = await connect()
-            client[1].write(said)
+            client[1].write(data)
             assert await asyncio.wait_for(ended(client), 30)
             assert not among.open
             assert not among.waiting

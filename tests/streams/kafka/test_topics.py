@@ -57,11 +57,11 @@ def test_create_makes_every_topic_and_the_changelog_with_the_same_number_of_part
 def test_create_tells_the_broker_what_the_layout_says(
     admin: AdminClient, kafka_topics: Topics, layout: TopicLayout
 ) -> None:
-    came = _settings(admin, kafka_topics.prefix + layout.name)
-    assert came["cleanup.policy"] == layout.cleanup.value
-    assert int(came["max.message.bytes"]) == layout.max_message_bytes
+    actual = _settings(admin, kafka_topics.prefix + layout.name)
+    assert actual["cleanup.policy"] == layout.cleanup.value
+    assert int(actual["max.message.bytes"]) == layout.max_message_bytes
     if layout.retention_hours is not None:
-        assert int(came["retention.ms"]) == layout.retention_hours * HOUR_MS
+        assert int(actual["retention.ms"]) == layout.retention_hours * HOUR_MS
 
 
 def test_compacted_topics_and_the_changelog_are_compacted_within_minutes_not_a_week(
@@ -70,10 +70,10 @@ def test_compacted_topics_and_the_changelog_are_compacted_within_minutes_not_a_w
     compacted = [kafka_topics.prefix + layout.name for layout in LAYOUT if layout.cleanup is Cleanup.COMPACT]
     assert set(compacted) == {kafka_topics.control, kafka_topics.policies}
     for name in (*compacted, changelog_of(kafka_topics)):
-        came = _settings(admin, name)
-        assert came["cleanup.policy"] == "compact"
-        assert int(came["segment.ms"]) == 10 * 60 * 1000
-        assert float(came["min.cleanable.dirty.ratio"]) == 0.2
+        actual = _settings(admin, name)
+        assert actual["cleanup.policy"] == "compact"
+        assert int(actual["segment.ms"]) == 10 * 60 * 1000
+        assert float(actual["min.cleanable.dirty.ratio"]) == 0.2
     assert int(_settings(admin, changelog_of(kafka_topics))["max.message.bytes"]) == CHANGELOG_MAX_MESSAGE_BYTES
 
 
@@ -195,8 +195,8 @@ def _make(admin: AdminClient, topic: NewTopic) -> None:
 
 
 def _settings(admin: AdminClient, topic: str) -> dict[str, str]:
-    (asked,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
-    return {name: entry.value for name, entry in asked.result().items()}
+    (config,) = admin.describe_configs([ConfigResource(ConfigResource.Type.TOPIC, topic)]).values()
+    return {name: entry.value for name, entry in config.result().items()}
 
 
 def _differences(reports: list[TopicReport]) -> list[str]:

@@ -135,10 +135,10 @@ def test_partitions_that_are_added_make_the_worker_not_ready_and_it_says_what_to
         more_partitions(site, site.events, PARTITIONS + 2)
         expected = f"topic {site.events}: expected {PARTITIONS} partitions"
         wait_until(lambda: expected in get(port, "/readyz")[1], "it says what it expected")
-        code, said = get(port, "/readyz")
+        code, result = get(port, "/readyz")
         assert code == 503
-        assert f"got {PARTITIONS + 2}" in said
-        assert "--prefix" in said
+        assert f"got {PARTITIONS + 2}" in result
+        assert "--prefix" in result
         assert get(port, "/healthz")[0] == 200, "to start it again would not help"
         assert not worker.ended
 

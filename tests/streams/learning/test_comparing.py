@@ -88,11 +88,11 @@ def test_the_prior_is_the_policys_own_model() -> None:
 
 
 def test_alone_the_rule_is_enforced_with_the_policys_thresholds_and_nothing_else_is_looked_for() -> None:
-    said = {
+    output = {
         "rules": {"stagnation": {"enabled": False, "mode": "warn", "settings": {"pause_at": 9.5}}},
         "overrides": [{"rules": {"cycle": {}}}],
     }
-    policy = alone(Policy.model_validate(said), SHIPPED)
+    policy = alone(Policy.model_validate(output), SHIPPED)
     rule = policy.rules["stagnation"]
     assert (rule.enabled, rule.mode, rule.settings["pause_at"], policy.overrides) == (True, Mode.ENFORCE, 9.5, ())
     assert {name for name, other in policy.rules.items() if other.enabled} == {"stagnation"}
@@ -104,9 +104,9 @@ def test_alone_the_rule_is_enforced_with_the_policys_thresholds_and_nothing_else
 def test_points_that_changed_are_told_by_bin_and_the_others_are_not() -> None:
     first = SHIPPED.features[0]
     moved = replace(first, edges=(*first.edges, 11.5), points=(*first.points, first.points[-1] + 0.5))
-    (told,) = models_differ(SHIPPED, replace(SHIPPED, features=(moved, *SHIPPED.features[1:])))
-    assert told[0] == first.name
-    assert {place: points for place, points in told[1].items() if points} == {"above": 0.5}
+    (reported,) = models_differ(SHIPPED, replace(SHIPPED, features=(moved, *SHIPPED.features[1:])))
+    assert reported[0] == first.name
+    assert {place: points for place, points in reported[1].items() if points} == {"above": 0.5}
     assert models_differ(SHIPPED, SHIPPED) == []
 
 
@@ -141,8 +141,8 @@ def test_what_is_learned_holds_in_sessions_that_were_not_seen() -> None:
     text = markdown(learned, SHIPPED, words, compared, [("then", "haltline learn")])
     assert "| precision of stops | 50% | 100% |" in text
     assert "| &lt;b>\\|new | - | PAUSE at" in text
-    said = to_dict(learned, SHIPPED, words, compared)
-    assert (said["quality"]["prior"]["precision"], said["quality"]["learned"]["precision"]) == (0.5, 1.0)
+    result = to_dict(learned, SHIPPED, words, compared)
+    assert (result["quality"]["prior"]["precision"], result["quality"]["learned"]["precision"]) == (0.5, 1.0)
     drawn = picture(learned, SHIPPED, compared)
     assert all(name in drawn for name in ("as predicted", "shipped 2", "learned 3"))
 

@@ -167,8 +167,8 @@ def test_enough_labels(counts: dict[str, int]) -> None:
 
 def test_lessons_are_in_the_order_of_ids_and_counted_by_word() -> None:
     sessions = [Recorded(name, SESSION.events) for name in ("c", "a", "b", "d")]
-    said = {"b": SessionLabel(missed=True), "d": SessionLabel(otherwise=True)}
-    lessons = lessons_of(sessions, said, quiet={"b", "c"})
+    result = {"b": SessionLabel(missed=True), "d": SessionLabel(otherwise=True)}
+    lessons = lessons_of(sessions, result, quiet={"b", "c"})
     assert [(one.session_id, one.word) for one in lessons] == [("b", Word.MISSED), ("c", Word.QUIET)]
     assert counts_of(lessons) == {
         Word.CONFIRMED: 0, Word.MISSED: 1, Word.FALSE_ALARM: 0, Word.SOLVED: 0, Word.QUIET: 1

@@ -51,14 +51,14 @@ def level(policy: Policy, events: Sequence[ActionEvent]) -> Level:
 
 def test_a_candidate_is_learned_from_labels_with_a_report_and_a_picture(table: Path, tmp_path: Path) -> None:
     out, report, plot = tmp_path / "candidate.yaml", tmp_path / "report.md", tmp_path / "calibration.svg"
-    said = learned(table, out, "--report", report, "--plot", plot)
-    assert (said["prior"], said["model"]) == ("shipped 2", "learned 3")
-    assert said["sessions"] == {"confirmed": 8, "missed": 2, "false_alarm": 8, "solved": 0, "quiet": 6}
-    before, after = said["quality"]["prior"], said["quality"]["learned"]
+    result = learned(table, out, "--report", report, "--plot", plot)
+    assert (result["prior"], result["model"]) == ("shipped 2", "learned 3")
+    assert result["sessions"] == {"confirmed": 8, "missed": 2, "false_alarm": 8, "solved": 0, "quiet": 6}
+    before, after = result["quality"]["prior"], result["quality"]["learned"]
     assert (before["caught"], before["false_stops"], before["quiet_stops"]) == (10, 8, 0)
     assert (after["caught"], after["false_stops"], after["quiet_stops"]) == (10, 0, 0)
     assert after["brier"] < before["brier"]
-    vanished = {one["session_id"]: one["after"] for one in said["changes"] if one["change"] == "vanishes"}
+    vanished = {one["session_id"]: one["after"] for one in result["changes"] if one["change"] == "vanishes"}
     assert vanished.keys() == {f"check-{n}" for n in range(8)}
     assert not any("PAUSE" in after for after in vanished.values())
 
@@ -106,9 +106,9 @@ def test_promoted_it_decides_and_is_the_prior_of_the_next(table: Path, tmp_path:
     assert prior_of(policy) != SHIPPED
     assert level(policy, checks("new", 9)) < Level.PAUSE
     assert level(policy, loops("new", 2)) >= Level.PAUSE
-    said = learned(table, second, "--policy", promoted)
-    assert (said["prior"], said["model"]) == ("learned 3", "learned 4")
-    assert said["quality"]["prior"]["false_stops"] == 0
+    result = learned(table, second, "--policy", promoted)
+    assert (result["prior"], result["model"]) == ("learned 3", "learned 4")
+    assert result["quality"]["prior"]["false_stops"] == 0
 
 
 def written(file: Path, sessions: Sequence[Sequence[ActionEvent]], solved: Sequence[str] = ()) -> Path:
@@ -124,9 +124,9 @@ def test_sessions_of_files_are_sound_where_they_are_solved_and_else_only_compare
     unknown.with_name("unknown.sessions.jsonl").write_bytes(
         orjson.dumps({"session_id": "unsolved", "labels": {"resolved": False}})
     )
-    said = learned(table, tmp_path / "c.yaml", "--sessions", file, "--sessions", unknown)
-    assert (said["sessions"]["solved"], said["sessions"]["quiet"]) == (1, 6)
-    assert [(one["known"], one["change"]) for one in said["changes"] if one["session_id"] == "nobody-judged"] == [
+    result = learned(table, tmp_path / "c.yaml", "--sessions", file, "--sessions", unknown)
+    assert (result["sessions"]["solved"], result["sessions"]["quiet"]) == (1, 6)
+    assert [(one["known"], one["change"]) for one in result["changes"] if one["session_id"] == "nobody-judged"] == [
         ("", "vanishes")
     ]
 
@@ -154,14 +154,14 @@ def test_sessions_whose_results_nobody_told_are_nothing_to_learn_from(tmp_path: 
     for number in range(5):
         for kind in ("loop", "sound"):
             session = f"{kind}-{number}"
-            (asked, _) = call(number, "query", "table=a", session=session)
-            log.run([asked])
+            (proposal, _) = call(number, "query", "table=a", session=session)
+            log.run([proposal])
             if kind == "loop":
                 log.label(session, "missed", rule="cycle")
                 continue
             decision = Decision(
-                decision_id=session, session_id=session, event_id=asked.event_id, time=asked.time, level=Level.NUDGE,
-                code="cycle", reason="by hand", detector="cycle",
+                decision_id=session, session_id=session, event_id=proposal.event_id, time=proposal.time,
+                level=Level.NUDGE, code="cycle", reason="by hand", detector="cycle",
             )  # fmt: skip
             log.log.send(TOPICS.interventions, key=session.encode(), value=decision.to_json())
             log.label(session, "false_alarm", decision)
@@ -181,7 +181,7 @@ def test_without_the_extra_it_is_said_what_to_install(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         pytest.param(("--out", "nowhere/c.yaml"), "--out: expected a file", id="a folder that is not there"),
         pytest.param(("--out", "c.yaml", "--report", "r.pdf"), "--report: expected a file *.md", id="a report in PDF"),
@@ -194,12 +194,12 @@ def test_without_the_extra_it_is_said_what_to_install(
     ],
 )
 def test_what_cannot_be_used_is_said(
-    table: Path, tmp_path: Path, arguments: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
+    table: Path, tmp_path: Path, arguments: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("policy.yaml").write_text(POLICY)
     code, output = run(*(() if "--table" in arguments else ("--table", table)), *arguments)
-    assert (code, said in output) == (Exit.USAGE, True), output
+    assert (code, text in output) == (Exit.USAGE, True), output
     assert not Path("c.yaml").exists()
 
 

@@ -218,20 +218,20 @@ def of_schema(schema: dict[str, Any], accepted: Answer) -> Callable[[Heard], Ans
     """Accepts what the schema allows; 400 and why, for all else."""
     validator = Draft202012Validator(schema)
 
-    def check(heard: Heard) -> Answer:
-        problems = [f"{list(problem.path)}: {problem.message}" for problem in validator.iter_errors(heard.body)]
+    def check(received: Heard) -> Answer:
+        problems = [f"{list(problem.path)}: {problem.message}" for problem in validator.iter_errors(received.body)]
         return (400, {}, f"invalid_payload {problems}") if problems else accepted
 
     return check
 
 
-def of_webhook(heard: Heard) -> Answer:
+def of_webhook(received: Heard) -> Answer:
     """Verifies the signature with the library of receivers."""
     try:
-        Webhook(SECRET).verify(heard.body, heard.headers)
+        Webhook(SECRET).verify(received.body, received.headers)
     except WebhookVerificationError as error:
         return 401, {}, str(error)
-    heard.body = json.loads(heard.body)
+    received.body = json.loads(received.body)
     return 204, {}, ""
 
 
@@ -253,11 +253,11 @@ def receiver(kind: str) -> Iterator[Receiver]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            heard = Heard(dict(self.headers.items()), text if kind == "webhook" else json.loads(text))
-            status, headers, body = check(heard)
+            received = Heard(dict(self.headers.items()), text if kind == "webhook" else json.loads(text))
+            status, headers, body = check(received)
             if status < 300 and made.answers:
                 status, headers, body = made.answers.pop(0)
-            made.heard.append(heard)
+            made.heard.append(received)
             if made.holds is not None:
                 made.holds.wait(60)
             try:

@@ -10,8 +10,8 @@ _STATE = {"acknowledged": "acknowledged", "resolved": "resolved"}
 
 def change(what: str = "opened", revision: int = 1, incident: str = "inc-1", **fields: Any) -> IncidentRecord:
     """A change of an incident of session s1; other fields by name."""
-    wanted = what == "approval_wanted"
-    said: dict[str, Any] = {
+    expected = what == "approval_wanted"
+    values: dict[str, Any] = {
         "incident_id": incident,
         "revision": revision,
         "change": "approval" if what.startswith("approval") else IncidentChange(what),
@@ -29,6 +29,6 @@ def change(what: str = "opened", revision: int = 1, incident: str = "inc-1", **f
         "changed_at": T0_MS,
         "summary": "3 deletes on asset_id=<fact_sales> in 12s",
         "decision_id": "d-1",
-        "request_id": "apr_5d0c" if wanted else None,
+        "request_id": "apr_5d0c" if expected else None,
     }
-    return IncidentRecord.model_validate(said | fields)
+    return IncidentRecord.model_validate(values | fields)

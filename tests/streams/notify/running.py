@@ -38,9 +38,9 @@ class System:
         """A document with one webhook, `hook`."""
         (self._folder / "url").write_text(url)
         hook = {"kind": "webhook", "url_file": "url", "secret_file": "secret", **fields.pop("hook", {})}
-        said = [{"name": f"r{number}", "channels": ["hook"], **route} for number, route in enumerate(routes or ({},))]
+        result = [{"name": f"r{number}", "channels": ["hook"], **route} for number, route in enumerate(routes or ({},))]
         channels = {"hook": hook, **fields.pop("channels", {})}
-        self.file.write_text(yaml.safe_dump({"channels": channels, "routes": said, **fields}))
+        self.file.write_text(yaml.safe_dump({"channels": channels, "routes": result, **fields}))
 
     def produce(self, *records: IncidentRecord | bytes, ago_s: float = 0.0) -> None:
         """To the incidents topic, with a time before now."""
@@ -96,6 +96,6 @@ class System:
             raise failures[0]
 
 
-def ids(heard: Sequence[Any]) -> list[str]:
+def ids(received: Sequence[Any]) -> list[str]:
     """The `webhook-id` of each request."""
-    return [one.headers["webhook-id"] for one in heard]
+    return [one.headers["webhook-id"] for one in received]

@@ -52,7 +52,7 @@ def sender(folder: Path, kind: str, url: str, **fields: Any) -> Sender:
     (folder / "url").write_text(f"{url}\n")
     (folder / "secret").write_text(f"{SECRET}\n")
     (folder / "key").write_text(ROUTING_KEY)
-    said: dict[str, dict[str, Any]] = {
+    result: dict[str, dict[str, Any]] = {
         "webhook": {"url_file": folder / "url", "secret_file": folder / "secret"},
         "slack": {"url_file": folder / "url"},
         "teams": {"url_file": folder / "url"},
@@ -61,7 +61,7 @@ def sender(folder: Path, kind: str, url: str, **fields: Any) -> Sender:
         "apprise": {"urls_file": folder / "url"},
         "email": {"host": "localhost", "from": "haltline@example.org", "to": ["ada@example.org", "bob@example.org"]},
     }
-    document = {"channels": {"c": {"kind": kind, **said[kind], **fields}}, "routes": [{"name": "r"}]}
+    document = {"channels": {"c": {"kind": kind, **result[kind], **fields}}, "routes": [{"name": "r"}]}
     return sender_of("c", Config.model_validate(document).channels["c"])
 
 
@@ -136,9 +136,9 @@ def test_the_webhook_is_a_cloud_event_with_the_id_of_the_signature(tmp_path: Pat
         made = sender(tmp_path, "webhook", there.url)
         made.send(message(change("approval_wanted", session_id="a/b")))
         made.close()
-    (heard,) = there.heard
-    event = from_structured_event(HTTPMessage(heard.headers, json.dumps(heard.body).encode()), JSONFormat())
-    assert event.get_id() == heard.headers["webhook-id"] == "ntf_inc-1_1"
+    (received,) = there.heard
+    event = from_structured_event(HTTPMessage(received.headers, json.dumps(received.body).encode()), JSONFormat())
+    assert event.get_id() == received.headers["webhook-id"] == "ntf_inc-1_1"
     assert event.get_type() == "com.haltline.incident.approval_wanted"
     assert event.get_subject() == "inc-1"
     data: Any = event.get_data()
@@ -184,14 +184,14 @@ def test_an_alert_begins_with_the_incident_and_ends_with_it(tmp_path: Path) -> N
         made.send(message(change("resolved", 2, severity="high")))
         made.close()
     escalated, resolved = (
-        {alert["labels"]["severity"]: (alert["startsAt"], alert["endsAt"]) for alert in heard.body}
-        for heard in there.heard
+        {alert["labels"]["severity"]: (alert["startsAt"], alert["endsAt"]) for alert in received.body}
+        for received in there.heard
     )
     changed = "2025-06-15T15:06:40.000Z"
     assert escalated["high"][0] == changed < resolved["high"][1] or resolved["high"][1] == changed
     assert escalated["high"][1] > changed
     assert escalated["low"][1] == escalated["medium"][1] == resolved["high"][1] == changed
-    assert all(alert["labels"]["team"] == "ops" for heard in there.heard for alert in heard.body)
+    assert all(alert["labels"]["team"] == "ops" for received in there.heard for alert in received.body)
 
 
 def test_a_button_of_slack_opens_the_approval_in_the_console(tmp_path: Path) -> None:

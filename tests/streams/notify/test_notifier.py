@@ -116,8 +116,8 @@ def test_an_alert_that_is_open_is_said_again_also_after_a_restart(system: System
             wait_until(lambda: len(there.heard) > before, "it is said again after a restart")
             system.produce(change("resolved", 2))
             system.wait_for(2)
-        said = {one.body[-1]["labels"]["incident_id"] for one in there.heard}
-        assert said == {"inc-1"}
+        result = {one.body[-1]["labels"]["incident_id"] for one in there.heard}
+        assert result == {"inc-1"}
 
 
 def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_what_was_under_way(
@@ -146,12 +146,12 @@ def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_
         system.produce(change("escalated", 3, "inc-0", scope_id="s0"))
         system.wait_for(len(changes) + 1)
         assert third.stop(within_s=30) == 0, third.last_lines()
-        heard = Counter(ids(there.heard))
-        assert {record.notification_id for record in found} < heard.keys()
-        assert len(heard) == len(changes) + 1
-        assert sorted(heard.values(), reverse=True)[:2] == [2, 1], "the one under way, under the same id"
-        said = "".join(file.read_text() for file in (tmp_path / "logs").iterdir())
-        assert "5ecret" not in said
+        received = Counter(ids(there.heard))
+        assert {record.notification_id for record in found} < received.keys()
+        assert len(received) == len(changes) + 1
+        assert sorted(received.values(), reverse=True)[:2] == [2, 1], "the one under way, under the same id"
+        text = "".join(file.read_text() for file in (tmp_path / "logs").iterdir())
+        assert "5ecret" not in text
 
 
 def test_partitions_that_go_to_another_notifier_are_told_of_once(

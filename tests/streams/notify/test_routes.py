@@ -29,16 +29,16 @@ def at(text: str) -> int:
     return round(datetime.fromisoformat(f"2026-03-10T{text}+00:00").timestamp() * 1000)
 
 
-def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any], told: tuple[str, ...] = ()) -> list[str]:
+def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any], reported: tuple[str, ...] = ()) -> list[str]:
     """`channel route +seconds`, with * where it is of a digest."""
     return [
         f"{one.channel} {one.route} +{(one.due_ms - at_ms) // 1000}{'*' if one.digest else ''}"
-        for one in plan(record, at_ms, config(*routes), told)
+        for one in plan(record, at_ms, config(*routes), reported)
     ]
 
 
 @pytest.mark.parametrize(
-    ("match", "record", "told"),
+    ("match", "record", "reported"),
     [
         pytest.param({}, change(), True, id="a route without a condition takes all"),
         pytest.param({"level": "PAUSE"}, change(level="PAUSE"), True, id="the level itself"),
@@ -57,12 +57,12 @@ def planned(record: IncidentRecord, at_ms: int, *routes: dict[str, Any], told: t
         pytest.param({"during": [{"from": "11:00", "to": "13:00"}]}, change(), True, id="its time of day"),
     ],
 )
-def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRecord, told: bool) -> None:
-    assert planned(record, at("12:00"), {"match": match}) == (["chat r0 +0"] if told else [])
+def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRecord, reported: bool) -> None:
+    assert planned(record, at("12:00"), {"match": match}) == (["chat r0 +0"] if reported else [])
 
 
 @pytest.mark.parametrize(
-    ("what", "told"),
+    ("what", "reported"),
     [
         pytest.param("opened", True, id="opened"),
         pytest.param("escalated", True, id="escalated"),
@@ -75,13 +75,13 @@ def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRe
         pytest.param("assigned", False, id="assigned: not unless asked for"),
     ],
 )
-def test_which_changes_are_told_of_without_asking(what: str, told: bool) -> None:
-    assert bool(planned(change(what), at("12:00"), {})) is told
+def test_which_changes_are_told_of_without_asking(what: str, reported: bool) -> None:
+    assert bool(planned(change(what), at("12:00"), {})) is reported
     assert planned(change(what), at("12:00"), {"changes": [what]}) == ["chat r0 +0"]
 
 
 @pytest.mark.parametrize(
-    ("routes", "came"),
+    ("routes", "actual"),
     [
         pytest.param([{}, {"channels": ["mail"]}], ["chat r0 +0"], id="the first that matches"),
         pytest.param([{"continue": True}, {"channels": ["mail"]}], ["chat r0 +0", "mail r1 +0"], id="and on"),
@@ -90,12 +90,12 @@ def test_which_changes_are_told_of_without_asking(what: str, told: bool) -> None
         pytest.param([{"match": {"level": "KILL"}}, {"channels": ["mail"]}], ["mail r1 +0"], id="the next, if not"),
     ],
 )
-def test_the_order_of_routes(routes: list[dict[str, Any]], came: list[str]) -> None:
-    assert planned(change(), at("12:00"), *routes) == came
+def test_the_order_of_routes(routes: list[dict[str, Any]], actual: list[str]) -> None:
+    assert planned(change(), at("12:00"), *routes) == actual
 
 
 @pytest.mark.parametrize(
-    ("route", "record", "moment", "came"),
+    ("route", "record", "moment", "actual"),
     [
         pytest.param({"quiet": [NIGHT]}, change(), "23:00", "chat r0 +28800*", id="held back until the morning"),
         pytest.param({"quiet": [NIGHT]}, change(level="KILL"), "23:00", "chat r0 +0", id="a kill is told at once"),
@@ -113,8 +113,8 @@ def test_the_order_of_routes(routes: list[dict[str, Any]], came: list[str]) -> N
         ),
     ],
 )
-def test_when_it_is_sent(route: dict[str, Any], record: IncidentRecord, moment: str, came: str) -> None:
-    assert planned(record, at(moment), route) == [came]
+def test_when_it_is_sent(route: dict[str, Any], record: IncidentRecord, moment: str, actual: str) -> None:
+    assert planned(record, at(moment), route) == [actual]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_is_in_one_digest(by: list[str], one: IncidentRecord, other: Incide
 
 
 @pytest.mark.parametrize(
-    ("what", "told", "came"),
+    ("what", "reported", "actual"),
     [
         pytest.param("resolved", ("pager",), ["pager  +0"], id="a pager that was told hears of the end"),
         pytest.param("acknowledged", ("pager",), ["pager  +0"], id="and that somebody has it"),
@@ -142,9 +142,9 @@ def test_what_is_in_one_digest(by: list[str], one: IncidentRecord, other: Incide
         pytest.param("resolved", (), [], id="who was not told hears nothing"),
     ],
 )
-def test_who_keeps_incidents_hears_of_their_end(what: str, told: tuple[str, ...], came: list[str]) -> None:
+def test_who_keeps_incidents_hears_of_their_end(what: str, reported: tuple[str, ...], actual: list[str]) -> None:
     by_day = {"match": {"during": [{"from": "08:00", "to": "18:00"}]}, "channels": ["pager", "chat"]}
-    assert planned(change(what, 2), at("19:00"), by_day, told=told) == came
+    assert planned(change(what, 2), at("19:00"), by_day, reported=reported) == actual
 
 
 changes = st.builds(

@@ -73,9 +73,9 @@ def delete(guard: Guard, asset: str = "a") -> str:
 
 
 def in_background(guard: Guard) -> "Future[str]":
-    came: Future[str] = Future()
-    threading.Thread(target=lambda: came.set_result(delete(guard)), daemon=True).start()
-    return came
+    actual: Future[str] = Future()
+    threading.Thread(target=lambda: actual.set_result(delete(guard)), daemon=True).start()
+    return actual
 
 
 def request_of(inbox: ApprovalClient, session: str) -> Request:
@@ -137,7 +137,7 @@ def test_identical_calls_of_many_sessions_are_answered_at_once(bootstrap: str) -
         request_of(inbox, "twin-2")
         answers = inbox.answer_identical(CommandKind.APPROVE, one.approval.request_id, by="ada", reason="both")
         assert {a.before.session_id for a in answers} >= {"twin-1", "twin-2"}
-        assert [came.result(30) for came in waiting] == ["executed", "executed"]
+        assert [actual.result(30) for actual in waiting] == ["executed", "executed"]
 
 
 def test_a_question_goes_to_the_agent(bootstrap: str) -> None:

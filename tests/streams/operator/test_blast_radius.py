@@ -25,8 +25,13 @@ BY_ADA = ("--by", "ada", "--reason", "so")
 
 
 def event(second: float, session: str, kind: Kind = Kind.PROPOSED, **fields: Any) -> ActionEvent:
-    said = {"event_id": f"{session}@{second}", "kind": kind, "session_id": session, "time": T0_MS + int(second * 1000)}
-    return ActionEvent.model_validate(said | fields)
+    result = {
+        "event_id": f"{session}@{second}",
+        "kind": kind,
+        "session_id": session,
+        "time": T0_MS + int(second * 1000),
+    }
+    return ActionEvent.model_validate(result | fields)
 
 
 EVENTS = [
@@ -95,8 +100,8 @@ def test_an_agents_kill_is_previewed_carried_out_and_listed(bootstrap: str) -> N
     assert refusal(guards[0]) is None
     killed = haltline(bootstrap, "kill", "--scope", "agent", "previewed", "--until-stopped", "--json")
     assert killed.exit_code == Exit.OK, killed.output
-    said = orjson.loads(killed.stdout)
-    assert (set(said["stopped_ms"]), said["silent"]) == ({"p1", "p2"}, [])
+    document = orjson.loads(killed.stdout)
+    assert (set(document["stopped_ms"]), document["silent"]) == ({"p1", "p2"}, [])
     assert [refusal(guard) for guard in (*guards, other)] == ["agent_killed_by_operator"] * 2 + [None]
     released = haltline(bootstrap, "reset", "--scope", "agent", "previewed", "--only", "p1")
     assert released.exit_code == Exit.OK, released.output

@@ -109,10 +109,10 @@ def serving(metrics: Metrics, *, alive: bool = True, ready: bool = True) -> Iter
 def test_a_process_says_how_it_is_and_what_time_it_has() -> None:
     with serving(Metrics(), ready=False) as url:
         alive, ready = health_checks.health("worker", url, needed=True, do="start it")
-        said = health_checks.ask(f"{url}/healthz")
+        result = health_checks.ask(f"{url}/healthz")
     assert (alive.verdict, ready.verdict, ready.found) == (Verdict.OK, Verdict.BAD, "the state is being recovered")
-    assert said.clock_off_s is not None
-    assert abs(said.clock_off_s) < 5
+    assert result.clock_off_s is not None
+    assert abs(result.clock_off_s) < 5
     (gone,) = health_checks.health("worker", url, needed=True, do="start it")
     assert (gone.verdict, gone.do) == (Verdict.BAD, "start it")
     (gone,) = health_checks.health("console", url, needed=False, do="start it")
@@ -147,8 +147,8 @@ def test_what_the_last_canary_came_to(tell: Callable[[Metrics], None], verdict: 
 def test_a_policy_that_workers_could_not_use_is_found(embedded: EmbeddedBroker) -> None:
     assert health_checks.published_policies(embedded.bootstrap, TOPICS, {}).verdict is Verdict.OK
     produce_confirmed(embedded.bootstrap, TOPICS.policies, key=b"default", value=b"name: default\nversion: 7")
-    told = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
-    assert (told.verdict, told.found) == (Verdict.OK, "default (version 7)")
+    reported = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
+    assert (reported.verdict, reported.found) == (Verdict.OK, "default (version 7)")
     produce_confirmed(embedded.bootstrap, TOPICS.policies, key=b"default", value=b"rules: {no_such_rule: {}}")
     wrong = health_checks.published_policies(embedded.bootstrap, TOPICS, {})
     assert wrong.verdict is Verdict.BAD

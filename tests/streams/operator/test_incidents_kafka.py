@@ -80,10 +80,10 @@ def produce(bootstrap: str, topics: Topics, events: list[ActionEvent]) -> None:
 
 
 def haltline(kafka: LocalKafka, topics: Topics, *arguments: str) -> tuple[int, Any]:
-    said = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["incidents", *arguments, "--bootstrap", kafka.bootstrap, "--prefix", topics.prefix, "--json"]
     )
-    return said.exit_code, orjson.loads(said.output)
+    return result.exit_code, orjson.loads(result.output)
 
 
 @pytest.mark.kafka
@@ -152,10 +152,10 @@ def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_pers
         # The other one by the command line: what nobody has to decide any more goes with it.
         (other,) = rows(session_id="other")
         assert haltline(kafka, kafka_topics, "--session", "other")[1][0]["incident_id"] == other["incident_id"]
-        code, said = haltline(
+        code, result = haltline(
             kafka, kafka_topics, "resolve", other["incident_id"][:12], "--by", "ada", "--reason", "the tool is mended"
         )
-        assert (code, said["incident"]["resolution"]) == (0, "resolved_by_operator")
+        assert (code, result["incident"]["resolution"]) == (0, "resolved_by_operator")
         wait_until(lambda: [one["session_id"] for one in waiting()] == ["loops"], "its request is closed")
 
         produce(kafka.bootstrap, kafka_topics, [ended("loops", t0_ms)])
@@ -166,10 +166,10 @@ def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_pers
         assert does("comment", incident).status_code == 409, "closed stays closed"
         assert not rows(open_only="true")
 
-        told = client.get(f"/api/v1/incidents/{incident['incident_id']}/history").json()
-        assert [one["change"] for one in told if one["by"]] == ["acknowledged", "assigned"]
-        assert [one["change"] for one in told][-1] == "resolved"
-        assert [one["revision"] for one in told] == list(range(1, len(told) + 1)), "none is lost or doubled"
+        revisions = client.get(f"/api/v1/incidents/{incident['incident_id']}/history").json()
+        assert [one["change"] for one in revisions if one["by"]] == ["acknowledged", "assigned"]
+        assert [one["change"] for one in revisions][-1] == "resolved"
+        assert [one["revision"] for one in revisions] == list(range(1, len(revisions) + 1)), "none is lost or doubled"
 
         # A new trip is another incident.
         produce(kafka.bootstrap, kafka_topics, trips("other", 5, 7, t0_ms))

@@ -40,9 +40,9 @@ def test_the_schema_is_one() -> None:
 
 @pytest.mark.parametrize("rule", [pytest.param(d.id, id=f"{d.id} has its settings described") for d in ALL])
 def test_every_setting_of_every_rule_is_described(rule: str) -> None:
-    said = SCHEMA["properties"]["rules"]["properties"][rule]["properties"]["settings"]
-    assert set(said["properties"]) == set(annotations_of(BY_ID[rule]))
-    for name, setting in said["properties"].items():
+    result = SCHEMA["properties"]["rules"]["properties"][rule]["properties"]["settings"]
+    assert set(result["properties"]) == set(annotations_of(BY_ID[rule]))
+    for name, setting in result["properties"].items():
         assert setting.get("description"), f"{rule}.{name}: expected a text below it that says what it is"
         assert setting["x-stricter"] in {"lower", "higher", "more", "neither"}, name
         assert ("x-unit" in setting) == name.endswith(("_s", "_per_min", "_tokens")), name
@@ -50,7 +50,7 @@ def test_every_setting_of_every_rule_is_described(rule: str) -> None:
 
 def test_the_parts_of_a_document_are_described() -> None:
     for name, place in {"Policy": SCHEMA, **{n: SCHEMA["$defs"][n] for n in ("Tool", "Override", "Exemption")}}.items():
-        unsaid = [field for field, said in place["properties"].items() if not said.get("description")]
+        unsaid = [field for field, result in place["properties"].items() if not result.get("description")]
         assert not unsaid, f"{name}: expected a text below each field"
     assert SCHEMA["properties"]["cooldown_s"]["description"].startswith("A rule does not repeat a decision")
 

@@ -257,7 +257,7 @@ def test_a_version_is_published_once(bootstrap: str) -> None:
     assert published(bootstrap, "cooldown_s: 5").version == 8
     assert published(bootstrap, "name: other").version == 2
     documents = {name: orjson.loads(r.value or b"") for name, r in current(bootstrap, TOPICS.policies).items()}
-    assert {name: said["version"] for name, said in documents.items()} == {"default": 8, "other": 2}
+    assert {name: result["version"] for name, result in documents.items()} == {"default": 8, "other": 2}
 
 
 def proposal(number: int, session: str = "s1") -> bytes:

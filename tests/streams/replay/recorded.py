@@ -143,8 +143,10 @@ class LiveLog:
         for (topic, partition), kept in self.records.items():
             for record in kept:
                 headers = tuple((name, text) for name, text in record.headers)
-                said = KafkaRecord(topic, partition, record.offset, record.timestamp, record.key, record.value, headers)
-                writer.add(said)
+                result = KafkaRecord(
+                    topic, partition, record.offset, record.timestamp, record.key, record.value, headers
+                )
+                writer.add(result)
         writer.flush(self.now_ms, closing=True)
         return folder
 

@@ -62,21 +62,21 @@ def test_another_policy_shows_what_fares_differently(recorded: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "result"),
     [
         pytest.param("{", "sessions.jsonl:1:", id="not JSON"),
         pytest.param('{"event_id": "e"}', "session_id", id="no session"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_named(text: str, said: str, tmp_path: Path) -> None:
+def test_a_line_that_cannot_be_used_is_named(text: str, result: str, tmp_path: Path) -> None:
     file = tmp_path / "sessions.jsonl"
     file.write_text(text)
     code, output = run(file)
-    assert (code, said in output) == (2, True)
+    assert (code, result in output) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "result"),
     [
         pytest.param("rules:\n  destructive_repaet: {}\n", "p.yaml:2: rules.destructive_repaet", id="an unknown rule"),
         pytest.param(
@@ -89,8 +89,8 @@ def test_a_line_that_cannot_be_used_is_named(text: str, said: str, tmp_path: Pat
         pytest.param("- 1\n", "p.yaml:1: expected a mapping", id="not a mapping"),
     ],
 )
-def test_a_bad_policy_is_refused_with_line_and_reason(text: str, said: str, recorded: Path, tmp_path: Path) -> None:
+def test_a_bad_policy_is_refused_with_line_and_reason(text: str, result: str, recorded: Path, tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(text)
     code, output = run("--policy", file, recorded)
-    assert (code, said in output) == (2, True), output
+    assert (code, result in output) == (2, True), output

@@ -60,17 +60,17 @@ def place(message: Message) -> tuple[object, ...]:
 
 def test_records_are_as_they_were_and_say_where_from(broker: EmbeddedBroker, night: LiveLog) -> None:
     code, output = run(broker.bootstrap, "--onto", "lab", *BY, "--json")
-    said = orjson.loads(output)
-    came = on(broker.bootstrap, "lab")
-    wanted = [record for record in night.inputs() if record.topic == TOPICS.actions]
-    assert (code, said["written"]) == (0, len(wanted))
-    assert sorted(map(place, came), key=repr) == sorted(
-        ((r.partition, r.key, r.value, r.timestamp) for r in wanted), key=repr
+    document = orjson.loads(output)
+    actual = on(broker.bootstrap, "lab")
+    expected = [record for record in night.inputs() if record.topic == TOPICS.actions]
+    assert (code, document["written"]) == (0, len(expected))
+    assert sorted(map(place, actual), key=repr) == sorted(
+        ((r.partition, r.key, r.value, r.timestamp) for r in expected), key=repr
     )
-    headers = [header(message) for message in came]
+    headers = [header(message) for message in actual]
     origins = {(h["haltline-replay-source"], h["haltline-replay-offset"]) for h in headers}
-    assert origins == {(f"{r.topic}[{r.partition}]".encode(), str(r.offset).encode()) for r in wanted}
-    assert {h["haltline-replay-id"] for h in headers} == {said["id"].encode()}
+    assert origins == {(f"{r.topic}[{r.partition}]".encode(), str(r.offset).encode()) for r in expected}
+    assert {h["haltline-replay-id"] for h in headers} == {document["id"].encode()}
 
 
 def test_it_is_noted_for_the_audit_who_replayed_what_onto_which_topic_and_why(
@@ -85,9 +85,9 @@ def test_it_is_noted_for_the_audit_who_replayed_what_onto_which_topic_and_why(
 
 def test_a_dry_run_counts_and_writes_nothing(broker: EmbeddedBroker) -> None:
     code, output = run(broker.bootstrap, "--onto", "lab", "--dry-run", "--session", "night-1", "--json")
-    said = orjson.loads(output)
-    assert (code, said["records"], sum(said["by_partition"].values())) == (0, 10, 10)
-    assert (said["first_ms"], said["last_ms"] >= at(24)) == (at(0) + 1, True)
+    document = orjson.loads(output)
+    assert (code, document["records"], sum(document["by_partition"].values())) == (0, 10, 10)
+    assert (document["first_ms"], document["last_ms"] >= at(24)) == (at(0) + 1, True)
     assert on(broker.bootstrap, "lab") == []
 
 
@@ -153,15 +153,15 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
     assert (code, orjson.loads(output)["written"]) == (0, night.count(TOPICS.actions))
     assert len(on(broker.bootstrap, "cut")) == night.count(TOPICS.actions)
     notes = [orjson.loads(message.value() or b"")["reason"] for message in on(broker.bootstrap, TOPICS.commands)]
-    said = [note.split(": ", 1)[1].split(" records")[0] for note in notes if " onto cut: " in note]
+    result = [note.split(": ", 1)[1].split(" records")[0] for note in notes if " onto cut: " in note]
     every = night.count(TOPICS.actions)
-    assert said == [
+    assert result == [
         f"{how}" for how in ("begins or goes on after 0", "interrupted after 5", "begins or goes on after 5", every)
     ]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "text"),
     [
         pytest.param(("--onto", TOPICS.actions, *BY), "expected another topic", id="its own source"),
         pytest.param(("--onto", TOPICS.commands, *BY), "expected another topic", id="what workers read"),
@@ -171,10 +171,10 @@ def test_an_interrupted_replay_is_noted_and_can_go_on(
         pytest.param(("--speed", "2"), "expected --onto", id="a pace of nothing"),
     ],
 )
-def test_what_must_not_be_is_refused(broker: EmbeddedBroker, options: tuple[str, ...], said: str) -> None:
+def test_what_must_not_be_is_refused(broker: EmbeddedBroker, options: tuple[str, ...], text: str) -> None:
     before = len(on(broker.bootstrap, TOPICS.actions))
     code, output = run(broker.bootstrap, *options)
-    assert (code, said in output) == (2, True), output
+    assert (code, text in output) == (2, True), output
     assert len(on(broker.bootstrap, TOPICS.actions)) == before
 
 
@@ -189,7 +189,7 @@ class Time:
 
 
 @pytest.mark.parametrize(
-    ("speed", "rate", "wanted"),
+    ("speed", "rate", "expected"),
     [
         pytest.param(None, None, [0, 0, 0], id="as fast as it goes"),
         pytest.param(1, None, [0, 10, 20], id="as it was"),
@@ -198,19 +198,22 @@ class Time:
         pytest.param(10, 0.5, [0, 2, 4], id="the slower of both"),
     ],
 )
-def test_a_pace_keeps_the_distances_or_the_rate(speed: float | None, rate: float | None, wanted: list[float]) -> None:
-    moment, came = Time(), []
+def test_a_pace_keeps_the_distances_or_the_rate(speed: float | None, rate: float | None, expected: list[float]) -> None:
+    moment, actual = Time(), []
     pace = Pace(speed, rate, clock=lambda: moment.now_s, sleep=moment.sleep)
     for seconds in (0, 10, 20):
         pace.wait(at(seconds))
-        came.append(moment.now_s)
-    assert came == wanted
+        actual.append(moment.now_s)
+    assert actual == expected
 
 
 def test_a_condition_is_on_the_fields_of_the_topics_own_records() -> None:
-    said = LogRecord(TOPICS.interventions, 0, 0, 0, None, b'{"level": "KILL", "values": {"deletes": 3}}')
+    result = LogRecord(TOPICS.interventions, 0, 0, 0, None, b'{"level": "KILL", "values": {"deletes": 3}}')
     kills = chosen(TOPICS, TOPICS.interventions, where='level == "KILL" and values.deletes >= 3')
-    assert [kills(said), kills(said._replace(value=b'{"level": "NUDGE", "values": {"deletes": 3}}'))] == [True, False]
+    assert [kills(result), kills(result._replace(value=b'{"level": "NUDGE", "values": {"deletes": 3}}'))] == [
+        True,
+        False,
+    ]
     with pytest.raises(ValueError, match="expected a path that begins with"):
         chosen(TOPICS, TOPICS.actions, where='level == "KILL"')
 
@@ -240,10 +243,10 @@ def test_a_range_in_time_of_the_real_kafka_goes_onto_another_topic(
     moments = [datetime.fromtimestamp((begin_ms + ms) / 1000, UTC).isoformat() for ms in (6_000, 112_000)]
     options = ("--prefix", kafka_topics.prefix, "--from", moments[0], "--to", moments[1], "--onto", target, *BY)
     code, output = run(kafka.bootstrap, *options, "--json")
-    wanted = [record for record in sent if at(6) <= record.timestamp < at(112)]
-    assert (code, orjson.loads(output)["written"]) == (0, len(wanted)), output
-    came = on(kafka.bootstrap, target)
-    assert sorted((m.partition(), m.timestamp()[1], m.value()) for m in came) == sorted(
-        (r.partition, begin_ms + r.timestamp - at(0), r.value) for r in wanted
+    expected = [record for record in sent if at(6) <= record.timestamp < at(112)]
+    assert (code, orjson.loads(output)["written"]) == (0, len(expected)), output
+    actual = on(kafka.bootstrap, target)
+    assert sorted((m.partition(), m.timestamp()[1], m.value()) for m in actual) == sorted(
+        (r.partition, begin_ms + r.timestamp - at(0), r.value) for r in expected
     )
     admin.delete_topics([target])[target].result()

@@ -102,14 +102,14 @@ def test_a_decision_on_what_is_not_in_the_range_is_not_compared() -> None:
 def test_a_record_of_then_that_is_not_what_was_decided_diverges(change: dict[str, str] | None, what: str) -> None:
     log = a_night()
     place, kept = next((p, k) for p, k in log.records.items() if p[0] == TOPICS.interventions and k)
-    said = orjson.loads(kept[0].value or b"")
-    said |= {"decision_id": "forged"} if change is None else change
-    forged = kept[0]._replace(value=orjson.dumps(said), offset=len(kept) if change is None else 0)
+    document = orjson.loads(kept[0].value or b"")
+    document |= {"decision_id": "forged"} if change is None else change
+    forged = kept[0]._replace(value=orjson.dumps(document), offset=len(kept) if change is None else 0)
     log.records[place] = [*kept, forged] if change is None else [forged, *kept[1:]]
     found = again(log).compared
     assert (found.counts[what], sum(found.counts.values())) == (1, 1)
     assert found.first is not None
-    assert found.first.session_id == said["session_id"]
+    assert found.first.session_id == document["session_id"]
 
 
 def test_other_words_diverge_only_where_every_field_is_to_be_the_same() -> None:
@@ -158,11 +158,11 @@ def run(*arguments: object) -> tuple[int, str]:
 
 def test_the_audit_table_replays_to_what_it_holds(table: Path) -> None:
     code, output = run("audit", "--table", table, "--exact", "--json")
-    said = orjson.loads(output)
+    document = orjson.loads(output)
     assert code == 0, output
-    assert said["same"] == said["recorded"] == said["replayed"] > 4
-    assert said["first_divergence"] is None
-    assert sum(span["end"] - span["start"] for span in said["range"]) == sum(said["records"].values())
+    assert document["same"] == document["recorded"] == document["replayed"] > 4
+    assert document["first_divergence"] is None
+    assert sum(span["end"] - span["start"] for span in document["range"]) == sum(document["records"].values())
 
 
 def test_another_policy_says_what_is_not_the_same(table: Path, tmp_path: Path) -> None:
@@ -174,21 +174,21 @@ def test_another_policy_says_what_is_not_the_same(table: Path, tmp_path: Path) -
 
 def test_a_range_in_time_leaves_out_what_was_before_and_after(table: Path) -> None:
     code, output = run(table, "--from", "2025-06-15T15:08:00Z", "--json")
-    said = orjson.loads(output)
-    assert (code, said["first_divergence"]) == (0, None)
-    assert said["records"][TOPICS.actions] == 8
+    document = orjson.loads(output)
+    assert (code, document["first_divergence"]) == (0, None)
+    assert document["records"][TOPICS.actions] == 8
     code, output = run(table, "--to", "2025-06-15T15:08:00Z", "--json")
-    said = orjson.loads(output)
-    assert (code, said["left_out"]["outside"] > 0) == (0, True)
+    document = orjson.loads(output)
+    assert (code, document["left_out"]["outside"] > 0) == (0, True)
 
 
 def test_a_file_of_events_is_decided_on_with_nothing_to_compare(tmp_path: Path) -> None:
     file = tmp_path / "events.jsonl"
     file.write_bytes(b"\n".join(one.to_json() for one in deletes("s", 0, 6, 12)))
     code, output = run(file, "--json")
-    said = orjson.loads(output)
-    assert (code, said["recorded"]) == (0, 0)
-    assert [one["level"] for one in said["decisions"]] == ["NUDGE", "KILL"]
+    document = orjson.loads(output)
+    assert (code, document["recorded"]) == (0, 0)
+    assert [one["level"] for one in document["decisions"]] == ["NUDGE", "KILL"]
 
 
 @pytest.mark.parametrize(
@@ -205,13 +205,13 @@ def test_only_chosen_decisions_are_compared_and_everything_is_taken_in(
 ) -> None:
     everything = orjson.loads(run(table, "--exact", "--json")[1])
     code, output = run(table, *choice, "--exact", "--json")
-    said = orjson.loads(output)
+    document = orjson.loads(output)
     if compared == set():
-        assert (code, said["recorded"], said["left_out"]["outside"] > 0) == (0, 0, True)
+        assert (code, document["recorded"], document["left_out"]["outside"] > 0) == (0, 0, True)
         return
-    assert (code, said["records"]) == (0, everything["records"])
-    assert 0 < said["same"] == said["recorded"] == said["replayed"] == sum(said["levels"].values())
-    assert said["recorded"] < everything["recorded"] or choice[0] == "--tool"
+    assert (code, document["records"]) == (0, everything["records"])
+    assert 0 < document["same"] == document["recorded"] == document["replayed"] == sum(document["levels"].values())
+    assert document["recorded"] < everything["recorded"] or choice[0] == "--tool"
 
 
 def test_what_is_across_sessions_is_compared_for_a_choice_of_agents_too() -> None:
@@ -253,7 +253,7 @@ def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         pytest.param(
             ["audit", "--where", "level == 'KILL'"], "expected a path that begins with", id="no field of events"
@@ -265,6 +265,6 @@ def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:
         pytest.param(["audit", "--sink", "other"], "got 'other'", id="another sink"),
     ],
 )
-def test_what_cannot_be_read_is_said(table: Path, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_read_is_said(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(*arguments, "--table", table)
-    assert (code, said in output) == (2, True), output
+    assert (code, text in output) == (2, True), output

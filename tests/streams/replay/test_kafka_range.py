@@ -54,9 +54,9 @@ def run(bootstrap: str, *arguments: str) -> tuple[int, str]:
 
 def test_the_log_on_a_broker_replays_to_what_was_decided(bootstrap: str) -> None:
     code, output = run(bootstrap, "--exact", "--json")
-    said = orjson.loads(output)
-    assert (code, said["first_divergence"]) == (0, None)
-    assert said["same"] == said["recorded"] > 4
+    document = orjson.loads(output)
+    assert (code, document["first_divergence"]) == (0, None)
+    assert document["same"] == document["recorded"] > 4
 
 
 def test_records_come_in_the_order_of_times_and_each_partition_in_its_own(bootstrap: str, night: LiveLog) -> None:
@@ -76,18 +76,18 @@ def test_what_comes_after_the_range_was_frozen_is_not_of_it(night: LiveLog) -> N
 def test_times_are_frozen_as_the_first_offsets_that_are_not_older(bootstrap: str, night: LiveLog) -> None:
     start, end = at(6), at(112)
     with KafkaRange(bootstrap, TOPICS, Moment(start), Moment(end)) as found:
-        came = list(found.inputs())
-    assert came == [record for record in night.inputs() if start <= record.timestamp < end]
+        actual = list(found.inputs())
+    assert actual == [record for record in night.inputs() if start <= record.timestamp < end]
 
 
 def test_offsets_of_actions_cut_the_other_topics_at_their_times(bootstrap: str, night: LiveLog) -> None:
     number, kept = next((p, k) for (t, p), k in night.records.items() if t == TOPICS.actions and len(k) > 5)
     with KafkaRange(bootstrap, TOPICS, Moment(offsets={number: 2}), Moment(offsets={number: 5})) as found:
         assert Span(TOPICS.actions, number, 2, 5) in found.spans
-        came = list(found.inputs())
-    assert {record.partition for record in came} == {number}
-    assert [record.offset for record in came if record.topic == TOPICS.actions] == [2, 3, 4]
-    assert all(kept[2].timestamp <= record.timestamp < kept[5].timestamp for record in came)
+        actual = list(found.inputs())
+    assert {record.partition for record in actual} == {number}
+    assert [record.offset for record in actual if record.topic == TOPICS.actions] == [2, 3, 4]
+    assert all(kept[2].timestamp <= record.timestamp < kept[5].timestamp for record in actual)
 
 
 @pytest.mark.parametrize("offsets", [{0: 100_000}, {9: 0}], ids=["beyond the end", "no such partition"])
@@ -156,11 +156,11 @@ def test_a_worker_on_the_real_kafka_decided_what_its_replay_decides_and_its_grou
     before = committed()
     common = ("--prefix", kafka_topics.prefix, "--exact", "--json")
     code, output = run(kafka.bootstrap, *common)
-    said = orjson.loads(output)
-    assert (code, said["first_divergence"]) == (0, None), output
-    assert said["recorded"] == 10
+    document = orjson.loads(output)
+    assert (code, document["first_divergence"]) == (0, None), output
+    assert document["recorded"] == 10
     code, output = run(kafka.bootstrap, *common, "--from", middle.isoformat())
     later = orjson.loads(output)
     assert (code, later["records"][kafka_topics.actions]) == (0, 24), output
-    assert 0 < later["recorded"] < said["recorded"]
+    assert 0 < later["recorded"] < document["recorded"]
     assert committed() == before

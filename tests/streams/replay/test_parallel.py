@@ -25,9 +25,9 @@ def log() -> LiveLog:
 
 def replayed(*arguments: object) -> tuple[int, dict[str, object]]:
     done = CliRunner().invoke(app, ["replay", *map(str, arguments), "--json"])
-    said = orjson.loads(done.stdout)
-    del said["source"]
-    return done.exit_code, said
+    document = orjson.loads(done.stdout)
+    del document["source"]
+    return done.exit_code, document
 
 
 @pytest.mark.parametrize("policy", ["", "rules: {destructive_repeat: {levels: {low: PAUSE}}}"], ids=["same", "other"])

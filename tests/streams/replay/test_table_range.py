@@ -33,8 +33,12 @@ def written(folder: Path) -> Path:
             writer.lost(FIRST, 7, 9)
             writer.flush(NOW_MS)
         for offset in range(start, start + count):
-            said = event(event_id=f"e{offset}", session_id=f"s{offset % 2}", action="look_up", targets=[f"t={offset}"])
-            writer.add(record(TOPICS.actions, said.to_json(), offset, key=said.session_id.encode(), headers=HEADERS))
+            result = event(
+                event_id=f"e{offset}", session_id=f"s{offset % 2}", action="look_up", targets=[f"t={offset}"]
+            )
+            writer.add(
+                record(TOPICS.actions, result.to_json(), offset, key=result.session_id.encode(), headers=HEADERS)
+            )
         writer.flush(NOW_MS)
     return folder
 
@@ -62,19 +66,19 @@ def test_they_go_onto_another_topic_as_they_were(table: Path) -> None:
         assert (code, orjson.loads(output)["written"]) == (0, 10)
         assert orjson.loads(output)["not_there"] == {"erased": 0, "lost": 5}
         with LogReader(broker.bootstrap, ["lab"]) as reader:
-            came = [tuple(message.headers() or ())[: len(HEADERS)] for message in reader.to_end()]
-    assert came == [HEADERS] * 10
+            actual = [tuple(message.headers() or ())[: len(HEADERS)] for message in reader.to_end()]
+    assert actual == [HEADERS] * 10
 
 
 def test_what_was_erased_or_lost_is_counted_and_said(table: Path) -> None:
     Caretaker(table, by="ada", reason="request 12").erase(session_id="s1")
     code, output, errors = run(table, "--json")
-    said = orjson.loads(output)
-    assert (code, said["not_there"], sum(said["records"].values())) == (0, {"erased": 4, "lost": 5}, 6)
+    document = orjson.loads(output)
+    assert (code, document["not_there"], sum(document["records"].values())) == (0, {"erased": 4, "lost": 5}, 6)
     assert "not there: 4 whose content was erased, 5 that were lost before the audit read them" in run(table)[2]
     assert orjson.loads(run(table, "--dry-run", "--json")[1])["not_there"] == {"erased": 4, "lost": 5}
     assert "not there: 4 whose content" in run(table, "--dry-run")[2]
-    assert orjson.loads(run(table, "--onto", "lab", "--dry-run", "--json")[1])["not_there"] == said["not_there"]
+    assert orjson.loads(run(table, "--onto", "lab", "--dry-run", "--json")[1])["not_there"] == document["not_there"]
     assert "not there: 4 whose content" in run(table, "--onto", "lab", "--dry-run")[2]
     done = CliRunner().invoke(app, ["backtest", str(table)])
     assert (done.exit_code, "not there: 4 whose content was erased" in done.stderr) == (0, True)
@@ -83,8 +87,10 @@ def test_what_was_erased_or_lost_is_counted_and_said(table: Path) -> None:
 
 def test_only_what_is_missing_of_the_range_counts(table: Path) -> None:
     found = TableRange(table, TOPICS)
-    wanted = {(0, 15): 5, (1, 8): 4, (8, 15): 2, (10, 15): 0, (2, 7): 0, (9, 9): 0}
-    assert {(start, end): found.missing([Span(TOPICS.actions, 0, start, end)]).lost for start, end in wanted} == wanted
+    expected = {(0, 15): 5, (1, 8): 4, (8, 15): 2, (10, 15): 0, (2, 7): 0, (9, 9): 0}
+    assert {
+        (start, end): found.missing([Span(TOPICS.actions, 0, start, end)]).lost for start, end in expected
+    } == expected
     assert str(Missing(0, 2)) == "2 that were lost before the audit read them"
 
 

@@ -6,7 +6,7 @@ NOW_MS = 1_750_000_000_000
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         pytest.param("", OPEN, id="nothing is open"),
         pytest.param("-90m", Moment(NOW_MS - 5_400_000), id="how long ago"),
@@ -17,8 +17,8 @@ NOW_MS = 1_750_000_000_000
         pytest.param("0:12,3:7", Moment(offsets={0: 12, 3: 7}), id="offsets of two partitions"),
     ],
 )
-def test_a_moment_is_a_time_or_offsets(text: str, wanted: Moment) -> None:
-    assert parse_moment(text, NOW_MS) == wanted
+def test_a_moment_is_a_time_or_offsets(text: str, expected: Moment) -> None:
+    assert parse_moment(text, NOW_MS) == expected
 
 
 @pytest.mark.parametrize("text", ["soon", "-", "12", "0:1,", "-90", "0:-1"])

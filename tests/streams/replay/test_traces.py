@@ -123,7 +123,7 @@ def test_labels_come_from_the_file_beside(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "task"),
+    ("result", "task"),
     [
         pytest.param("Fix the login of the shop", Task(goal="Fix the login of the shop"), id="a prompt"),
         pytest.param("Fix the login…[+2428]", Task(goal="Fix the login"), id="a prompt that was cut"),
@@ -134,9 +134,9 @@ def test_labels_come_from_the_file_beside(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_a_session_whose_task_is_told_begins_with_it(tmp_path: Path, said: Any, task: Task) -> None:
+def test_a_session_whose_task_is_told_begins_with_it(tmp_path: Path, result: Any, task: Task) -> None:
     path = written(tmp_path / "t.jsonl", ROW, ROW | {"seq": 5})
-    written(tmp_path / "t.sessions.jsonl", {"session_id": "s", "task": said})
+    written(tmp_path / "t.sessions.jsonl", {"session_id": "s", "task": result})
     (session,) = read(path)
     first_seq, started = session.events[0]
     assert [seq for seq, _ in session.events] == [4, 4, 4, 5, 5]

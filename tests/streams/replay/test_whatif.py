@@ -25,10 +25,10 @@ SOFT = f"rules: {{destructive_repeat: {{mode: shadow}}, {OTHERS}}}"
 SWEEP = "rules.destructive_repeat.settings.same_target_prior"
 
 
-def label(session: str, said: str, number: int = 0, rule: str | None = None) -> Command:
+def label(session: str, text: str, number: int = 0, rule: str | None = None) -> Command:
     return Command(
-        command_id=f"{session}-{said}-{number}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at it",
-        time=at(900), label=said, decision_id=None if rule else f"d{number}", code=rule,
+        command_id=f"{session}-{text}-{number}", kind=CommandKind.LABEL, id=session, by="ada", reason="looked at it",
+        time=at(900), label=text, decision_id=None if rule else f"d{number}", code=rule,
     )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ KILLED = FirstStop(2, "e", "rule", "KILL")
 
 
 @pytest.mark.parametrize(
-    ("new", "old", "wanted"),
+    ("new", "old", "expected"),
     [
         pytest.param(result(), result(), "same", id="nothing then and now"),
         pytest.param(result(KILLED, "KILL"), result(), "appears", id="a stop that was none"),
@@ -71,8 +71,8 @@ KILLED = FirstStop(2, "e", "rule", "KILL")
         pytest.param(result(level="NUDGE"), result(), "moves", id="told more"),
     ],
 )
-def test_a_trip_appears_vanishes_or_moves(new: Result, old: Result, wanted: str) -> None:
-    assert change_of(new, old) == wanted
+def test_a_trip_appears_vanishes_or_moves(new: Result, old: Result, expected: str) -> None:
+    assert change_of(new, old) == expected
 
 
 def test_precision_is_of_labelled_sessions_that_are_stopped() -> None:
@@ -89,8 +89,8 @@ def test_precision_is_of_labelled_sessions_that_are_stopped() -> None:
 
 
 def test_the_last_label_of_a_decision_counts_and_the_strongest_of_a_session() -> None:
-    said = [label("a", "confirmed", 1), label("a", "false_alarm", 1), label("b", "false_alarm", 2)]
-    assert labels_of([*said, label("b", "confirmed", 3)]) == {"a": "false_alarm", "b": "confirmed"}
+    output = [label("a", "confirmed", 1), label("a", "false_alarm", 1), label("b", "false_alarm", 2)]
+    assert labels_of([*output, label("b", "confirmed", 3)]) == {"a": "false_alarm", "b": "confirmed"}
 
 
 def test_history_is_each_session_with_its_events_once_and_its_label(night: LiveLog) -> None:
@@ -148,7 +148,7 @@ def test_a_sweep_prints_a_row_for_each_value_and_draws_it(table: Path, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         pytest.param(["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X", id="no place"),
         pytest.param(["--sweep", f"{SWEEP}=0"], "same_target_prior", id="a value out of bounds"),
@@ -159,9 +159,9 @@ def test_a_sweep_prints_a_row_for_each_value_and_draws_it(table: Path, tmp_path:
         pytest.param(["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "expected numbers", id="no place on an axis"),
     ],
 )
-def test_what_cannot_be_swept_is_said(table: Path, arguments: list[str], said: str) -> None:
+def test_what_cannot_be_swept_is_said(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(table, *arguments)
-    assert (code, said in output) == (2, True), output
+    assert (code, text in output) == (2, True), output
 
 
 def test_history_without_sessions_is_not_a_success(table: Path) -> None:

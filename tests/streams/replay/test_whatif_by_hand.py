@@ -97,8 +97,8 @@ STRICT = totals(3, 0, 15.0, 10.0, confirmed=1, false_alarm=1, missed=1) | {
 def test_trips_that_appear_and_move_by_session_with_what_both_policies_come_to(history: Path, policies: Path) -> None:
     options = ("--policy", policies / "strict.yaml", "--against", policies / "now.yaml", "--json")
     *sessions, last = map(orjson.loads, run(history, *options).splitlines())
-    told = {one["session_id"]: (one["change"], one["first"], one["against"]) for one in sessions}
-    assert told == {
+    reported = {one["session_id"]: (one["change"], one["first"], one["against"]) for one in sessions}
+    assert reported == {
         "loop": ("moves", stop("loop", 2), {"level": "KILL", "first": stop("loop", 4)}),
         "pair": ("appears", stop("pair", 2), {"level": "NUDGE", "first": None}),
         "tidy": ("appears", stop("tidy", 2), {"level": "NUDGE", "first": None}),
@@ -121,8 +121,8 @@ def test_trips_that_vanish_the_other_way_round(history: Path, policies: Path) ->
 
 
 def test_people_are_told_what_changes_and_the_story_of_each_would_be_kill(history: Path, policies: Path) -> None:
-    said = run(history, "--policy", policies / "strict.yaml", "--against", policies / "now.yaml").splitlines()
-    assert said[said.index(next(line for line in said if line.startswith("now: "))) :] == [
+    result = run(history, "--policy", policies / "strict.yaml", "--against", policies / "now.yaml").splitlines()
+    assert result[result.index(next(line for line in result if line.startswith("now: "))) :] == [
         f"now: 3 of 4 sessions stopped, 0 nudged; precision 67%; recall 100%; {COSTS.format(15, 10)}",
         f"against: 1 of 4 sessions stopped, 2 nudged; precision 100%; recall 50%; {COSTS.format(5, 4)}",
         "3 of 4 sessions fare differently",

@@ -327,6 +327,6 @@ def test_a_topic_that_may_not_be_read_is_a_failure() -> None:
 def test_the_consumer_is_given_the_connection_of_every_client_and_commits_nothing() -> None:
     secured = {"security.protocol": "ssl", "ssl.ca.location": "/etc/ca.pem"}
     settings = WorkerSettings(bootstrap="a:1,b:2", sources=(EVENTS,), group="g", client=secured, fetch_wait_ms=10)
-    asked = consumer_settings(settings)
-    assert asked.items() >= {**secured, "bootstrap.servers": "a:1,b:2", "fetch.wait.max.ms": 10}.items()
-    assert (asked["enable.auto.commit"], asked["isolation.level"]) == (False, "read_uncommitted")
+    settings_given = consumer_settings(settings)
+    assert settings_given.items() >= {**secured, "bootstrap.servers": "a:1,b:2", "fetch.wait.max.ms": 10}.items()
+    assert (settings_given["enable.auto.commit"], settings_given["isolation.level"]) == (False, "read_uncommitted")

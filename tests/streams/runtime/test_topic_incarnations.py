@@ -53,7 +53,7 @@ def test_a_state_includes_nothing_of_a_topic_that_was_made_anew_nor_what_is_beyo
 
 
 @pytest.mark.parametrize(
-    ("logs", "committed", "beside", "marks", "begins_at", "told"),
+    ("logs", "committed", "beside", "marks", "begins_at", "reported"),
     [
         pytest.param(NOW, 40, NOW.in_commit("actions"), [], 40, 0, id="as it was"),
         pytest.param(NOW, 40, BEFORE.in_commit("actions"), [], None, 1, id="made anew and grown beyond"),
@@ -72,13 +72,13 @@ def test_a_state_includes_nothing_of_a_topic_that_was_made_anew_nor_what_is_beyo
     ],
 )
 def test_where_reading_begins(
-    logs: Logs, committed: int | None, beside: str, marks: list[bytes], begins_at: int | None, told: int
+    logs: Logs, committed: int | None, beside: str, marks: list[bytes], begins_at: int | None, reported: int
 ) -> None:
     found, metrics = lives(logs, actions=100)
     for _ in range(2):
         assert found.begins_at(("actions", 0), committed, beside, marks) == begins_at
-    assert len(found.notes) == told
-    assert counted(metrics, "actions") == (told or (0 if logs.ids else None))
+    assert len(found.notes) == reported
+    assert counted(metrics, "actions") == (reported or (0 if logs.ids else None))
 
 
 def test_a_changelog_that_was_made_anew_is_told_and_reading_goes_on_where_it_was() -> None:

@@ -31,8 +31,8 @@ class Desk:
 
     def worker(self, **options: Any) -> CountingWorker:
         # This broker keeps a member that has left for the session timeout, and the next one waits for that.
-        asked = {"fetch_wait_ms": FETCH_WAIT_MS, "session_timeout_s": 3, **options}
-        return CountingWorker(self.bootstrap, topics=TOPICS, output="told", group=GROUP, **asked)
+        settings = {"fetch_wait_ms": FETCH_WAIT_MS, "session_timeout_s": 3, **options}
+        return CountingWorker(self.bootstrap, topics=TOPICS, output="told", group=GROUP, **settings)
 
     def produce(self, topic: str, records: int) -> None:
         produce(self.bootstrap, topic, islice(cycle(KEYS), records))

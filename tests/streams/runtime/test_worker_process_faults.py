@@ -27,8 +27,8 @@ class Stage:
         self.log = Log(cluster.bootstrap)
 
     def worker(self, **options: Any) -> CountingWorker:
-        asked = {"fetch_wait_ms": FETCH_WAIT_MS, "session_timeout_s": 3, **options}
-        return CountingWorker(self.cluster.bootstrap, topics=["events"], output="told", group=GROUP, **asked)
+        settings = {"fetch_wait_ms": FETCH_WAIT_MS, "session_timeout_s": 3, **options}
+        return CountingWorker(self.cluster.bootstrap, topics=["events"], output="told", group=GROUP, **settings)
 
     def produce(self, records: int) -> None:
         produce(self.cluster.bootstrap, "events", islice(cycle(KEYS), records))
@@ -137,8 +137,8 @@ def test_no_broker_at_all_ends_the_process(stage: Stage) -> None:
     with stage.worker() as worker:
         assert worker.wait() == EXIT_FAILED
 
-    (said,) = [line for line in worker.stderr.splitlines() if "haltline worker: ends" in line]
+    (result,) = [line for line in worker.stderr.splitlines() if "haltline worker: ends" in line]
     assert re.match(
-        r"haltline worker: ends: KnownFailure: topics .*events.*: expected their metadata within 10 s", said
+        r"haltline worker: ends: KnownFailure: topics .*events.*: expected their metadata within 10 s", result
     )
     assert "Traceback" not in worker.stderr, "the reason is known"

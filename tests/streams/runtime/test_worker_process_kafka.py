@@ -132,11 +132,11 @@ class Load:
 
     def wait_for_commits(self, records: int) -> None:
         """Until so many more are committed than now."""
-        wanted = self._site.committed() + records
+        expected = self._site.committed() + records
 
         def enough() -> bool:
             self.check()
-            return self._site.committed() >= wanted
+            return self._site.committed() >= expected
 
         wait_until(enough, f"{records} more are committed", deadline_s=120)
 
@@ -183,8 +183,8 @@ def test_partitions_move_between_workers_under_load_and_each_record_counts_once(
 
 def members(site: Site) -> int:
     def ask() -> ConsumerGroupDescription:
-        asked = site.admin.describe_consumer_groups([site.group], request_timeout=5)
-        description: ConsumerGroupDescription = asked[site.group].result()
+        futures = site.admin.describe_consumer_groups([site.group], request_timeout=5)
+        description: ConsumerGroupDescription = futures[site.group].result()
         return description
 
     described = answered(ask)

@@ -94,15 +94,18 @@ class Cluster:
 
     def taken(self, user: str, topic: str) -> int:
         """What the broker says to a record of this user: 0, or an error's code."""
-        said: list[int] = []
+        result: list[int] = []
         settings = {**self.client(user), "bootstrap.servers": self.bootstrap, "message.timeout.ms": 20_000}
         producer = Producer(settings)
         producer.produce(
-            topic, key=b"session:s1", value=None, on_delivery=lambda error, _: said.append(error.code() if error else 0)
+            topic,
+            key=b"session:s1",
+            value=None,
+            on_delivery=lambda error, _: result.append(error.code() if error else 0),
         )
         producer.flush(30)
         producer.close()
-        (code,) = said
+        (code,) = result
         return code
 
 
@@ -145,24 +148,24 @@ def is_taken(cluster: Cluster, user: str, topic: str) -> bool:
 
 def _succeed(cluster: Cluster, command: Sequence[str]) -> None:
     """Users are known a moment after they were made."""
-    said: list[str] = []
+    result: list[str] = []
 
     def done() -> bool:
         code, output = cluster.run("admin", *command)
-        said[:] = [output]
+        result[:] = [output]
         return code == 0
 
     try:
         wait_until(done, f"haltline {' '.join(command)}", deadline_s=60)
     except AssertionError as late:
-        raise AssertionError(f"{late}: {said}") from None
+        raise AssertionError(f"{late}: {result}") from None
 
 
 def _make_users(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=logging.getLogger("tests.kafka"))
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    wanted: list[UserScramCredentialAlteration] = [
+    expected: list[UserScramCredentialAlteration] = [
         UserScramCredentialUpsertion(user, info, password_of(user).encode()) for user in USERS
     ]
-    for made in admin.alter_user_scram_credentials(wanted).values():
+    for made in admin.alter_user_scram_credentials(expected).values():
         made.result(30)

@@ -62,17 +62,17 @@ def test_an_operator_commands_and_does_not_decide(cluster: Cluster) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(
-    ("principal", "verdict", "came"),
+    ("principal", "verdict", "actual"),
     [
         pytest.param("User:agent", "ok", "neither commands nor decisions", id="agents"),
         pytest.param("User:operator", "bad", "may write haltline.commands", id="agents with an operator's credentials"),
     ],
 )
-def test_doctor_sees_what_agents_may_do(cluster: Cluster, principal: str, verdict: str, came: str) -> None:
+def test_doctor_sees_what_agents_may_do(cluster: Cluster, principal: str, verdict: str, actual: str) -> None:
     done = CliRunner().invoke(app, ["doctor", "--bootstrap", cluster.kafka.bootstrap, "--agent", principal, "--json"])
     checks = {check["what"]: check for check in orjson.loads(done.stdout)}
     assert checks["permissions"]["verdict"] == verdict
-    assert came in checks["permissions"]["came"]
+    assert actual in checks["permissions"]["came"]
 
 
 @pytest.mark.kafka

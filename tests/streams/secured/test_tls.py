@@ -70,10 +70,10 @@ class System:
         data = None if body is None else json.dumps(body).encode()
         try:
             with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=60) as answer:
-                said = answer.read().decode()
+                result = answer.read().decode()
         except urllib.error.HTTPError:
             return None
-        return said if url.endswith("/metrics") else json.loads(said)
+        return result if url.endswith("/metrics") else json.loads(result)
 
     def wait_until(self, condition: Callable[[], object], what: str) -> None:
         self.children.wait_until(condition, what, within_s=WITHIN_S)
@@ -95,7 +95,7 @@ def delete(guard: Guard, asset: str = "fact_sales") -> None:
 
 @pytest.mark.kafka
 def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path: Path) -> None:
-    told = []
+    reported = []
     with Children(tmp_path / "logs") as children:
         system = System(cluster, children, tmp_path)
         with guard_of(system, "loops") as guard:
@@ -106,42 +106,42 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
         with guard_of(system, "goes on") as guard:
             delete(guard, asset="another")
             killing = ("kill", "goes on", "--by", "ada", "--reason", "so", "--timeout", "60")
-            told.append(said_by(cluster, "operator", *killing))
+            reported.append(said_by(cluster, "operator", *killing))
             wait_until(lambda: guard.killed, "the kill has reached the agent", deadline_s=WITHIN_S)
             with pytest.raises(Refused):
                 delete(guard, asset="a third")
         release = ("reset", "goes on", "--by", "ada", "--reason", "so", "--timeout", "60")
-        told.append(said_by(cluster, "operator", *release))
+        reported.append(said_by(cluster, "operator", *release))
         with guard_of(system, "goes on") as guard, guard.action("read_asset"):
             pass
         call = {"session_id": "elsewhere", "action": "look_up", "args": {}}
         assert system.ask(f"{system.intake}/v1/verdict", call)["allowed"] is True
         stopped = f"{system.console}/api/v1/kill-switch/check?target_type=run&target_id=loops"
         system.wait_until(lambda: system.ask(stopped)["is_killed"], "the console shows the kill")
-        told.append(str(system.ask(f"{system.console}/api/v1/kill", {"id": "elsewhere", "reason": "so"})))
-        assert "'answered': True" in told[-1]
+        reported.append(str(system.ask(f"{system.console}/api/v1/kill", {"id": "elsewhere", "reason": "so"})))
+        assert "'answered': True" in reported[-1]
         assert system.ask(f"{system.console}/api/v1/fleet/lag")
         query = "SELECT count(*) AS n FROM audit WHERE topic LIKE '%control' AND key = 'session:elsewhere'"
         system.wait_until(
             lambda: (system.table / "_delta_log").exists() and open_query(system.table).rows(query)[0]["n"] > 0,
             "the sink has kept the last kill",
         )
-        told += [said_by(cluster, *command) for command in COMMANDS]
+        reported += [said_by(cluster, *command) for command in COMMANDS]
         canary = ("canary", "--within", "60s", "--verify-key", system.verifies["HALTLINE_VERIFY_KEY"])
-        told.append(said_by(cluster, "canary", *canary))
-        told.append(said_by(cluster, "operator", "status", "loops", code=1))
+        reported.append(said_by(cluster, "canary", *canary))
+        reported.append(said_by(cluster, "operator", "status", "loops", code=1))
         at = ["--worker", system.worker, "--sink", system.sink, "--console", system.console]
-        told.append(said_by(cluster, "admin", "doctor", *at, "--json"))
-        verdicts = {check["what"]: check["verdict"] for check in json.loads(told[-1])}
+        reported.append(said_by(cluster, "admin", "doctor", *at, "--json"))
+        verdicts = {check["what"]: check["verdict"] for check in json.loads(reported[-1])}
         assert {what for what, verdict in verdicts.items() if verdict != "ok"} <= {
             "canary",
             "clocks",
             "shadow workers' progress",
-        }, told[-1]
+        }, reported[-1]
         for address in (system.worker, system.sink, system.console):
             assert "haltline_consumer_lag_records{" in system.ask(f"{address}/metrics")
-    told += [file.read_text() for file in (tmp_path / "logs").iterdir()]
-    assert_no_password_in(told)
+    reported += [file.read_text() for file in (tmp_path / "logs").iterdir()]
+    assert_no_password_in(reported)
 
 
 COMMANDS: Final = (
@@ -152,8 +152,8 @@ COMMANDS: Final = (
 
 def said_by(cluster: Cluster, user: str, *command: str, code: int = 0) -> str:
     """What a command says that ends as it should."""
-    came, output = cluster.run(user, *command)
-    assert came == code, f"{command}: {output}"
+    actual, output = cluster.run(user, *command)
+    assert actual == code, f"{command}: {output}"
     return output
 
 

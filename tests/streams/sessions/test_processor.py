@@ -164,7 +164,7 @@ class Bench:
 
 
 def delete(second: float, session: str = SESSION, **fields: object) -> bytes:
-    said = {
+    result = {
         "event_id": f"{session}@{second}",
         "kind": "action.proposed",
         "session_id": session,
@@ -174,7 +174,7 @@ def delete(second: float, session: str = SESSION, **fields: object) -> bytes:
         "action": "delete_asset",
         "args": {"asset_id": "fact_sales"},
     }
-    return orjson.dumps(said | fields)
+    return orjson.dumps(result | fields)
 
 
 def killed_bench() -> Bench:
@@ -312,8 +312,8 @@ def test_a_bad_command_or_answer_is_kept_as_well(topic: str) -> None:
 
 def test_a_command_without_a_reason_is_not_carried_out() -> None:
     bench = killed_bench()
-    said = orjson.loads(operator(CommandKind.RESET).to_json())
-    bench.put(TOPICS.commands, orjson.dumps({**said, "reason": ""}))
+    document = orjson.loads(operator(CommandKind.RESET).to_json())
+    bench.put(TOPICS.commands, orjson.dumps({**document, "reason": ""}))
     assert bench.sent.records[-1][0] == TOPICS.dead_letter
 
 
@@ -512,7 +512,7 @@ def test_a_kill_that_nobody_acknowledges_is_sent_again_and_then_an_incident() ->
     ]
     incident = Detection.model_validate_json(bench.sent.of(TOPICS.detections)[-1] or b"")
     assert (incident.finding.code, incident.decision_id) == ("kill_unacknowledged", decisions[-1].decision_id)
-    assert [told for told in bench.counted.told if told.startswith("kill_")] == [
+    assert [reported for reported in bench.counted.told if reported.startswith("kill_")] == [
         "kill_reissued",
         "kill_reissued",
         "kill_unacknowledged",

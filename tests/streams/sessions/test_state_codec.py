@@ -28,7 +28,7 @@ def test_a_state_of_an_older_release_is_read_and_nothing_of_it_is_lost(file: Pat
     if (numbers := written["calls"].pop("novelty", None)) is not None:
         assert [checksums(getattr(novelty, name)) for name in PACKED] == [tuple(numbers.pop(name)) for name in PACKED]
         assert novelty.words.split() == list(numbers.pop("words"))
-        assert {str(line): told & 0xF for line, told in novelty.templates.items()} == {
+        assert {str(line): reported & 0xF for line, reported in novelty.templates.items()} == {
             line: count for line, (count, _) in numbers.pop("templates").items()
         }
         assert _kept(numbers, read["calls"]["novelty"]) == numbers

@@ -46,8 +46,8 @@ def test_the_guard_goes_back_proves_it_and_says_so(work: Path) -> None:
     assert refused.value.reason == (
         "The same again. The work was put back to checkpoint c1. Go on from there, another way."
     )
-    told = last_of(guard, Stage.APPLIED)
-    assert told.detail.startswith("restored: checkpoint c1: 1 files put back, 0 removed; 1 files have the content")
+    reported = last_of(guard, Stage.APPLIED)
+    assert reported.detail.startswith("restored: checkpoint c1: 1 files put back, 0 removed; 1 files have the content")
     assert guard.keep() is not None, "and it goes on from there"
     write("better\n")
 

@@ -109,8 +109,14 @@ def test_git_neither_head_nor_index_nor_branches_nor_stash_nor_ignored_files_are
     (tree / ".git" / "hooks" / "pre-commit").chmod(0o755)
 
     def state() -> list[str]:
-        asked = [("rev-parse", "HEAD"), ("branch", "-a"), ("stash", "list"), ("ls-files", "--stage"), ("status", "-s")]
-        return [git(tree, *args) for args in asked]
+        commands = [
+            ("rev-parse", "HEAD"),
+            ("branch", "-a"),
+            ("stash", "list"),
+            ("ls-files", "--stage"),
+            ("status", "-s"),
+        ]
+        return [git(tree, *args) for args in commands]
 
     before = state()
     checkpoints = GitCheckpoints(tree)

@@ -42,7 +42,7 @@ def ran(guard: ScriptedGuard, times: int, action: str, **args: Any) -> int:
     return executed
 
 
-def asked(guard: ScriptedGuard) -> list[bool]:
+def verdict_flags(guard: ScriptedGuard) -> list[bool]:
     return [event.await_verdict for event in guard.events if event.kind is Kind.PROPOSED]
 
 
@@ -67,7 +67,7 @@ def test_a_fast_loop_of_deletes_in_mode_async_ends_at_the_third() -> None:
 def test_in_mode_async_a_call_waits_when_it_may_destroy(action: str, args: dict[str, Any], waits: bool) -> None:
     guard = ScriptedGuard(mode="async")
     assert ran(guard, 1, action, **args) == 1
-    assert asked(guard) == [waits]
+    assert verdict_flags(guard) == [waits]
 
 
 @pytest.mark.parametrize("command", DESTROYING_COMMANDS)
@@ -94,18 +94,18 @@ def test_the_author_can_turn_it_off(options: dict[str, Any], call: dict[str, Any
     guard = ScriptedGuard(None, mode="async", budget_s=60.0, **options)
     with guard.action("delete_asset", args={"asset_id": "a"}, **call):
         pass
-    assert asked(guard) == [False]
+    assert verdict_flags(guard) == [False]
 
 
 def test_the_line_can_be_moved() -> None:
     guard = ScriptedGuard(mode="async", ask_from=Effect.MUTATE)
     with guard.action("tidy", effect="mutate"), guard.action("tidy", effect="write"):
         pass
-    assert asked(guard) == [True, False]
+    assert verdict_flags(guard) == [True, False]
 
 
 def test_the_environment_turns_it_off_by_none() -> None:
-    said = {"HALTLINE_ASK_FROM": "none", "HALTLINE_FAIL_CLOSED_FROM": "none", "HALTLINE_BOOTSTRAP": "k:9092"}
-    settings = GuardSettings.from_env(said)
+    result = {"HALTLINE_ASK_FROM": "none", "HALTLINE_FAIL_CLOSED_FROM": "none", "HALTLINE_BOOTSTRAP": "k:9092"}
+    settings = GuardSettings.from_env(result)
     assert (settings.ask_from, settings.fail_closed_from) == (None, None)
-    assert GuardSettings.from_env(said | {"HALTLINE_ASK_FROM": "exec"}).ask_from is Effect.EXEC
+    assert GuardSettings.from_env(result | {"HALTLINE_ASK_FROM": "exec"}).ask_from is Effect.EXEC

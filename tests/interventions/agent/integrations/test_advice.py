@@ -45,45 +45,45 @@ def claude_code(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
     sessions = Sessions(guard.settings, guard=lambda _: guard)
 
     async def hooks() -> list[str]:
-        heard: list[str] = []
+        received: list[str] = []
         for number, path in enumerate(paths):
-            said = {"session_id": "scripted", "tool_use_id": f"t{number}"}
+            result = {"session_id": "scripted", "tool_use_id": f"t{number}"}
             call = {"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": {"path": path}}
-            answer = (await sessions.answer(said | call)).get("hookSpecificOutput", {})
+            answer = (await sessions.answer(result | call)).get("hookSpecificOutput", {})
             # Claude reads the reason of what is denied, and otherwise the additional context.
             denied = answer.get("permissionDecision") == "deny"
-            heard.append(answer.get("permissionDecisionReason" if denied else "additionalContext", ""))
+            received.append(answer.get("permissionDecisionReason" if denied else "additionalContext", ""))
             if not denied:
                 ended = "PostToolUseFailure" if path == "bad" else "PostToolUse"
-                await sessions.answer(said | {"hook_event_name": ended, "tool_response": "done"})
-        return heard
+                await sessions.answer(result | {"hook_event_name": ended, "tool_response": "done"})
+        return received
 
     return asyncio.run(hooks())
 
 
 def mcp(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
-    calls, heard = Calls(Desk(guard), Tools()), list[str]()
+    calls, received = Calls(Desk(guard), Tools()), list[str]()
     for number, path in enumerate(paths):
         message = {"jsonrpc": "2.0", "id": number, "method": "tools/call"}
-        asked = calls.ask(message | {"params": {"name": "write_file", "arguments": {"path": path}}})
+        checked = calls.ask(message | {"params": {"name": "write_file", "arguments": {"path": path}}})
         done: dict[str, Any] = {"result": {"content": [{"type": "text", "text": f"done {path}"}]}}
         from_server = {"jsonrpc": "2.0", "id": number} | (
             {"error": {"code": -32000, "message": "no such path"}} if path == "bad" else done
         )
-        heard.append(orjson.dumps(asked.refusal or calls.answered(from_server) or from_server).decode())
-    return heard
+        received.append(orjson.dumps(checked.refusal or calls.answered(from_server) or from_server).decode())
+    return received
 
 
 def intake(guard: ScriptedGuard, paths: Sequence[str]) -> list[str]:
     """Another language's agent gets the verdict as JSON."""
-    desk, heard = Desk(guard), list[str]()
+    desk, received = Desk(guard), list[str]()
     for number, path in enumerate(paths):
         answer = desk.propose(f"c{number}", "work", {"path": path}, effect=Effect.WRITE)
-        said = reply_of(answer, f"c{number}", killed=guard.killed)
-        heard.append(orjson.dumps(said).decode())
-        if said["allowed"]:
+        result = reply_of(answer, f"c{number}", killed=guard.killed)
+        received.append(orjson.dumps(result).decode())
+        if result["allowed"]:
             desk.complete(f"c{number}", error="no such path" if path == "bad" else None)
-    return heard
+    return received
 
 
 def hint(level: Level = Level.NUDGE) -> Verdict:
@@ -115,9 +115,9 @@ def test_a_hint_is_heard_once(
     guard = ScriptedGuard(*verdicts, on_advice=ADVICE.append)
     for _ in range(late):
         guard.send(decision(Level.NUDGE, _earlier(guard), message=LATE))
-    heard = "\n".join(run(guard, paths))
-    came = sum(verdict is not block for verdict in verdicts)
-    assert (heard.count(HINT), heard.count(LATE)) == (came, min(late, 1))
+    received = "\n".join(run(guard, paths))
+    actual = sum(verdict is not block for verdict in verdicts)
+    assert (received.count(HINT), received.count(LATE)) == (actual, min(late, 1))
 
 
 @pytest.mark.parametrize("run", [openai_agents, claude_code, mcp, intake, plain], ids=lambda run: run.__name__)

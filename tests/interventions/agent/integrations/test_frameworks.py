@@ -55,8 +55,8 @@ def langchain(guard: ScriptedGuard, paths: Sequence[str], *, is_async: bool = Fa
     model = Script(messages=iter([*calls, AIMessage("the end")]))
     middleware = HaltlineMiddleware(guard, effects={"work": "write"})
     agent: Any = create_agent(model, [tool(work)], middleware=[middleware])
-    asked = {"messages": [("user", "work")]}
-    state = asyncio.run(agent.ainvoke(asked)) if is_async else agent.invoke(asked)
+    task = {"messages": [("user", "work")]}
+    state = asyncio.run(agent.ainvoke(task)) if is_async else agent.invoke(task)
     return [str(m.content) for m in state["messages"] if isinstance(m, ToolMessage)]
 
 

@@ -39,12 +39,12 @@ class ClaudeCode:
         self._command = [sys.executable, "-m", "haltline.cli", "hook", "--bootstrap", bootstrap]
 
     def __call__(self, event: str, **fields: Any) -> subprocess.CompletedProcess[str]:
-        said = json.dumps({"session_id": "s1", "hook_event_name": event, "tool_input": {"a": 1}, **fields})
-        return self.run(said)
+        result = json.dumps({"session_id": "s1", "hook_event_name": event, "tool_input": {"a": 1}, **fields})
+        return self.run(result)
 
-    def run(self, said: str) -> subprocess.CompletedProcess[str]:
+    def run(self, text: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self._command, input=said, env=self._environment, capture_output=True, text=True, check=False
+            self._command, input=text, env=self._environment, capture_output=True, text=True, check=False
         )
 
     def pre(self, tool: str, call_id: str = "t1") -> dict[str, Any]:
@@ -139,17 +139,17 @@ def test_no_call_that_cannot_be_read_goes_on_after_a_kill_or_before(embedded: Em
 
 
 @pytest.mark.parametrize(
-    ("tool", "wanted"),
+    ("tool", "expected"),
     [
         pytest.param("mcp__db__drop_table", "deny", id="a call that destroys is refused"),
         pytest.param("Read", None, id="a call that reads goes on"),
     ],
 )
-def test_with_the_broker_away_the_fail_policy_holds(folder: Path, tool: str, wanted: str | None) -> None:
+def test_with_the_broker_away_the_fail_policy_holds(folder: Path, tool: str, expected: str | None) -> None:
     claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.05", HALTLINE_START_BUDGET_S="0.05")
-    said = claude.pre(tool)
-    assert said.get("hookSpecificOutput", {}).get("permissionDecision") == wanted
-    assert "continue" not in said
+    result = claude.pre(tool)
+    assert result.get("hookSpecificOutput", {}).get("permissionDecision") == expected
+    assert "continue" not in result
 
 
 def test_settings_that_cannot_work_are_told_and_the_fail_policy_holds(folder: Path) -> None:
@@ -163,7 +163,7 @@ def test_settings_that_cannot_work_are_told_and_the_fail_policy_holds(folder: Pa
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("text", "code"),
     [
         pytest.param("", 2, id="nothing"),
         pytest.param("no json", 2, id="no JSON"),
@@ -175,8 +175,8 @@ def test_settings_that_cannot_work_are_told_and_the_fail_policy_holds(folder: Pa
         pytest.param('{"hook_event_name": "Stop"}', 1, id="no call, which there is nothing to block of"),
     ],
 )
-def test_what_is_no_hook_is_told_with_the_code_that_blocks_a_call(folder: Path, said: str, code: int) -> None:
-    done = ClaudeCode(folder, NOWHERE).run(said)
+def test_what_is_no_hook_is_told_with_the_code_that_blocks_a_call(folder: Path, text: str, code: int) -> None:
+    done = ClaudeCode(folder, NOWHERE).run(text)
     assert done.returncode == code
     assert "expected a hook of Claude Code on standard input" in done.stderr
 
@@ -217,13 +217,13 @@ def test_a_wait_that_is_no_number_lets_no_call_through_that_destroys(folder: Pat
 
 def test_a_proposed_call_that_is_no_json_is_denied(folder: Path) -> None:
     deep = "[" * 100_000 + "]" * 100_000
-    for said in (
+    for result in (
         '{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_input": {',
         deep.join(
             ('{"session_id": "s1", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"a": ', "}}")
         ),
     ):
-        done = ClaudeCode(folder, NOWHERE).run(said)
+        done = ClaudeCode(folder, NOWHERE).run(result)
         assert done.returncode == 2
         assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
 

@@ -80,7 +80,7 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(tmp_path: Path, caps
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("{", "expected JSON, got Expecting property name"),
         ("[]", "expected a JSON object, got list"),
@@ -89,12 +89,12 @@ def test_a_dry_run_shows_the_difference_and_changes_nothing(tmp_path: Path, caps
     ],
 )
 def test_a_file_that_claude_code_would_not_read_is_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, wanted: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, expected: str
 ) -> None:
     file = tmp_path / "settings.json"
     file.write_text(text)
     assert hook_settings.main(["install", "--settings", str(file)]) == 2
-    assert f"{file}: {wanted}" in capsys.readouterr().err
+    assert f"{file}: {expected}" in capsys.readouterr().err
     assert file.read_text() == text
 
 

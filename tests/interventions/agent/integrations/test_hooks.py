@@ -35,13 +35,13 @@ class Hooks:
         return asyncio.run(self.sessions.answer({"session_id": "s1", "hook_event_name": event, **fields}))
 
     def pre(self, name: str = "Bash", call_id: str = "t1", **fields: Any) -> dict[str, Any]:
-        said = {"tool_input": {"command": "ls"}} | fields
-        return self("PreToolUse", tool_name=name, tool_use_id=call_id, **said)
+        result = {"tool_input": {"command": "ls"}} | fields
+        return self("PreToolUse", tool_name=name, tool_use_id=call_id, **result)
 
     def post(self, call_id: str = "t1", **fields: Any) -> dict[str, Any]:
         return self("PostToolUse", tool_use_id=call_id, **fields)
 
-    def told(self, session_id: str = "s1") -> list[tuple[Kind, Outcome | None]]:
+    def published(self, session_id: str = "s1") -> list[tuple[Kind, Outcome | None]]:
         return [(e.kind, e.outcome) for e in self.guards[session_id].events]
 
 
@@ -53,7 +53,7 @@ REASON = "haltline: session_killed_loop_guard: This session was stopped."
 
 
 @pytest.mark.parametrize(
-    ("verdict", "fields", "wanted"),
+    ("verdict", "fields", "expected"),
     [
         pytest.param(Level.ALLOW, {}, {}, id="a call that is allowed is left to Claude Code's own rules"),
         pytest.param(
@@ -129,28 +129,28 @@ REASON = "haltline: session_killed_loop_guard: This session was stopped."
         ),
     ],
 )
-def test_a_proposed_call_is_answered(verdict: Verdict, fields: dict[str, Any], wanted: dict[str, Any]) -> None:
-    assert Hooks(verdict).pre(**fields) == wanted
+def test_a_proposed_call_is_answered(verdict: Verdict, fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert Hooks(verdict).pre(**fields) == expected
 
 
-@pytest.mark.parametrize(("on_approval", "wanted"), [("deny", "deny"), ("ask", "ask")])
-def test_what_waits_for_approval_is_refused_or_put_to_the_user(on_approval: OnApproval, wanted: str) -> None:
+@pytest.mark.parametrize(("on_approval", "expected"), [("deny", "deny"), ("ask", "ask")])
+def test_what_waits_for_approval_is_refused_or_put_to_the_user(on_approval: OnApproval, expected: str) -> None:
     def paused(event: ActionEvent) -> Decision:
         return decision(
             Level.PAUSE, event, code="approval_pending", message="A person is asked.", expires=event.time + 60_000
         )
 
-    said = Hooks(paused, on_approval=on_approval).pre()["hookSpecificOutput"]
-    assert (said["permissionDecision"], said["permissionDecisionReason"]) == (
-        wanted,
+    result = Hooks(paused, on_approval=on_approval).pre()["hookSpecificOutput"]
+    assert (result["permissionDecision"], result["permissionDecisionReason"]) == (
+        expected,
         "approval_pending: A person is asked.",
     )
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("mcp__warehouse__drop_table", "deny"), ("Read", None), ("Bash", None)])
-def test_without_a_verdict_only_calls_that_destroy_are_refused(name: str, wanted: str | None) -> None:
-    said = Hooks(None).pre(name)
-    assert said.get("hookSpecificOutput", {}).get("permissionDecision") == wanted
+@pytest.mark.parametrize(("name", "expected"), [("mcp__warehouse__drop_table", "deny"), ("Read", None), ("Bash", None)])
+def test_without_a_verdict_only_calls_that_destroy_are_refused(name: str, expected: str | None) -> None:
+    result = Hooks(None).pre(name)
+    assert result.get("hookSpecificOutput", {}).get("permissionDecision") == expected
 
 
 def test_a_call_and_its_result_are_told_under_claude_codes_own_id() -> None:
@@ -188,13 +188,13 @@ def test_a_call_that_its_user_did_not_allow_ends_as_unknown_with_the_turn() -> N
     hooks = Hooks()
     hooks.pre()
     hooks("Stop")
-    assert hooks.told()[-1] == (Kind.COMPLETED, Outcome.UNKNOWN)
+    assert hooks.published()[-1] == (Kind.COMPLETED, Outcome.UNKNOWN)
 
 
 def test_the_end_of_a_call_that_nobody_proposed_is_passed_over() -> None:
     hooks = Hooks()
     assert hooks.post("never") == {}
-    assert hooks.told() == [(Kind.SESSION_STARTED, None)] or hooks.told() == []
+    assert hooks.published() == [(Kind.SESSION_STARTED, None)] or hooks.published() == []
 
 
 def test_a_subagent_is_a_session_below_its_agents() -> None:
@@ -204,7 +204,7 @@ def test_a_subagent_is_a_session_below_its_agents() -> None:
     assert (below.session_id, below.parent_session_id, below.root_session_id) == ("s1/a7", "s1", "s1")
     assert below.agent_id == f"{AGENT_ID}/Explore"
     hooks("SubagentStop", agent_id="a7", agent_type="Explore")
-    assert hooks.told("s1/a7")[-1] == (Kind.SESSION_ENDED, None)
+    assert hooks.published("s1/a7")[-1] == (Kind.SESSION_ENDED, None)
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "Stop"])
@@ -247,7 +247,7 @@ def test_the_end_of_the_session_ends_every_guard() -> None:
     hooks.pre()
     hooks.pre(agent_id="a7")
     hooks("SessionEnd", reason="exit")
-    assert [hooks.told(s)[-1] for s in ("s1", "s1/a7")] == [(Kind.SESSION_ENDED, None)] * 2
+    assert [hooks.published(s)[-1] for s in ("s1", "s1/a7")] == [(Kind.SESSION_ENDED, None)] * 2
 
 
 @pytest.mark.parametrize(
@@ -273,8 +273,11 @@ def test_half_a_surrogate_pair_in_a_call_and_in_the_transcript_is_read(tmp_path:
     transcript.write_text("")
     hooks = Hooks(Level.ALLOW)
     hooks("SessionStart", transcript_path=str(transcript))
-    said = {"type": "assistant", "message": {"id": "m", "usage": {"input_tokens": 3}, "content": [{"text": "\ud83d"}]}}
-    transcript.write_text(json.dumps(said) + "\n")
+    result = {
+        "type": "assistant",
+        "message": {"id": "m", "usage": {"input_tokens": 3}, "content": [{"text": "\ud83d"}]},
+    }
+    transcript.write_text(json.dumps(result) + "\n")
     hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="", transcript_path=str(transcript))
     hooks("Stop", transcript_path=str(transcript))
     events = hooks.guards["s1"].events

@@ -48,12 +48,12 @@ INPUTS = st.binary(max_size=20) | (CALLS | HOOKS).map(lambda hook: json.dumps(ho
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
 
-def asked(path: Path, said: bytes) -> Any:
+def hook_output(path: Path, data: bytes) -> Any:
     """What a companion answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(20)
         connection.connect(str(path))
-        connection.sendall(said)
+        connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         return json.loads(b"".join(iter(lambda: connection.recv(65_536), b"")))
 
@@ -71,16 +71,16 @@ def test_any_hook_is_answered_and_every_call_of_a_tool_is_asked_about(tmp_path: 
     def ask_all() -> None:
         wait_until(path.exists, "the companion serves")
 
-        @given(said=INPUTS)
-        @example(said=json.dumps(GOOD).encode())
+        @given(data=INPUTS)
+        @example(data=json.dumps(GOOD).encode())
         @settings(max_examples=100, suppress_health_check=list(HealthCheck))
-        def any_hook(said: bytes) -> None:
+        def any_hook(data: bytes) -> None:
             nonlocal calls
-            answer = asked(path, said)
+            answer = hook_output(path, data)
             assert set(answer) in ({"out"}, {"error"})
             if "error" in answer:
                 assert answer["error"]
-            elif json.loads(said)["hook_event_name"] == "PreToolUse":
+            elif json.loads(data)["hook_event_name"] == "PreToolUse":
                 calls += 1
 
         any_hook()
@@ -89,7 +89,7 @@ def test_any_hook_is_answered_and_every_call_of_a_tool_is_asked_about(tmp_path: 
         serving = asyncio.create_task(Companion(Sessions(SETTINGS, guard=guard), path).serve())
         await asyncio.to_thread(ask_all)
         end = json.dumps({"session_id": "s1", "hook_event_name": "SessionEnd"}).encode()
-        await asyncio.to_thread(asked, path, end)
+        await asyncio.to_thread(hook_output, path, end)
         await serving
 
     asyncio.run(run())
@@ -100,8 +100,8 @@ def test_any_hook_is_answered_and_every_call_of_a_tool_is_asked_about(tmp_path: 
 @given(st.lists(st.sampled_from((*command.OPTIONS, "--bootstrap=x", "--no-such", "x", "")), max_size=4))
 def test_any_options_are_read_or_told_of(arguments: list[str]) -> None:
     try:
-        read, told = command.environment(arguments), "expected nothing"
+        read, reported = command.environment(arguments), "expected nothing"
     except ValueError as why:
-        read, told = {}, str(why)
-    assert "expected" in told
+        read, reported = {}, str(why)
+    assert "expected" in reported
     assert set(read) <= set(command.OPTIONS.values())

@@ -158,12 +158,12 @@ def through(talk: Callable[[Client], Awaitable[Any]], guards: Guards, mode: str,
 async def six_calls(client: Client) -> list[tuple[bool, list[str]]]:
     tools = await client.list_tools()
     assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "slow", "tidy"]
-    said = []
+    output = []
     for path in ("a", "/", "b", "hint", "goal", "other"):
         name = {"/": "tidy", "b": "fail"}.get(path, "read_file")
         result = await client.call_tool(name, {"path": path})
-        said.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
-    return said
+        output.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
+    return output
 
 
 WAYS = [
@@ -202,8 +202,8 @@ def test_a_result_for_which_its_client_had_to_come_back_is_told() -> None:
         result = await client.call_tool("slow", {})
         return "".join(block.text for block in result.content if block.type == "text")
 
-    said, reached = through(talk, guards, "legacy", event_store=Kept(), retry_interval=1)
-    assert (said, reached, guards.ends()) == ("done at last", ["slow"], [("slow", Outcome.OK)])
+    output, reached = through(talk, guards, "legacy", event_store=Kept(), retry_interval=1)
+    assert (output, reached, guards.ends()) == ("done at last", ["slow"], [("slow", Outcome.OK)])
 
 
 def test_each_session_of_mcp_is_one_unless_one_is_given_for_all() -> None:
@@ -246,20 +246,20 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
             )  # fmt: skip
             assert proxy.stdout is not None
             address = (await proxy.stdout.readline()).decode().strip()
-            said = []
+            output = []
             async with Client(address) as client:
                 for name, path in (("delete_x", "a"), ("delete_x", "a"), ("delete_x", "a"), ("read_file", "a")):
                     result = await client.call_tool(name, {"path": path})
                     text = "".join(block.text for block in result.content if block.type == "text")
-                    said.append((bool(result.is_error), text.split(":")[0]))
+                    output.append((bool(result.is_error), text.split(":")[0]))
             proxy.send_signal(signal.SIGTERM)
             assert await proxy.wait() == 0
-            return said
+            return output
 
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        said = asyncio.run(run())
-        assert [error for error, _ in said] == [True] * 4  # there is no such tool, but it was asked about
-        assert [text for _, text in said[2:]] == ["session_killed_loop_guard"] * 2
+        output = asyncio.run(run())
+        assert [error for error, _ in output] == [True] * 4  # there is no such tool, but it was asked about
+        assert [text for _, text in output[2:]] == ["session_killed_loop_guard"] * 2
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the proxy")
         assert worker.outcomes("s1") == [Outcome.ERROR, Outcome.ERROR, Outcome.REFUSED, Outcome.REFUSED]
     assert reached == []
@@ -267,7 +267,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted"),
+    ("arguments", "expected"),
     [
         ([], "expected the command of a server after --, or --url; got none"),
         (["--url", "http://a/mcp", "--", "server"], "or --url; got both"),
@@ -277,11 +277,11 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
         (["--url", "http://a/", "--header-file", __file__], ":1: expected `name: value`, got a line without"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -> None:
+def test_a_command_that_cannot_work_says_so(arguments: list[str], expected: str) -> None:
     command = [sys.executable, "-m", "haltline.cli", "mcp-proxy", "--bootstrap", "127.0.0.1:9", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert wanted in done.stderr.replace("\n  ", " ")
+    assert expected in done.stderr.replace("\n  ", " ")
 
 
 # What is not the SDK's: a server that repeats what came, and bodies of any shape.
@@ -293,14 +293,14 @@ def with_echo(
     answer: Callable[[web.Request], Awaitable[Any]] | None = None,
 ) -> tuple[Any, list[bytes]]:
     """What a client says to a proxy before a server that answers each request with its own body."""
-    came: list[bytes] = []
+    actual: list[bytes] = []
 
     async def echo(request: web.Request) -> web.StreamResponse:
-        came.append(await request.read())
+        actual.append(await request.read())
         if answer is not None:
             response: web.StreamResponse = await answer(request)
             return response
-        return web.Response(body=came[-1], content_type="application/json")
+        return web.Response(body=actual[-1], content_type="application/json")
 
     async def run() -> Any:
         app = web.Application()
@@ -312,7 +312,7 @@ def with_echo(
         ):
             return await talk(http)
 
-    return asyncio.run(run()), came
+    return asyncio.run(run()), actual
 
 
 def posted(body: bytes, guards: Guards, **headers: str) -> tuple[tuple[int, bytes], list[bytes]]:
@@ -320,8 +320,8 @@ def posted(body: bytes, guards: Guards, **headers: str) -> tuple[tuple[int, byte
         async with http.post("/mcp", data=body, headers={"Content-Type": "application/json", **headers}) as response:
             return response.status, await response.read()
 
-    said, came = with_echo(talk, guards)
-    return said, came
+    result, actual = with_echo(talk, guards)
+    return result, actual
 
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm", "arguments": {}}}
@@ -343,26 +343,26 @@ ALL_BLOCKED: Callable[[ActionEvent], Level] = lambda _: Level.BLOCK  # noqa: E73
 )
 def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
     guards = Guards(ALL_BLOCKED)
-    (status, said), came = posted(body, guards)
-    assert came == []
-    assert (status, said[:1] in {b"{", b"[", b""}) in {(200, True), (202, True), (400, True)}, said
+    (status, result), actual = posted(body, guards)
+    assert actual == []
+    assert (status, result[:1] in {b"{", b"[", b""}) in {(200, True), (202, True), (400, True)}, result
 
 
 def test_a_call_that_is_compressed_is_asked_about_and_what_is_not_what_it_says_is_told() -> None:
-    (status, said), came = posted(
+    (status, result), actual = posted(
         gzip.compress(orjson.dumps(CALL)), Guards(ALL_BLOCKED), **{"Content-Encoding": "gzip"}
     )
-    assert (status, came, b"isError" in said) == (200, [], True)
-    (status, said), came = posted(b"no gzip", Guards(), **{"Content-Encoding": "gzip"})
-    assert (status, came, orjson.loads(said)["error"]["code"]) == (400, [], -32700)
+    assert (status, actual, b"isError" in result) == (200, [], True)
+    (status, result), actual = posted(b"no gzip", Guards(), **{"Content-Encoding": "gzip"})
+    assert (status, actual, orjson.loads(result)["error"]["code"]) == (400, [], -32700)
 
 
 def test_of_a_batch_what_is_allowed_goes_on_and_the_rest_is_answered() -> None:
     guards = Guards(lambda event: Level.BLOCK if event.action.endswith("rm") else Level.ALLOW)
     ls = CALL | {"id": 2, "params": {"name": "ls"}}
-    (status, said), came = posted(orjson.dumps([CALL, ls, {"id": 3, "method": "ping"}]), guards)
-    assert (status, [m["id"] for m in orjson.loads(came[0])]) == (200, [2, 3])
-    assert {m["id"]: "result" in m for m in orjson.loads(said)} == {1: True, 2: False, 3: False}
+    (status, result), actual = posted(orjson.dumps([CALL, ls, {"id": 3, "method": "ping"}]), guards)
+    assert (status, [m["id"] for m in orjson.loads(actual[0])]) == (200, [2, 3])
+    assert {m["id"]: "result" in m for m in orjson.loads(result)} == {1: True, 2: False, 3: False}
 
 
 @pytest.mark.parametrize(
@@ -378,8 +378,8 @@ def test_of_a_batch_what_is_allowed_goes_on_and_the_rest_is_answered() -> None:
     ],
 )
 def test_pages_in_a_browser_are_not_heard(headers: dict[str, str], status: int) -> None:
-    (came, _), reached = posted(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Guards(), **headers)
-    assert (came, len(reached)) == (status, int(status == 200))
+    (actual, _), reached = posted(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Guards(), **headers)
+    assert (actual, len(reached)) == (status, int(status == 200))
 
 
 @pytest.mark.parametrize(
@@ -390,9 +390,9 @@ def test_what_is_no_request_of_the_protocol_is_told(method: str, path: str, stat
         async with http.request(method, path, json=CALL) as response:
             return response.status, await response.json()
 
-    (came, said), reached = with_echo(talk, Guards())
-    assert (came, reached) == (status, [])
-    assert f"expected POST, GET or DELETE /mcp, got {method} {path}" in said["error"]["message"]
+    (actual, result), reached = with_echo(talk, Guards())
+    assert (actual, reached) == (status, [])
+    assert f"expected POST, GET or DELETE /mcp, got {method} {path}" in result["error"]["message"]
 
 
 def test_a_call_that_its_client_takes_back_by_going_away_is_taken_back_from_the_server_too() -> None:
@@ -428,11 +428,11 @@ async def _posted(http: Http) -> int:
 
 
 def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() -> None:
-    asked = threading.Event()
+    asked_for = threading.Event()
     taken_back = threading.Event()
 
     def verdict(_: ActionEvent) -> Level:
-        asked.set()
+        asked_for.set()
         assert taken_back.wait(20)
         return Level.ALLOW
 
@@ -440,7 +440,7 @@ def test_a_call_that_is_taken_back_while_it_waits_for_its_verdict_is_not_made() 
     made = Calls(Desk(guards(SETTINGS)), Tools())
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(made.ask, CALL)
-        assert asked.wait(20)
+        assert asked_for.wait(20)
         made.cancel({"method": "notifications/cancelled", "params": {"requestId": 2}})
         made.cancel({"method": "notifications/cancelled", "params": {"requestId": CALL["id"]}})
         taken_back.set()
@@ -468,8 +468,8 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
         async with http.post("/mcp", json=CALL) as response:
             return await response.read()
 
-    said, _ = with_echo(talk, guards, answer)
-    first, second = said.split(end, 1)
+    result, _ = with_echo(talk, guards, answer)
+    first, second = result.split(end, 1)
     assert first == b": comment"
     lines = second.strip().splitlines()
     assert lines[0] == b"id: 7"
@@ -487,9 +487,9 @@ def test_a_redirect_that_would_lead_past_the_guard_is_not_passed_on() -> None:
             return response.status, await response.json(), "Location" in response.headers
 
     guards = Guards(lambda _: Level.ALLOW)
-    (status, said, location), _ = with_echo(talk, guards, away)
+    (status, result, location), _ = with_echo(talk, guards, away)
     assert (status, location) == (502, False)
-    assert "http://elsewhere.example/mcp" in said["error"]["message"]
+    assert "http://elsewhere.example/mcp" in result["error"]["message"]
     assert guards.ends() == [("rm", Outcome.UNKNOWN)]
 
 
@@ -505,8 +505,8 @@ def test_a_call_whose_server_does_not_answer_has_ended(session: dict[str, str]) 
         ):
             return response.status, await response.json()
 
-    status, said = asyncio.run(run())
-    assert (status, said["error"]["code"]) == (502, -32603)
+    status, result = asyncio.run(run())
+    assert (status, result["error"]["code"]) == (502, -32603)
     assert guards.ends() == [("rm", Outcome.ERROR)]
 
 
@@ -537,12 +537,12 @@ def test_any_body_and_any_answer_is_taken() -> None:
 
         @given(ANY_BODY, ANY_BODY, st.booleans(), st.sampled_from(({}, {"Mcp-Session-Id": "a"})))
         @at_most(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-        def any_body(body: bytes, said: bytes, is_stream: bool, session: dict[str, str]) -> None:
+        def any_body(body: bytes, data: bytes, is_stream: bool, session: dict[str, str]) -> None:
             nonlocal done
-            stream = b"event: message\ndata: " + said.replace(b"\n", b"") + b"\r\n\r\n"
-            answers.append((stream, "text/event-stream") if is_stream else (said, "application/json"))
-            status, came = asyncio.run_coroutine_threadsafe(ask(body, session), loop).result(20)
-            assert status in {200, 202, 400}, came
+            stream = b"event: message\ndata: " + data.replace(b"\n", b"") + b"\r\n\r\n"
+            answers.append((stream, "text/event-stream") if is_stream else (data, "application/json"))
+            status, actual = asyncio.run_coroutine_threadsafe(ask(body, session), loop).result(20)
+            assert status in {200, 202, 400}, actual
             done += 1
 
         await asyncio.to_thread(any_body)

@@ -66,7 +66,7 @@ def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
     async def talk(session: ClientSession) -> list[tuple[bool, list[str]]]:
         tools = await session.list_tools()
         assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "tidy"]
-        said = []
+        output = []
         for name, path in (
             ("read_file", "a"),
             ("tidy", "/"),
@@ -76,8 +76,8 @@ def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(
             ("read_file", "other"),
         ):
             result = await session.call_tool(name, {"path": path})
-            said.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
-        return said
+            output.append((bool(result.is_error), [block.text for block in result.content if block.type == "text"]))
+        return output
 
     with StandIn(embedded.bootstrap, say) as worker:
         read, tidy, fail, hinted, reminded, changed = through_the_proxy(embedded.bootstrap, reached, talk)
@@ -115,7 +115,7 @@ def test_with_the_broker_away_a_destructive_tool_is_refused_and_others_go_on(tmp
 
 
 @pytest.mark.parametrize(
-    ("name", "annotations", "wanted"),
+    ("name", "annotations", "expected"),
     [
         ("tidy", None, None),
         ("tidy", "no annotations", None),
@@ -129,13 +129,13 @@ def test_with_the_broker_away_a_destructive_tool_is_refused_and_others_go_on(tmp
     ],
 )
 def test_annotations_make_a_tool_worse_than_its_name_and_never_better(
-    name: str, annotations: object, wanted: Effect | None
+    name: str, annotations: object, expected: Effect | None
 ) -> None:
-    assert effect_of(name, annotations) is wanted
+    assert effect_of(name, annotations) is expected
 
 
 @pytest.mark.parametrize(
-    ("declared", "of_the_call", "wanted"),
+    ("declared", "of_the_call", "expected"),
     [
         pytest.param(None, None, None, id="nothing is said"),
         pytest.param("any", None, "any", id="a text of the tool"),
@@ -145,10 +145,10 @@ def test_annotations_make_a_tool_worse_than_its_name_and_never_better(
         pytest.param(7, {"a": 1}, None, id="neither a text nor names"),
     ],
 )
-def test_what_a_repetition_is(declared: object, of_the_call: object, wanted: str | None) -> None:
+def test_what_a_repetition_is(declared: object, of_the_call: object, expected: str | None) -> None:
     meta = {} if of_the_call is None else {"_meta": {"loopKey": of_the_call}}
     message = {"method": "tools/call", "params": {"name": "look_up", "arguments": {"order": 7}, **meta}}
-    assert loop_key_of(message, Tool(loop_key=declared), {"order": 7, "note": "x"}) == wanted
+    assert loop_key_of(message, Tool(loop_key=declared), {"order": 7, "note": "x"}) == expected
 
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.buffer.flush()"
@@ -176,8 +176,8 @@ def test_the_calls_of_a_batch_are_guarded_too() -> None:
     guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
     batch = [{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "rm"}}, {"id": 2, "method": "ping"}]
     Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(orjson.dumps(batch)), out)
-    said = {line["id"]: line for line in map(orjson.loads, out.getvalue().splitlines())}
-    assert (said[1]["result"]["isError"], said[2]["method"]) == (True, "ping")
+    result = {line["id"]: line for line in map(orjson.loads, out.getvalue().splitlines())}
+    assert (result[1]["result"]["isError"], result[2]["method"]) == (True, "ping")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,9 @@ def test_a_refused_call_that_only_some_can_read_does_not_reach_the_server(line: 
     guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
     Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(line), out)
     assert b"tools/call" not in out.getvalue()
-    assert [answered in orjson.loads(said) for said in out.getvalue().splitlines()] == [True] * (answered is not None)
+    assert [answered in orjson.loads(result) for result in out.getvalue().splitlines()] == [True] * (
+        answered is not None
+    )
 
 
 LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(("tools/call", "tools/list", "rm", "2.0", ""))
@@ -214,9 +216,9 @@ LINES = st.lists(
 def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) -> None:
     guard, out = ScriptedGuard(), io.BytesIO()
     assert Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(b"\n".join([*lines, b"last"])), out) == 0
-    said = out.getvalue().splitlines()
-    assert b"last" in said
-    assert len(said) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
+    result = out.getvalue().splitlines()
+    assert b"last" in result
+    assert len(result) >= len([line for line in lines if line.strip() not in {b"", b"[]"}])
 
 
 @pytest.mark.parametrize("params", [None, [], {"name": 7, "arguments": "text"}, {}])

@@ -117,7 +117,7 @@ def test_a_child_that_was_forked_is_heard_too(embedded: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         (True, {"boolValue": True}),
         (7, {"intValue": "7"}),
@@ -130,5 +130,5 @@ def test_a_child_that_was_forked_is_heard_too(embedded: EmbeddedBroker) -> None:
             {"key": "a", "value": {"kvlistValue": {"values": [{"key": "b", "value": {"intValue": "1"}}]}}}]}}),
     ],
 )  # fmt: skip
-def test_a_value_is_as_otlp_has_it(value: object, wanted: dict[str, Any]) -> None:
-    assert value_of(value) == wanted
+def test_a_value_is_as_otlp_has_it(value: object, expected: dict[str, Any]) -> None:
+    assert value_of(value) == expected

@@ -164,14 +164,14 @@ def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, wat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted"),
+    ("arguments", "expected"),
     [
         (["watch", "--bootstrap", "x:1"], "expected a command after --, got none"),
         (["watch", "--bootstrap", "127.0.0.1:9", "--", "/no/such/program"], "No such file"),
         (["watch", "--", "true"], "bootstrap: expected Kafka's address"),
     ],
 )
-def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -> None:
+def test_a_command_that_cannot_work_says_so(arguments: list[str], expected: str) -> None:
     environment = {n: v for n, v in os.environ.items() if not n.startswith("HALTLINE_")} | {
         "HALTLINE_START_BUDGET_S": "0",
         "HALTLINE_CLOSE_BUDGET_S": "0",
@@ -181,7 +181,7 @@ def test_a_command_that_cannot_work_says_so(arguments: list[str], wanted: str) -
         capture_output=True, text=True, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 2
-    assert wanted in done.stderr
+    assert expected in done.stderr
 
 
 DELETES = """print('{"type": "tool_call", "id": "1", "name": "delete_asset", "args": {}}')"""
@@ -223,9 +223,9 @@ INNER = LEAF | st.dictionaries(
 def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[object]) -> None:
     reader = Lines()
     for line, kind in zip(lines, kinds, strict=False):
-        for whose, said in reader.read({**line, "type": kind}):
+        for whose, result in reader.read({**line, "type": kind}):
             assert whose is None or whose
-            assert isinstance(said, Turn) or said.call_id
+            assert isinstance(result, Turn) or result.call_id
 
 
 def test_the_lines_of_codex_are_read() -> None:
@@ -237,7 +237,7 @@ def test_the_lines_of_codex_are_read() -> None:
         "status": "in_progress",
     }
     lines = Lines()
-    said = [
+    output = [
         one
         for line in (
             {"type": "thread.started", "thread_id": "x"},
@@ -248,24 +248,24 @@ def test_the_lines_of_codex_are_read() -> None:
         )
         for _, one in lines.read(line)
     ]
-    call, result, turn = said
+    call, result, turn = output
     assert (call.call_id, call.name, call.args) == ("i1", "shell", {"command": "ls"})  # type: ignore[union-attr]
     assert (result.content, result.is_error) == ("no", True)  # type: ignore[union-attr]
     assert turn == Turn(Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4))
 
 
 def test_a_line_with_half_a_surrogate_pair_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[object] = []
+    reported: list[object] = []
 
     def propose(_: Desk, call_id: str, name: str, args: object) -> Answer:
-        told.append((call_id, name, args))
+        reported.append((call_id, name, args))
         return Answer()
 
     monkeypatch.setattr(Desk, "propose", propose)
-    monkeypatch.setattr(Desk, "complete", lambda *args, error: told.append((args[1], error)))
+    monkeypatch.setattr(Desk, "complete", lambda *args, error: reported.append((args[1], error)))
     used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "rm # \ud83d"}}
-    came = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": [{"text": "\ud83d"}]}
-    lines = [{"type": "assistant", "message": {"content": [used]}}, {"type": "user", "message": {"content": [came]}}]
+    actual = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": [{"text": "\ud83d"}]}
+    lines = [{"type": "assistant", "message": {"content": [used]}}, {"type": "user", "message": {"content": [actual]}}]
     watch = Watching(GuardSettings(session_id="s1", bootstrap="127.0.0.1:9"), out=io.BytesIO())
     watch._read(io.BytesIO("\n".join(map(json.dumps, lines)).encode()))
-    assert told == [("t1", "Bash", used["input"]), ("t1", "\ud83d")]
+    assert reported == [("t1", "Bash", used["input"]), ("t1", "\ud83d")]

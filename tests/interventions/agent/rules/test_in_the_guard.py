@@ -53,10 +53,10 @@ def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_wh
 
 
 def test_a_budget_counts_calls_and_turns_of_the_model_and_is_told_to_the_worker() -> None:
-    heard: list[str] = []
+    received: list[str] = []
     guard = ScriptedGuard(
         rules=ClientRules(session_budget=1.0, prices={"search": 0.3}),
-        on_advice=lambda advice: heard.append(advice.code),
+        on_advice=lambda advice: received.append(advice.code),
     )
     search = guard.tool(name="search")(lambda q: q)
     search("a")
@@ -64,12 +64,12 @@ def test_a_budget_counts_calls_and_turns_of_the_model_and_is_told_to_the_worker(
     search("b")
     assert code_of(lambda: search("c")) == "budget_exceeded"
     assert guard.spent_usd == 1.0
-    assert heard == []
+    assert received == []
     spent = [event.usage.cost_usd for event in guard.events if event.usage is not None]
     assert spent == [0.3, 0.4, 0.3]
     with guard.action("free"):
         pass
-    assert heard == ["budget_warning"]
+    assert received == ["budget_warning"]
 
 
 def test_what_a_call_really_cost_counts() -> None:
@@ -223,8 +223,8 @@ def test_a_rule_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert code_of(strict.tool(name="look")(lambda: 1)) == "rules_not_checked"
     assert code_of(strict.tool(name="send")(lambda: 1)) == "denied_action"
     assert [e.outcome for e in strict.events if e.kind is Kind.COMPLETED] == [Outcome.REFUSED] * 2
-    told = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), strict_mode=False))
-    assert told.tool(name="look")(lambda: 1)() == 1
+    reported = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), strict_mode=False))
+    assert reported.tool(name="look")(lambda: 1)() == 1
 
 
 class Order:

@@ -35,16 +35,16 @@ S = 1000  # ms
 )
 def test_a_budget(limit: float, prices: Sequence[float], passes: Sequence[bool]) -> None:
     budget = Budget("session", limit)
-    came = []
+    actual = []
     for usd in prices:
-        came.append(budget.against(usd) is None)
-        if came[-1]:
+        actual.append(budget.against(usd) is None)
+        if actual[-1]:
             budget.spend(usd)
-    assert came == passes
+    assert actual == passes
 
 
 @pytest.mark.parametrize(
-    ("spent", "told"),
+    ("spent", "reported"),
     [
         pytest.param([0.7], [None], id="not before the threshold"),
         pytest.param([0.8], [80.0], id="at the threshold"),
@@ -54,14 +54,14 @@ def test_a_budget(limit: float, prices: Sequence[float], passes: Sequence[bool])
         pytest.param([0.1] * 8, [None] * 7 + [80.0], id="eight times 0.1 of 1 is 80 percent"),
     ],
 )
-def test_a_budget_is_warned_of(spent: Sequence[float], told: Sequence[float | None]) -> None:
+def test_a_budget_is_warned_of(spent: Sequence[float], reported: Sequence[float | None]) -> None:
     budget = Budget("session", 1.0, warn_at=(95.0, 80.0))
-    came = []
+    actual = []
     for usd in spent:
         budget.spend(usd)
         warning = budget.warning()
-        came.append(None if warning is None else warning.thresholds["warn_at_percent"])
-    assert came == told
+        actual.append(None if warning is None else warning.thresholds["warn_at_percent"])
+    assert actual == reported
 
 
 @given(
@@ -106,12 +106,12 @@ def test_a_budget_is_never_overdrawn_by_calls_that_cost_what_they_said(
 )
 def test_a_rate_limit(limit: tuple[int, float], times_s: Sequence[float], passes: Sequence[bool]) -> None:
     rate = Rate("send_mail", RateLimit(max_count=limit[0], window_seconds=limit[1]))
-    came = []
+    actual = []
     for at in times_s:
-        came.append(rate.against(round(at * S)) is None)
-        if came[-1]:
+        actual.append(rate.against(round(at * S)) is None)
+        if actual[-1]:
             rate.note(round(at * S))
-    assert came == passes
+    assert actual == passes
 
 
 @given(count=st.integers(1, 5), gaps_ms=st.lists(st.integers(0, 4000), max_size=40))
@@ -168,7 +168,7 @@ def test_two_sessions_do_not_trip_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "value", "wrong"),
+    ("expected", "value", "wrong"),
     [
         pytest.param({"type": "string"}, "a", "", id="a text is a string"),
         pytest.param({"type": "string"}, 1, "must be of type string", id="a number is not"),
@@ -208,15 +208,15 @@ def test_two_sessions_do_not_trip_each_other() -> None:
         pytest.param({"max_length": 3}, 1234, "must not be longer than 3", id="what has no length is not short"),
     ],
 )
-def test_an_argument(wanted: dict[str, Any], value: object, wrong: str) -> None:
-    arguments = Arguments(properties={"x": Constraint(**wanted)})
+def test_an_argument(expected: dict[str, Any], value: object, wrong: str) -> None:
+    arguments = Arguments(properties={"x": Constraint(**expected)})
     objection = constraints.against("act", arguments, {"x": value})
     assert (objection.argument_violations if objection else ()) == ((f"x {wrong}",) if wrong else ())
 
 
 @pytest.mark.parametrize("action", ["delete_asset", "mcp__catalog__deleteAsset", "catalog.delete-asset"])
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         pytest.param({"denied_actions": ["delete_*"]}, id="denied"),
         pytest.param({"argument_constraints": {"delete_*": {"required": ["why"]}}}, id="an argument is missing"),
@@ -225,8 +225,8 @@ def test_an_argument(wanted: dict[str, Any], value: object, wrong: str) -> None:
         pytest.param({"action_budgets": {"delete_*": 1.0}, "prices": {"delete_*": 2.0}}, id="too dear"),
     ],
 )
-def test_what_forbids_holds_under_every_servers_prefix(said: dict[str, Any], action: str) -> None:
-    ticket = RuleBook(ClientRules.model_validate(said)).begin(action, {}, 0)
+def test_what_forbids_holds_under_every_servers_prefix(fields: dict[str, Any], action: str) -> None:
+    ticket = RuleBook(ClientRules.model_validate(fields)).begin(action, {}, 0)
     assert ticket is not None
     assert ticket.refused is not None
 
@@ -239,11 +239,11 @@ def test_what_allows_does_so_under_the_whole_name_only(action: str, refused: boo
 
 
 def test_required_arguments_and_all_that_is_wrong_are_told_at_once() -> None:
-    wanted = Arguments(required=("to", "amount"), properties={"note": Constraint(type="string")})
-    objection = constraints.against("pay", wanted, {"to": None, "note": 3})
+    expected = Arguments(required=("to", "amount"), properties={"note": Constraint(type="string")})
+    objection = constraints.against("pay", expected, {"to": None, "note": 3})
     assert objection is not None
     assert objection.argument_violations == ("to is required", "amount is required", "note must be of type string")
-    assert constraints.against("pay", wanted, {"to": "a", "amount": 1}) is None
+    assert constraints.against("pay", expected, {"to": "a", "amount": 1}) is None
 
 
 @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ def test_what_is_not_strict_is_only_told() -> None:
     ticket = RuleBook(ClientRules(denied_actions=("x",), strict_mode=False)).begin("x", {}, 0)
     assert ticket is not None
     assert ticket.refused is None
-    assert [(said.code, said.blocks) for said in ticket.said] == [("denied_action", False)]
+    assert [(result.code, result.blocks) for result in ticket.said] == [("denied_action", False)]
 
 
 def test_rules_are_read_from_files_and_merged(tmp_path: Any) -> None:

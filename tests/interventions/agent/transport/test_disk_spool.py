@@ -13,17 +13,17 @@ Record = tuple[str, bytes, bytes]
 
 
 def all_of(spool: DiskSpool, *, at_most: int = 10**6) -> list[Record]:
-    came: list[Record] = []
+    actual: list[Record] = []
 
     def send(topic: str, key: bytes, value: bytes, arrived: Callable[[bool], None]) -> bool:
-        if len(came) >= at_most:
+        if len(actual) >= at_most:
             return False
-        came.append((topic, key, value))
+        actual.append((topic, key, value))
         arrived(True)
         return True
 
     spool.drain(send)
-    return came
+    return actual
 
 
 def record(number: int) -> Record:
@@ -37,16 +37,16 @@ def test_what_goes_in_comes_out_once_and_in_order(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
 ) -> None:
     spool = DiskSpool(tmp_path_factory.mktemp("spool"), max_bytes=10**6)
-    put, came = 0, []
+    put, actual = 0, []
     for what, count in steps:
         if what == "take":
-            came += all_of(spool, at_most=count)
+            actual += all_of(spool, at_most=count)
         else:
             for _ in range(count):
                 assert spool.append(*record(put))
                 put += 1
-    came += all_of(spool)
-    assert came == [record(number) for number in range(put)]
+    actual += all_of(spool)
+    assert actual == [record(number) for number in range(put)]
     assert not spool
     assert spool.size_bytes == 0
     spool.close()

@@ -17,13 +17,13 @@ def attempts(guard: Guard, times: int, *, asset_id: str = "fact_sales") -> list[
     def delete_asset(asset_id: str) -> str:
         return "executed"
 
-    came = []
+    actual = []
     for _ in range(times):
         try:
-            came.append(delete_asset(asset_id))
+            actual.append(delete_asset(asset_id))
         except Refused as refused:
-            came.append(refused.code)
-    return came
+            actual.append(refused.code)
+    return actual
 
 
 def test_the_third_delete_is_refused_without_any_broker() -> None:
@@ -45,10 +45,10 @@ def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_nex
 
 
 def test_the_second_delete_is_warned_of() -> None:
-    heard: list[tuple[Level, str]] = []
-    guard = Guard(mode="local", on_advice=lambda advice: heard.append((advice.level, advice.code)))
+    received: list[tuple[Level, str]] = []
+    guard = Guard(mode="local", on_advice=lambda advice: received.append((advice.level, advice.code)))
     attempts(guard, 2)
-    assert heard == [(Level.NUDGE, "loop_suspected")]
+    assert received == [(Level.NUDGE, "loop_suspected")]
 
 
 def test_the_policy_that_is_given_decides() -> None:
@@ -71,14 +71,14 @@ def test_other_sessions_are_not_touched() -> None:
 
 def test_calls_from_many_threads_are_decided_one_after_the_other() -> None:
     guard = Guard(mode="local")
-    came: list[str] = []
-    threads = [threading.Thread(target=lambda: came.extend(attempts(guard, 5))) for _ in range(8)]
+    actual: list[str] = []
+    threads = [threading.Thread(target=lambda: actual.extend(attempts(guard, 5))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert came.count("executed") == 2
-    assert set(came) == {"executed", "session_killed_loop_guard"}
+    assert actual.count("executed") == 2
+    assert set(actual) == {"executed", "session_killed_loop_guard"}
 
 
 def test_with_a_broker_it_tells_what_it_does_and_hears_of_kills(embedded: EmbeddedBroker) -> None:
@@ -110,9 +110,9 @@ def test_a_subagent_of_a_killed_session_is_killed_too() -> None:
 def test_the_sessions_of_one_tree_share_their_counts() -> None:
     guard = Guard(mode="local", session_id="root of eight")
     below = [guard.subagent() for _ in range(8)]
-    came = [code for one in below for code in attempts(one, 2)]
-    assert came[:2] == ["executed", "executed"]
-    assert set(came[2:]) == {"session_killed_loop_guard"}
+    actual = [code for one in below for code in attempts(one, 2)]
+    assert actual[:2] == ["executed", "executed"]
+    assert set(actual[2:]) == {"session_killed_loop_guard"}
     assert guard.killed
 
 
