@@ -38,10 +38,10 @@ def id_within(scope: ScopeKind, scope_id: str) -> str:
 
 Unknown = Annotated[
     bool,
-    typer.Option("--unknown", help="Take ID as it is, though nothing was heard of it: it is stopped if it starts."),
+    typer.Option("--unknown", help="Take ID as it is, though no events of it were found: it is stopped if it starts."),
 ]
 
-NOTHING_TO_END = "nothing stands against it, and nothing was heard of it"
+NOTHING_TO_END = "nothing stands against it, and no events of it were found"
 
 
 def whole_id(operator: Operator, scope: ScopeKind, scope_id: str, *, unknown: bool = False, hint: str = HINT) -> str:
@@ -63,7 +63,7 @@ def story(record: ControlRecord) -> str:
 
 
 def acknowledged(record: ControlRecord) -> str:
-    """Whether the agent's side has said that it stopped, and how fast that was."""
+    """Whether the agent's side has acknowledged the stop, and how fast that was."""
     if record.scope is not ScopeKind.SESSION:
         return "-"  # each session of the scope acknowledges for itself
     if record.state is ControlState.PROBATION:
@@ -71,7 +71,7 @@ def acknowledged(record: ControlRecord) -> str:
     if record.state is not ControlState.KILLED:
         return "-"
     if record.stopped_at is None and record.unheard:
-        return "nothing was heard of it: it is stopped if it starts"
+        return "no events of it were found: it is stopped if it starts"
     if record.stopped_at is None:
         times = f", though sent {record.issued} times" if record.issued else ""
         return f"NEVER acknowledged{times}" if record.escalated_at else f"not acknowledged by an agent yet{times}"

@@ -74,11 +74,11 @@ Here = Annotated[Context, Depends(context_of)]
 
 
 WHO: Final = "haltline.who"
-"""Where a request's scope says who asks, once it was found out: Who, or the HTTPException to answer with."""
+"""Where a request's scope keeps its caller, once known: Who, or the HTTPException to respond with."""
 
 
 def admitted(request: Request, here: Context) -> Who:
-    """Who asks, by key or cookie. Raises HTTPException: nobody who is known, or too often."""
+    """The caller, by key or cookie. Raises HTTPException: unknown, or too many requests."""
     authorization, x_api_key = request.headers.get("authorization"), request.headers.get("x-api-key")
     scheme, _, key = (authorization or "").partition(" ")
     if authorization is None and x_api_key is not None:  # as ACGP's SDK sends it

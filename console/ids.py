@@ -20,7 +20,7 @@ _COLUMNS: Final = {
 def whole(here: Context, scope: ScopeKind, given: str, *, unknown: bool = False, hint: str = HINT) -> str:
     """The id that is meant. What the read model does not have yet is looked for in the topics.
 
-    Raises NotFound: nothing was heard of it; Ambiguous: several begin so.
+    Raises NotFound: no events of it were found; Ambiguous: several begin so.
     """
     column = _COLUMNS.get(scope)
     if unknown or column is None:
@@ -48,7 +48,7 @@ def decision_in(engine: Engine, given: str) -> Decision:
 def beginning(engine: Engine, column: Column[str], given: str) -> list[str]:
     """The id if it is there, else those that begin so; of many only some, as they are ambiguous anyway."""
     same = select(column).where(column == given).limit(1)
-    # Neither LIKE, which heeds no case in SQLite, nor a range, which depends on PostgreSQL's collation.
+    # Neither LIKE, which ignores case in SQLite, nor a range, which depends on PostgreSQL's collation.
     begin = select(column).where(func.substr(column, 1, len(given)) == given).distinct().limit(SHOWN + 2)
     with engine.connect() as connection:
         return list(connection.execute(same).scalars()) or list(connection.execute(begin).scalars())

@@ -1,6 +1,6 @@
 """Replays and backtests of the running topics, one after the other, in a thread of the console.
 
-As many wait as there is room for; what came of the last ones is kept until the console ends.
+As many wait as there is room for; the results of the last ones are kept until the console ends.
 """
 
 import logging

@@ -39,7 +39,7 @@ class Compared:
 
 
 def of_read_model(engine: Engine, since_ms: int, most: int) -> Past:
-    """The latest sessions that the read model has, with what operators said of them."""
+    """The latest sessions that the read model has, with the operators' labels."""
     labels = history.labels_of(labels_of(engine))
     sessions = []
     for name in sessions_since(engine, since_ms, most):

@@ -1,4 +1,4 @@
-"""What a request passes before anything of its body is read: who asks, how much comes, and how much at a time.
+"""What a request passes before anything of its body is read: the caller, how much arrives, and how much at a time.
 
 FastAPI reads a body whole before it asks who sent it. Here, who sends one without a key is answered at once; of others
 so much is read as any route takes, within a time. A key has so many requests and streams at a time, and large bodies,
@@ -75,7 +75,7 @@ class RequestLimits:
         return None
 
     def _who(self, request: Request, *, comes: bool) -> Who | None:
-        """Who asks, as far as it has to be known here. Raises _Refused."""
+        """The caller, as far as it has to be known here. Raises _Refused."""
         path = request.url.path
         if not path.startswith(_KEYED) and not (comes and path != _SIGN_IN):
             return None

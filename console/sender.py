@@ -18,7 +18,7 @@ from haltline.streams.operator.approval_client import ApprovalClient
 
 _POLL_S: Final = 0.1
 
-# What librdkafka says of lost connections; who asks gets an exception instead.
+# What librdkafka says of lost connections; the caller gets an exception instead.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _log.propagate = False

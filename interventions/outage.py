@@ -31,7 +31,7 @@ class Outage:
 
     @property
     def lasts(self) -> bool:
-        """It was away when it was last heard of."""
+        """It was away at its last answer."""
         return self._since_s is not None
 
     def away(self, why: object) -> None:

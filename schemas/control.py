@@ -56,7 +56,7 @@ class ControlRecord(Record):
     escalated_at: EpochMs | None = None
     """When it was given up waiting for the agent's side to acknowledge a kill, though it was sent again."""
     unheard: bool | None = None
-    """Of a killed session that nothing was heard of: nobody is there to acknowledge; it is stopped if it starts."""
+    """Of a killed session without any events: nobody is there to acknowledge; it is stopped if it starts."""
     locked_until: EpochMs | None = None
     """A reset by one operator alone is refused before then."""
     actions_left: Annotated[int, Field(ge=0)] | None = None
@@ -112,7 +112,7 @@ class CommandKind(StrEnum):
     ACKNOWLEDGE = "acknowledge"
     """Somebody has seen an incident."""
     ASSIGN = "assign"
-    """Who looks after an incident."""
+    """The assignee of an incident."""
     COMMENT = "comment"
     """A note on an incident, in `reason`."""
     RESOLVE = "resolve"

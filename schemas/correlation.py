@@ -121,7 +121,7 @@ class Condition(_Part):
 
     @property
     def limits(self) -> dict[str, float]:
-        """What is said, by name."""
+        """The fields, by name."""
         return {name: value for name in _LIMITS if (value := getattr(self, name)) is not None}
 
 

@@ -199,7 +199,7 @@ class Decision(Record):
     governance: Governance | None = None
     """What ACGP's evaluation came to, where the policy governs the session by it."""
     vocabulary: Name | None = None
-    """In whose words the policy wants it said."""
+    """The vocabulary that the policy wants it in."""
     attempt: Annotated[int, Field(ge=1)] | None = None
     """Of a refusal: how often this same call was refused lately, this time included."""
     estimated_cost_usd: Usd | None = None

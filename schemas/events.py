@@ -15,7 +15,7 @@ Amount = Annotated[float, Field(ge=0, le=1e15)]
 
 
 class Kind(StrEnum):
-    """What an event tells of."""
+    """What an event reports."""
 
     SESSION_STARTED = "session.started"
     PROPOSED = "action.proposed"
@@ -103,7 +103,7 @@ class ActionEvent(Record):
     """The session's own counter, to see loss, repeats and disorder."""
     time: EpochMs
     call_id: Id | None = None
-    """Joins what was proposed with what came of it."""
+    """Joins what was proposed with its result."""
 
     action: Name = ""
     """The name of the tool."""

@@ -46,7 +46,7 @@ class IncidentRecord(Record):
     incident_id: Id
     """A hash of scope, cause and the event that opened it, so that a redelivery or a replay makes the same one."""
     revision: Annotated[int, Field(ge=1)]
-    """Grows by one with each record of the incident: `incident_id` and `revision` name a change for ever."""
+    """Grows by one with each record of the incident: `incident_id` and `revision` name a change permanently."""
     change: IncidentChange
     state: IncidentState
     scope: ScopeKind

@@ -24,7 +24,7 @@ class _Part(BaseModel):
 
 
 class Vocabulary(StrEnum):
-    """In whose words a decision is said."""
+    """The vocabulary of a decision."""
 
     PIPELINE = "pipeline"
     """soft_correction to emergency_stop; allow, warn, modify, block."""
@@ -44,7 +44,7 @@ class Spoken(_Part):
     session: Glob = "*"
     """A glob over ids of sessions."""
     vocabulary: Vocabulary
-    """In whose words their decisions are said."""
+    """The vocabulary of their decisions."""
 
 
 class Throttle(_Part):
@@ -289,7 +289,7 @@ class Interventions(_Part):
     prices: Annotated[tuple[Price, ...], Field(max_length=MAX_ENTRIES)] = ()
     """What calls cost, for the records of what was prevented; the first that matches counts."""
     vocabularies: Annotated[tuple[Spoken, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """In whose words decisions are said; the first that matches counts."""
+    """The vocabularies of decisions; the first that matches counts."""
     acgp: Annotated[tuple[Governed, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Agents or sessions that are evaluated as ACGP says."""
 

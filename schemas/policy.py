@@ -77,7 +77,7 @@ class Override(_Part):
     """Other rules for some agents or sessions, by glob.
 
     Of all that hold for a session the strictest counts, setting by setting, whatever their order. One with an
-    exemption may loosen: what it says holds, over every other, and of several the last.
+    exemption may loosen: it holds, over every other, and of several the last.
     """
 
     agent: Name = "*"

@@ -17,7 +17,7 @@ class Problem(NamedTuple):
     message: str
     """Pydantic's own words, without what came."""
     text: str
-    """What was wanted and what came; never the whole input."""
+    """What was expected and what was received; never the whole input."""
     others: int
     """How much more is wrong."""
 

@@ -28,7 +28,7 @@ FLEET_ID = "*"
 
 
 class SignalKind(StrEnum):
-    """What a signal tells of a session, or of an agent to the fleet."""
+    """What a signal reports of a session, or of an agent to the fleet."""
 
     STARTED = "started"
     """Its first event was seen."""

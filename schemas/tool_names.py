@@ -95,7 +95,7 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def destroying_verb(name: str) -> str:
-    """The verb by which a tool of this name takes something away; empty when its name does not say so."""
+    """The verb by which a tool of this name takes something away; empty when its name does not."""
     return _destroying_verb(name) if len(name) <= _MAX_CACHED_CHARS else ""
 
 

@@ -53,7 +53,7 @@ LAYOUT = (
     _kept(
         "actions",
         _ONE_WEEK_HOURS,
-        "what agents are about to do, and what came of it",
+        "what agents are about to do, and the results",
         max_message_bytes=_ACTIONS_BYTES,
     ),
     _kept("detections", _ONE_MONTH_HOURS, "every finding, also those that led to nothing"),

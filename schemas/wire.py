@@ -50,7 +50,7 @@ _R = TypeVar("_R", bound=Record)
 
 
 class InvalidRecord(Exception):
-    """A record that cannot be used: why, and what was wanted and came."""
+    """A record that cannot be used: why, and what was expected and received."""
 
     def __init__(self, reason: BadRecord, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")

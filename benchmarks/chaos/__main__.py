@@ -187,7 +187,7 @@ class Run:
 
     @property
     def database(self) -> Path:
-        """The console's, which is made anew when a topic is."""
+        """The console's, which is recreated when a topic is."""
         return self.table.with_name(f"console-{self.gone.rows}.db")
 
     def start_readers(self) -> None:
@@ -316,7 +316,7 @@ class Run:
         self.fleet.note(ACTIONS, f"has {anew.ADDED} partitions more")
         anew.add_partitions(self.kafka.bootstrap, topic)
         self.wait_for(lambda: {*self.workers, SHADOW} <= set(self.fleet.not_ready()), "every worker is not ready")
-        self.fleet.note(ACTIONS, "is deleted and made anew")
+        self.fleet.note(ACTIONS, "is deleted and recreated")
         anew.delete(self.kafka.bootstrap, topic)
         self.wait_for(lambda: not anew.is_there(self.kafka.bootstrap, topic), "the topic is gone")
         self.cluster.make_topics(self.topics, *self.changelogs.values())

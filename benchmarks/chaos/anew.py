@@ -1,4 +1,4 @@
-"""The topic of actions is given more partitions, deleted and made anew under everybody who reads it.
+"""The topic of actions is given more partitions, deleted and recreated under everybody who reads it.
 
 What was in it is gone from the broker then. So nothing is sent meanwhile, and what everybody had read of it is kept
 here: afterwards it is compared as the log of a life of its own, before that of the topic which is there.

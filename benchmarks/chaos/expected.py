@@ -88,7 +88,7 @@ def work_out(
 ) -> Truth:
     """Run the core over these topics. Each session must be on one of the first two only.
 
-    `gone` was on the topic of actions before that was made anew; its records bear its name and BEFORE.
+    `gone` was on the topic of actions before that was recreated; its records bear its name and BEFORE.
     What the signals must be follows from those two; what follows from the signals, from their order in the log.
     """
     truth = Truth()

@@ -22,7 +22,7 @@ class Deed(StrEnum):
     FREEZE = "SIGSTOP for longer than the session timeout, then SIGCONT"
     RESTART = "restart in order"
     CRASH = "SIGKILL and start again"
-    MAKE_ANEW = "given more partitions, then deleted and made anew"
+    MAKE_ANEW = "given more partitions, then deleted and recreated"
     DAMAGE = "a record that cannot be read"
 
 

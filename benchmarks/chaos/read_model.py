@@ -40,7 +40,7 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
     try:
         if not feeder.caught_up.wait(_ANEW_WITHIN_S):
             raise RuntimeError(
-                f"read model: expected it made anew within {_ANEW_WITHIN_S:.0f} s, got {feeder.failure!r}"
+                f"read model: expected it recreated within {_ANEW_WITHIN_S:.0f} s, got {feeder.failure!r}"
             )
     finally:
         feeder.close()

@@ -60,7 +60,7 @@ def many_targets(s: Script) -> None:
 
 
 def shell_rm_same(s: Script) -> None:
-    """Removes one folder of somebody's again and again by a shell; it is made anew by someone else."""
+    """Removes one folder of somebody's again and again by a shell; it is recreated by someone else."""
     folder = f"/srv/warehouse/{s.name()}"
     commands = (f"rm -rf {folder}", f"sudo rm -rf {folder}/", f"find {folder} -delete", f"rm -fr '{folder}'")
     s.begins()

@@ -2,7 +2,7 @@
 
 It hands what it reads to the session's companion (`interventions/agent/integrations/claude_code/companion.py`), which
 it starts when there is none, and prints the answer. When none can be had, calls follow the fail policy of the guard:
-those that destroy, as far as their name tells, are refused, others go on; after a kill that was heard of, nothing does.
+those that destroy, as far as their name tells, are refused, others go on; after a kill that is known, nothing does.
 """
 
 import json

@@ -164,7 +164,7 @@ def _verify(verifier: "Verifier", *, as_json: bool) -> None:
             f"{found.unsigned} rows not signed yet, {found.erased} erased"
         )
         if found.unfinished:
-            say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes what is said")
+            say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes them")
         if found.counted:
             say(
                 f"{found.counted} erasures were stated by an earlier release, which told only how many rows it was: "

@@ -31,12 +31,12 @@ def show_impact(impact: BlastRadius, lookback: timedelta, *, as_json: bool) -> N
     sessions = f"{many} session" + ("" if many == 1 else "s")
     say(
         f"this would stop {sessions} of {agents} agent{'' if agents == 1 else 's'} "
-        f"(heard of within {lookback}, and not ended). Nothing was done"
+        f"(active in the last {lookback}, and not ended). Nothing was done"
     )
     if not impact.sessions:
         return
     now_ms = time.time_ns() // 1_000_000
-    table = Table("session", "agent", "last heard of")
+    table = Table("session", "agent", "last event")
     for seen in impact.sessions:
         cells = (seen.session_id, seen.agent_id, f"{ago(seen.last_ms, now_ms)} ago")
         table.add_row(*(Text(printable(cell)) for cell in cells))
@@ -60,6 +60,6 @@ def show_stopped(answer: CommandResult, stopped: Stopped, *, as_json: bool) -> N
         for session, took_ms in stopped.by_session.items():
             say(f"  {session} stopped" + ("" if took_ms is None else f" {took_ms} ms after the decision"))
         for session in stopped.silent:
-            say(f"  {session} has NOT said that it stopped", "red")
+            say(f"  {session} has NOT acknowledged the stop", "red")
     if stopped.silent:
         raise typer.Exit(Exit.NO)

@@ -178,7 +178,7 @@ def resolve(
 ) -> None:
     """Close an incident; its open approval request is refused. What trips again opens another one.
 
-    Example: haltline incidents resolve 4f1c09ab --by ada --reason 'the tool is mended'
+    Example: haltline incidents resolve 4f1c09ab --by ada --reason 'the tool is fixed'
     """
     found = _incidents(bootstrap, prefix, client_config, timeout)
     _act(found, CommandKind.RESOLVE, incident_id, by=by, reason=reason, as_json=as_json)

@@ -74,7 +74,7 @@ def kill(
 ) -> None:
     """Stop a session, or every session of an agent, tool, target, mission or the fleet, now.
 
-    The id of a session, an agent or a mission may be shortened; one that nothing was heard of is refused (exit 1),
+    The id of a session, an agent or a mission may be shortened; one without any events is refused (exit 1),
     unless --unknown says that it is meant: then it is stopped if it starts, and nobody is waited for.
 
     --preview says whom, by what was published within --lookback, and does nothing. The fleet takes two operators, each
@@ -207,7 +207,7 @@ def batch(
     try:
         session = whole_id(operator, ScopeKind.SESSION, session)
     except NotFound:
-        unheard = "; nothing was heard of this session yet"
+        unheard = "; no events of this session were found yet"
     answer = operator.declare_batch(
         session,
         max_deletes=max_deletes,

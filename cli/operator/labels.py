@@ -1,4 +1,4 @@
-"""`haltline missed`, `haltline audit labels`: what operators said of decisions, and what follows from it."""
+"""`haltline missed`, `haltline audit labels`: operators' labels of decisions, and what follows from it."""
 
 from typing import Annotated
 
@@ -53,7 +53,7 @@ def missed(
     Example: haltline missed night-7 --rule error_repetition --by ada --reason 'failed 40 times, nobody was told'
     """
     operator = operator_of(bootstrap, prefix, client_config, timeout, group)
-    session = whole_id(operator, ScopeKind.SESSION, session, hint="nothing was heard of it")
+    session = whole_id(operator, ScopeKind.SESSION, session, hint="no events of it were found")
     answer = operator.missed(session, rule, by=by, reason=reason)
     if as_json:
         print_json({"command": answer.command, "answered": answer.answered})
@@ -76,7 +76,7 @@ def labels(
     policy: PolicyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """How often each rule was right, by what operators said (`haltline label`, `haltline missed`).
+    """How often each rule was right, by the operators' labels (`haltline label`, `haltline missed`).
 
     With --suggest: which other threshold would have been better in the labelled sessions. None is ever applied by
     itself: try it with `haltline backtest --policy`, then publish it. Exit 1 when nothing is labelled.

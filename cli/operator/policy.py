@@ -52,7 +52,7 @@ def schema(
 
 
 def check(file: Document, as_json: AsJson = False) -> None:
-    """Check a document as a worker would. Exit 2 when it cannot be used, 1 when an override says something in vain.
+    """Check a document as a worker would. Exit 2 when it cannot be used, 1 when an override has no effect.
 
     Example: haltline policy check policy.yaml
     """

@@ -82,11 +82,11 @@ def tail(
 
 
 def _whole(operator: Operator, session: str) -> str:
-    """The session's id; as it was given where nothing was heard of it yet, since it may still start."""
+    """The session's id; as it was given where no events of it were found yet, since it may still start."""
     try:
         return whole_id(operator, ScopeKind.SESSION, session)
     except NotFound:
-        say_error(f"nothing was heard of session {session} yet")
+        say_error(f"no events of session {session} were found yet")
         return session
 
 

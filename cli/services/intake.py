@@ -16,7 +16,7 @@ Serve HTTP for agents in other languages, until SIGTERM or Ctrl-C.
                      without secrets, confirmed by the broker; 400 says of each what is wrong, and none is accepted
   POST /v1/verdict   {"session_id", "action", "args", ...}: waits for it; {"allowed", "call_id", "message", ...}
                      {"session_id", "kind": "model.turn"}: whether the model may take its next turn
-  POST /v1/result    {"session_id", "call_id", "output" or "error"}: what came of a call that was allowed
+  POST /v1/result    {"session_id", "call_id", "output" or "error"}: the result of a call that was allowed
   POST /v1/traces    OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI
   GET  /healthz      200 when the broker answers
   GET  /metrics      for Prometheus, with the token where there is one; see also --metrics-port

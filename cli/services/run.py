@@ -120,7 +120,7 @@ def worker(
     read_policy(policy)  # before anything is opened
     _require_key(sealing_key)
     _require_free(metrics_host, metrics_port)
-    # Who is told of incidents is the notifier's business: a worker may not so much as know of that topic.
+    # Notifications are the notifier's: a worker may not even read that topic.
     mine = [name for name in topics.all if name != topics.notifications]
     if rules is Runs.SHADOW:
         mine = [*topics.session_sources, topics.policies, topics.detections, topics.interventions]

@@ -1,4 +1,4 @@
-"""Who asks: a key that names an operator and a role. Only digests of keys are kept."""
+"""Callers: a key that names an operator and a role. Only digests of keys are kept."""
 
 import hashlib
 import hmac
@@ -46,7 +46,7 @@ _ALLOWED: Final[Mapping[Role, frozenset[May]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Somebody who asks."""
+    """A caller."""
 
     name: str
     role: Role

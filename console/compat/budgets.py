@@ -1,6 +1,6 @@
 """Budgets in the store: what is spent, and what is held for calls that are to come. One check at a time, anywhere.
 
-A reservation is held until its call is told of by ingest, which puts what it did cost in its place, or for 15 minutes.
+A reservation is held until ingest receives its call, which puts the actual cost in its place, or for 15 minutes.
 """
 
 import time

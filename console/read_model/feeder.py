@@ -51,7 +51,7 @@ class TopicRecreated(Exception):
 class Feeder(Closing):
     """A thread that reads every topic into the database, until `close`.
 
-    A topic that was deleted and made anew makes the read model begin anew too: offsets and records of the one before
+    A topic that was deleted and recreated makes the read model begin anew too: offsets and records of the one before
     would be taken for those of the new one.
 
     What was taken in is told to `told`, from that thread. A broker or a database that is away is waited for; any other
@@ -175,7 +175,7 @@ class Feeder(Closing):
             for name, topic_id in ids.items():
                 if known.get(name, topic_id) != topic_id:
                     raise TopicRecreated(
-                        f"topic {self._topics.prefix}{name} was made anew: expected the one with id {known[name]}, "
+                        f"topic {self._topics.prefix}{name} was recreated: expected the one with id {known[name]}, "
                         f"got one with id {topic_id}"
                     )
             put(connection, tables.topic_ids, [{"topic": name, "id": topic_id} for name, topic_id in ids.items()])
@@ -207,7 +207,7 @@ class Feeder(Closing):
             if after and after > (end := bounds(consumer, tp)[1]):
                 raise Overtaken(
                     f"{tp.topic}[{tp.partition}]: expected a partition that goes on at offset {after}, got one that "
-                    f"ends at {end}: the topic was made anew. To do: haltline console --rebuild, without "
+                    f"ends at {end}: the topic was recreated. To do: haltline console --rebuild, without "
                     "--audit-table, which ends where the topic before did"
                 )
         self._behind = {(tp.topic, tp.partition) for tp in places}

@@ -10,7 +10,7 @@ from haltline.schemas.control import Stage
 from haltline.schemas.records import RecordOutcome
 
 LIVE_MS: Final = 15 * 60 * 1000
-"""A session that was heard of within this time, and has not ended, counts as live."""
+"""A session that was active in this time, and has not ended, counts as live."""
 _DAY_MS: Final = 24 * 3600 * 1000
 _HOUR_MS: Final = 3600 * 1000
 _OPEN: Final = ("pending", "info_requested")

@@ -59,7 +59,7 @@ def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
 
 
 def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
-    """The sessions that were heard of since then, the latest first."""
+    """The sessions that were active since then, the latest first."""
     table = tables.sessions.c
     statement = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
     with engine.connect() as connection:
@@ -69,7 +69,7 @@ def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
 
 
 def count_since(engine: Engine, since_ms: int) -> int:
-    """How many sessions were heard of since then."""
+    """How many sessions were active since then."""
     table = tables.sessions.c
     with engine.connect() as connection:
         return connection.execute(select(func.count()).where(table.last_ms >= since_ms, table.events > 0)).scalar_one()
@@ -97,7 +97,7 @@ def frames_of(core: Core, events: Sequence[ActionEvent]) -> Iterator[dict[str, A
 
 
 def labels_of(engine: Engine) -> list[Command]:
-    """What operators said of decisions and sessions, in order."""
+    """Operators' labels of decisions and sessions, in order."""
     table = tables.records.c
     statement = select(table.body).where(tables.of_topic("commands"), table.kind == CommandKind.LABEL.value)
     with engine.connect() as connection:

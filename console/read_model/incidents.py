@@ -66,7 +66,7 @@ class IncidentFilter:
 
 
 def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> None:
-    """Takes in revisions, in any order and any number of times: the highest stands, and a resolved one for ever."""
+    """Takes in revisions, in any order and any number of times: the highest stands, and a resolved one permanently."""
     last: dict[str, IncidentRecord] = {}
     for record in records:
         known = last.get(record.incident_id)

@@ -1,4 +1,4 @@
-"""The read model made anew from the audit table, which holds what the topics no longer do."""
+"""The read model rebuilt from the audit table, which holds what the topics no longer do."""
 
 import time
 from collections.abc import Callable

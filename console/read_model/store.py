@@ -35,7 +35,7 @@ def open_store(url: str) -> Engine:
 
 
 def empty(engine: Engine) -> None:
-    """Throws away all that is there: it is made anew from topics and audit."""
+    """Throws away all that is there: it is rebuilt from topics and audit."""
     with engine.begin() as connection:
         tables.metadata.drop_all(connection)
         tables.metadata.create_all(connection)

@@ -1,4 +1,4 @@
-"""The tables of the read model: what the API answers from. All of it can be made anew from topics and audit."""
+"""The tables of the read model: what the API answers from. All of it can be rebuilt from topics and audit."""
 
 from typing import Final
 
@@ -18,12 +18,12 @@ from sqlalchemy import (
 )
 
 SCHEMA_VERSION: Final = 3
-"""A database of another version is made anew."""
+"""A database of another version is recreated."""
 
 metadata = MetaData()
 
 kept = MetaData()
-"""Tables that are no part of the read model, as nothing else holds what they say: they outlive that it is made anew."""
+"""Tables that are no part of the read model, as nothing else holds what they say: they outlive that it is recreated."""
 
 versions = Table("haltline_version", metadata, Column("version", Integer, primary_key=True))
 
@@ -42,7 +42,7 @@ topic_ids = Table(
     Column("topic", String, primary_key=True),
     Column("id", String, nullable=False),
 )
-"""Which log of a topic the offsets count in, where the cluster tells: one that is made anew has another id."""
+"""Which log of a topic the offsets count in, where the cluster tells: one that is recreated has another id."""
 
 records = Table(
     "records",

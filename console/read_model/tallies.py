@@ -13,7 +13,7 @@ from haltline.console.read_model.store import insert_of, parts, put
 
 MS_PER_DAY: Final = 86_400_000
 _I: Final = tables.interventions.c
-# Another console on the same database may write the same rows: who comes second counts what the first one left.
+# Another console on the same database may write the same rows: the second one counts what the first one left.
 _SHOWN: Final = (
     select(_I.time_ms, _I.cost_prevented_usd, *(_I[name] for name in tables.TALLIED))
     .where(_I.id.in_(bindparam("ids", expanding=True)), _I.hidden.is_(False))

@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/v1", tags=["control"], route_class=StrictRoute)
 
 _SCOPES = {"agent": ScopeKind.AGENT, "run": ScopeKind.SESSION, "mission": ScopeKind.MISSION}
 _UNHEARD: Final[dict[int | str, JsonObject]] = {
-    404: {"description": "Nothing was heard of a session, agent or mission of this id."},
+    404: {"description": "No events of a session, agent or mission with this id were found."},
     409: {"description": "Several begin so, or it may not be done to what stands."},
 }
 _EXAMPLE: Final[JsonObject] = orjson.loads(
@@ -137,7 +137,7 @@ def standing(here: Here, _: Looker) -> list[Standing]:
 def kill(here: Here, who: Actor, act: Act) -> Answered:
     """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now.
 
-    A session, agent or mission that nothing was heard of is refused (404), unless `unknown` says that it is meant.
+    A session, agent or mission without any events is refused (404), unless `unknown` says that it is meant.
     """
     return _answered(here.inbox.kill(act.scope, _whole(here, act), by=who.name, reason=act.reason))
 

@@ -39,7 +39,7 @@ class Overview(BaseModel):
     )
 
     live: int
-    """Sessions that were heard of within 15 minutes and have not ended."""
+    """Sessions that were active in the last 15 minutes and have not ended."""
     sessions: int
     events: int
     cost_usd: float
@@ -88,15 +88,15 @@ class Preview(BaseModel):
     scope: ScopeKind
     id: Annotated[str, Field(examples=["night-7"])]
     unknown: Annotated[bool, Field(examples=[False])]
-    """Nothing was heard of a session, agent or mission of this id: an act on it needs `unknown` too."""
+    """No events of a session, agent or mission with this id were found: an act on it needs `unknown` too."""
     lookback_s: Annotated[int, Field(examples=[3600])]
     agents: Annotated[list[str], Field(examples=[["cleaner"]])]
     sessions: list[Reached]
-    """The last heard of first."""
+    """The last active first."""
 
 
 class Stop(BaseModel):
-    """A session that has said that it stopped."""
+    """A session that has acknowledged the stop."""
 
     model_config = like(session_id="night-7", agent_id="cleaner", time_ms=1767268812040, took_ms=40)
 
@@ -128,7 +128,7 @@ def whom(
     id: Annotated[str, Query(min_length=1, max_length=256)],  # noqa: A002  # as in the act itself
     lookback_s: Annotated[int, Query(ge=1, le=_LONGEST_S)] = 3600,
 ) -> Preview:
-    """Whom a kill, freeze or containment would reach now: heard of within `lookback_s`, not ended. Changes nothing."""
+    """Whom a kill, freeze or containment would reach now: active in the last `lookback_s`, not ended. A preview."""
     unknown = False
     try:
         id = whole(here, scope, id)  # noqa: A001  # as above
@@ -158,5 +158,5 @@ def whom(
 
 @router.get("/kill/stops")
 def stops(here: Here, _: Looker, decision_id: Annotated[str, Query(min_length=1, max_length=256)]) -> list[Stop]:
-    """Which sessions have said that they stopped because of a decision."""
+    """Which sessions have acknowledged the stop because of a decision."""
     return [Stop(**one) for one in fleet.stops_of(here.engine, decision_id)]

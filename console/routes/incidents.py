@@ -182,7 +182,7 @@ def incidents(
     cause: Annotated[str | None, Query(description="The rule, or what else it is about.")] = None,
     level: Annotated[Level | None, Query(description="At least this hard.")] = None,
     severity: Annotated[Severity | None, Query(description="At least this severe.")] = None,
-    assignee: Annotated[str | None, Query(description="Who looks after it; empty: nobody.")] = None,
+    assignee: Annotated[str | None, Query(description="Its assignee; empty: nobody.")] = None,
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> IncidentList:

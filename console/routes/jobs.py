@@ -40,7 +40,7 @@ class Wanted(BaseModel):
 
 
 class Shown(BaseModel):
-    """How far a job is, and what came of it."""
+    """How far a job is, and its result."""
 
     model_config = like(
         id="job_77aa",
@@ -97,7 +97,7 @@ def create(here: Here, who: Actor, order: Wanted, response: Response) -> Shown:
 
 @router.get("")
 def jobs(here: Here, _: Looker) -> list[Shown]:
-    """The last ones, the latest first, without what came of them."""
+    """The last ones, the latest first, without their results."""
     return [_shown(job).model_copy(update={"result": None}) for job in here.jobs.all()]
 
 

@@ -115,7 +115,7 @@ class Precision(BaseModel):
 
 @router.get("/precision")
 def precision(here: Here, _: Looker) -> Precision:
-    """How often each rule was right, by what operators said of its decisions; of a decision the last label counts."""
+    """How often each rule was right, by the operators' labels of its decisions; of a decision the last label counts."""
     labels = labels_of(here.engine)
     decisions = decisions_of(here.engine, sorted({one.decision_id for one in labels if one.decision_id is not None}))
     rule_of = {decision.decision_id: decision.detector for decision in decisions}
@@ -151,6 +151,6 @@ def missed(here: Here, who: Actor, session_id: str, body: Missed) -> Noted:
     """Says that a rule should have found something in a session, and did not."""
     if body.rule not in PATTERNS and not body.rule.startswith("correlation_"):
         raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {body.rule!r:.80}")
-    session_id = whole(here, ScopeKind.SESSION, session_id, hint="nothing was heard of it")
+    session_id = whole(here, ScopeKind.SESSION, session_id, hint="no events of it were found")
     answer = here.inbox.missed(session_id, body.rule, by=who.name, reason=body.reason)
     return Noted(command_id=answer.command.command_id, answered=answer.answered)

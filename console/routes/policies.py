@@ -99,7 +99,7 @@ class Checked(BaseModel):
     name: Annotated[str, Field(examples=["default"])]
     version: Annotated[int, Field(examples=[2])]
     in_vain: Annotated[list[str], Field(examples=[[]])]
-    """Lines about what it says without effect."""
+    """Lines about settings without effect."""
 
 
 class Published(Checked):

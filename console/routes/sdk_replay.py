@@ -1,4 +1,4 @@
-"""`/api/v1/replay`: sessions as Agent Sentinel's SDK replays them on the agent's own side, and what came of it."""
+"""`/api/v1/replay`: sessions as Agent Sentinel's SDK replays them on the agent's own side, and the results."""
 
 import json
 from typing import Annotated, Any
@@ -61,7 +61,7 @@ class Bundle(BaseModel):
 
 
 class Result(BaseModel):
-    """What came of a replay, in the fields of the SDK."""
+    """The result of a replay, in the fields of the SDK."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -118,7 +118,7 @@ def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
 
 @router.post("/{run_id}/results", status_code=201)
 def report(here: Here, who: Teller, run_id: Id, body: Result) -> Kept:
-    """Keeps what came of a replay; it stands in the session's story."""
+    """Keeps the result of a replay; it stands in the session's story."""
     result = Replayed(
         status=body.status,
         actions_replayed=body.actions_replayed,
@@ -136,7 +136,7 @@ def report(here: Here, who: Teller, run_id: Id, body: Result) -> Kept:
 
 @router.get("/{run_id}/results")
 def results(here: Here, _: Looker, run_id: Id) -> list[Kept]:
-    """What came of the replays of a session, the latest first; the last 100."""
+    """The results of the replays of a session, the latest first; the last 100."""
     table = tables.records.c
     statement = (
         select(table.body)

@@ -26,7 +26,7 @@ class Reservation(BaseModel):
 
 
 class Held(BaseModel):
-    """What is held for it until it is told of, for 15 minutes at most."""
+    """What is held for it until it is reported, for 15 minutes at most."""
 
     model_config = like(reservation_id="res_1c9e", action_name="train_model", amount_usd=2.5, held_s=900)
 

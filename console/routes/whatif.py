@@ -108,7 +108,7 @@ class Changed(BaseModel):
 
     session_id: str
     label: str | None
-    """What operators said of it."""
+    """The operators' labels of it."""
     change: str
     """Its trip `appears`, `vanishes` or `moves`."""
     before: Fate

@@ -21,7 +21,7 @@ MAX_TARGETS = 256
 """Targets that are remembered of each sort; the oldest are forgotten first."""
 
 _TRANSIENT = ("container=", "image=")
-"""Things that are made anew under the same name again and again, and hold nothing that lasts."""
+"""Things that are recreated under the same name again and again, and hold nothing that lasts."""
 _UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard"))
 """Takes away what was changed in files, not the files."""
 

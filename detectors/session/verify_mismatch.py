@@ -3,7 +3,7 @@
 Fires: `verify_mismatch` when something that was destroyed is there afterwards: the result itself says so ("asset
     still exists"), reading or listing it shows it, or destroying it succeeds once more; and when something that
     a tool made is not found. `medium`, `high` and `critical` count how often the same thing was not so.
-Quiet: what was made anew in between, or may have been, by a program; reading that says that it is gone; acts
+Quiet: what was recreated in between, or may have been, by a program; reading that says that it is gone; acts
     that failed or were refused; claims more than `last_actions` actions old; things that were only emptied or
     overwritten; results that do not say what they are of, since their proposal was lost or comes late.
 Misses: things under another name; effects that nobody looks at; results whose beginning is not published.
@@ -183,7 +183,7 @@ def _claim(claims: dict[str, Claim], target: str, act: Observation, *, made: boo
 
 
 def _seen(claims: dict[str, Claim], act: Observation) -> str:
-    """The target that was destroyed and is seen by this call; forgets those that may have been made anew."""
+    """The target that was destroyed and is seen by this call; forgets those that may have been recreated."""
     if act.changes or act.produces:
         for target in [t for t, c in claims.items() if _may_be_anew(t, c, act)]:
             del claims[target]

@@ -59,7 +59,7 @@ def ticket_of(command: Command, request_id: str, call_request: CallRequest, rule
 
 
 def told(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
-    """What is said of a new request."""
+    """The decision about a new request."""
     agent_id = who.agent_id if command.request is None else command.request.agent_id
     waits = ticket.state == ApprovalState.PENDING
     return Decision(

@@ -54,7 +54,7 @@ def line_up(standing: SessionControl, ticket: Ticket) -> Ticket:
 
 
 def head_of(standing: SessionControl, ticket: Ticket) -> Ticket:
-    """The request that is told of: the ticket's own, or the one that it is behind."""
+    """The request that is reported: the ticket's own, or the one that it is behind."""
     if not ticket.behind:
         return ticket
     return next((t for t in standing.approvals.values() if t.request_id == ticket.behind), ticket)

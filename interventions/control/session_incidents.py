@@ -30,7 +30,7 @@ def on_event(
     killed_before: bool,
     findings: Sequence[Finding],
 ) -> tuple[Decision | None, list[IncidentRecord]]:
-    """The decision on an event with the incident that it belongs to, and what is told of that incident.
+    """The decision on an event with the incident that it belongs to, and the records of that incident.
 
     The refusals of a session that was killed before are no incident: what was decided is done. One that goes on after
     its kill is, which is found by `findings`.
@@ -47,7 +47,7 @@ def on_event(
 
 
 def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffects) -> ControlEffects:
-    """What an operator, an answer or the clock has brought about, with the incidents that it belongs to."""
+    """What an operator, an answer or the clock has caused, with the incidents that it belongs to."""
     if not effects.decisions:
         return effects
     about, first = About(ScopeKind.SESSION, who.session_id), effects.decisions[0]
@@ -118,7 +118,7 @@ def on_scope_killed(
 
 
 def on_stopped(standing: SessionControl, who: SessionRef, time_ms: int) -> list[IncidentRecord]:
-    """The agent's side has said at last that it stopped."""
+    """The agent's side has acknowledged that it stopped, after the deadline."""
     about = About(ScopeKind.SESSION, who.session_id)
     return incidents.close(standing.incidents, about, "kill_acknowledged", time_ms, causes=[UNACKNOWLEDGED])
 

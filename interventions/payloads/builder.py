@@ -143,7 +143,7 @@ class Payloads:
         return text.replace("{target}", finding.target or "the same thing")[:MAX_MESSAGE_CHARS]
 
     def _vocabulary(self, event: ActionEvent, context: Context) -> str | None:
-        """In whose words the policy wants it said."""
+        """The vocabulary that the policy wants it in."""
         vocabularies = self._settings.vocabularies
         return next(
             (

@@ -2,7 +2,7 @@
 
 The last actions are not in it. A ring of 50 of them, short, was measured at 1 kB in the mean and 4 kB at the most, of
 states of 9 kB: work for every action and a seventh more changelog for every session, for the few that are stopped. The
-log has them already, exact and with what came of them. The report says where, and `haltline audit incident` puts them
+log has them already, exact and with their results. The report says where, and `haltline audit incident` puts them
 beside it.
 """
 

@@ -131,7 +131,7 @@ _SITUATION_OF: Final[Mapping[str, str]] = {
 
 
 def failure_of(text: str) -> str | None:
-    """The kind of failure that an error message tells of; None: another one."""
+    """The kind of failure that an error message reports; None: another one."""
     return next((name for name, sign in _SIGNS if sign.search(text, 0, 4096)), None)
 
 

@@ -43,7 +43,7 @@ class Archive:
         return _once(self._records(Detection, "\"kind\" = 'detection'", where), lambda one: one.detection_id)
 
     def labels(self) -> list[Command]:
-        """What operators said of decisions, in order. Raises QueryFailed."""
+        """Operators' labels of decisions, in order. Raises QueryFailed."""
         return _once(self._records(Command, "\"kind\" = 'label'", ""), lambda one: one.command_id)
 
     def events(self, session_id: str) -> list[ActionEvent]:

@@ -61,7 +61,7 @@ class LogIdentity:
             except KafkaException as error:
                 if error.args[0].code() not in _NEVER_TOLD:
                     raise
-                _log.warning("topic %s: its id is not known, so a topic made anew is not noticed: %s", name, error)
+                _log.warning("topic %s: its id is not known, so a topic recreated is not noticed: %s", name, error)
         return marks
 
 

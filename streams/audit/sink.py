@@ -286,7 +286,7 @@ class AuditSink:
         if written >= end:
             raise AnotherLog(
                 f"{place}: expected a partition that goes on behind offset {written}, the last one in the audit table; "
-                f"got one that ends at {end}: the topic was made anew, or lost records. "
+                f"got one that ends at {end}: the topic was recreated, or lost records. "
                 "Use another sink name to read it from its start"
             )
         if written + 1 < first:

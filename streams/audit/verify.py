@@ -295,7 +295,7 @@ class Verifier:
         if wanted is None:
             return last
         if wanted != head.hash:
-            self._wrong(_name(place), head.offset, "its hash is not the one that was signed: the chain was made anew")
+            self._wrong(_name(place), head.offset, "its hash is not the one that was signed: the chain was recreated")
         return head.offset
 
     def _start(self, place: Place, row: Mapping[str, Any]) -> Head | None:
@@ -362,7 +362,7 @@ class Verifier:
                 what = f"it ends here, and a checkpoint was signed at {max(beyond)}: it was rolled back"
                 self._wrong(_name(place), head.offset, what)
             else:
-                what = "a checkpoint was signed of it, and it is not there: rows were removed, and the chain made anew"
+                what = "a checkpoint was signed of it, and it is not there: rows were removed, and the chain recreated"
                 self._wrong(_name(place), min(beyond), what)
 
     def _rows(self, place: Place) -> Iterator[dict[str, Any]]:

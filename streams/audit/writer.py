@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 class AnotherLog(RuntimeError):
-    """The table was filled from another cluster, or from a topic that was since made anew."""
+    """The table was filled from another cluster, or from a topic that was since recreated."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class AuditWriter:
             if number is not None and number != self._marks[app_id] and not self._adopt:
                 raise AnotherLog(
                     f"audit table: {app_id}: expected {number}, the mark of the log that it was filled from, "
-                    f"got {self._marks[app_id]}: another cluster, or a topic that was deleted and made anew. Its "
+                    f"got {self._marks[app_id]}: another cluster, or a topic that was deleted and recreated. Its "
                     "offsets mean other records now. Use another table or another sink name to read it from its "
                     "start, or adopt it when it is the same log after a move"
                 )

@@ -111,7 +111,7 @@ def _stopped(stage: Stage, first: Agent, second: Agent) -> list[Fact]:
 
 
 def _until_stopped(stage: Stage) -> ControlRecord | None:
-    """The session's control record, once the agent's side has said that it stopped; None when nothing is killed."""
+    """The session's control record, once the agent's side has acknowledged the stop; None when nothing is killed."""
     key = control_key(ScopeKind.SESSION, BRITTLE_SESSION)
     stage.wait(
         lambda: (record := stage.control.get(key)) is not None and record.stopped_at is not None,

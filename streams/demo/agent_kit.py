@@ -59,7 +59,7 @@ def catalogue(method: str, path: str) -> str:
 
 
 def attempt(tool: Callable[..., str], *arguments: str) -> str | None:
-    """Calls a guarded tool and tells what came of it; None when it was refused."""
+    """Calls a guarded tool and prints its result; None when it was refused."""
     call = f"{tool.__name__}({', '.join(arguments)})"
     try:
         answer = tool(*arguments)

@@ -1,4 +1,4 @@
-"""Where the demonstration happens: broker, worker, sink, catalogue, and what is said aloud."""
+"""Where the demonstration happens: broker, worker, sink, catalogue, and the lines on the terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -157,7 +157,7 @@ class Stage:
                 self._take_control((message.key() or b"").decode(), message.value())
         self._requests_shown += len(requests)
         for request in requests:
-            if request.asset_id not in STAGING:  # what the agent tells of these is enough
+            if request.asset_id not in STAGING:  # what the agent reports of these is enough
                 self.say("catalogue", f"{request.method} /assets/{request.asset_id} -> {_cut(request.answer)}")
         for agent, steps_ in news:
             agent.shown += len(steps_)

@@ -297,7 +297,7 @@ class Core:
         return self._followed(state, self._commands.tick(state.standing, _who(state), now_ms))
 
     def on_idle(self, state: SessionState) -> Sequence[IncidentRecord]:
-        """What is to be told of a session that is about to be forgotten, as nothing was heard of it for so long."""
+        """What is to be told of a session that is about to be forgotten, as no events of it were found for so long."""
         time_ms = state.clock_ms + self._ttl_ms
         return session_incidents.close(state.standing, _who(state), self.policy, time_ms, "idle")[1]
 

@@ -72,7 +72,7 @@ class Effects:
     also: tuple[Decision, ...] = ()
     """More decisions, after the first."""
     told: str = ""
-    """What operators, answers or the clock have brought about, to be counted; see `Said.told`."""
+    """What operators, answers or the clock have caused, to be counted; see `Said.told`."""
     incidents: Sequence[IncidentRecord] = ()
     """How incidents stand from now on, in order."""
     judged: Sequence[tuple[str, str, float]] = ()

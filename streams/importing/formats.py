@@ -94,7 +94,7 @@ class Imported:
             yield _Part(inside(self._value, "instance_id"), read(self._value if isinstance(self._value, dict) else {}))
 
     def _objects(self, where: str, values: object) -> list[dict[str, Any]]:
-        """The objects of a list; what is none is told of."""
+        """The objects of a list; what is none is reported."""
         if not isinstance(values, list):
             self.skipped.append(f"{where}: expected a list, got {_shape(values)}")
             return []

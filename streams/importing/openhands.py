@@ -32,7 +32,7 @@ def listed_in(line: dict[str, Any]) -> list[Any] | None:
 
 
 def steps(events: list[dict[str, Any]]) -> Iterator[Step]:
-    """What the agent did, and what came of it."""
+    """What the agent did, and the result."""
     seen: set[str] = set()
     for event in events:
         time_ms = moment(event.get("timestamp"))

@@ -29,7 +29,7 @@ def swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
 
 
 def mini_swe_agent(recording: dict[str, Any]) -> Iterator[Step]:
-    """A message of the model with one command, or with several; then a message for each that tells what came of it."""
+    """A message of the model with one command, or with several; then a message for each with its result."""
     waiting: list[str] = []
     calls = 0
     for message in objects(recording.get("messages")):

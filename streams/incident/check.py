@@ -17,7 +17,7 @@ from haltline.streams.replay.run import InForce
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of it."""
+    """The result."""
 
     replayed: Replayed
     proved: Proved

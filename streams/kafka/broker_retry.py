@@ -14,7 +14,7 @@ _MOVING: Final = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also of a broker that has not heard of a new topic yet
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # also of a broker that does not know a new topic yet
         KafkaError._UNKNOWN_PARTITION,  # and of a client that has just begun
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -30,7 +30,7 @@ AWAY: Final = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
     }
 )
-"""What is said while a broker starts again. Who waits for that passes these as `also`."""
+"""The errors of a broker that starts again. Callers that wait for that pass these as `also`."""
 
 
 def answered(ask: Callable[[], T], *, within_s: float, also: frozenset[int] = frozenset()) -> T:

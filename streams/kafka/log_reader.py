@@ -32,7 +32,7 @@ _OTHERS_MAY_TAKE_S: Final = 1.0
 _REFUSALS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
 """A certificate or a password that one side does not take: the next attempt would end alike."""
 
-# What librdkafka says of lost connections; who asks gets an exception instead.
+# What librdkafka says of lost connections; the caller gets an exception instead.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _log.propagate = False

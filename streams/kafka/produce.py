@@ -11,7 +11,7 @@ from haltline.streams.kafka.settings import ClientSetting
 
 CONFIRM_WITHIN_S: Final = 10.0
 
-# What librdkafka says of lost connections; who asks gets an exception instead.
+# What librdkafka says of lost connections; the caller gets an exception instead.
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())
 _log.propagate = False

@@ -39,7 +39,7 @@ def promoted(policy: Policy) -> Policy:
 
 
 def document(policy: Policy) -> str:
-    """The policy as YAML: only what it says."""
+    """The policy as YAML: only what it sets."""
     fields: dict[str, Any] = policy.model_dump(mode="json", exclude_unset=True, exclude={"published", "preset"})
     return yaml.safe_dump(fields, sort_keys=False, default_flow_style=None, width=120)
 

@@ -72,7 +72,7 @@ class Word(StrEnum):
 
 @dataclass(slots=True)
 class SessionLabel:
-    """What operators said of one session."""
+    """The operators' labels of one session."""
 
     confirmed: list[str] = field(default_factory=list)
     """The events of decisions of `LOOPS` that were right."""

@@ -21,7 +21,7 @@ _WEEK_MS: Final = 7 * 86_400_000
 
 
 class BadConfig(ValueError):
-    """A document that cannot be used: which file and line, what was expected, what it says."""
+    """A document that cannot be used: which file and line, what was expected, what is there."""
 
 
 class Kind(StrEnum):
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 
 USUAL: Final = (Kind.OPENED, Kind.ESCALATED, Kind.APPROVAL_WANTED, Kind.ACKNOWLEDGED, Kind.RESOLVED)
-"""What a route tells of when it does not say."""
+"""The changes of a route that does not name any."""
 
 
 def _named(text: str) -> str:
@@ -71,7 +71,7 @@ class Channel(_Part):
 
     @property
     def keeps_state(self) -> bool:
-        """The receiver has incidents of its own, which follow ours: it takes no digest, and is told of the end."""
+        """The receiver has incidents of its own, which follow ours: it takes no digest, and is notified of the end."""
         return False
 
 
@@ -198,7 +198,7 @@ class Digest(_Part):
 
 
 class Route(_Part):
-    """Who is told of which changes, and when."""
+    """Who is notified of which changes, and when."""
 
     name: Name
     match: Match = Match()

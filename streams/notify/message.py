@@ -1,4 +1,4 @@
-"""What is said of incidents, for people and for programs. Pure."""
+"""The text of a notification, for people and for programs. Pure."""
 
 import hashlib
 from collections.abc import Sequence

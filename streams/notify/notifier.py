@@ -83,7 +83,7 @@ class Notifier:
         self._links = links_of(config)
         self._oldest_ms = round(config.oldest.total_seconds() * 1000)
         self._owned: dict[int, Owned] = {}
-        self._lock = threading.RLock()  # what the producer tells of may come while it is asked for room
+        self._lock = threading.RLock()  # the producer may report while it is asked for room
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         self._last_round_s = time.monotonic()

@@ -56,7 +56,7 @@ def now_ms() -> int:
 
 
 class ChannelThread:
-    """One channel. `settled` is told of each item, from its thread; `change_of` says what is said of one.
+    """One channel. `settled` is called with each item, from its thread; `change_of` gives the text of one.
 
     What nobody expects ends the thread, and is told to `on_failure`.
     """

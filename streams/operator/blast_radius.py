@@ -1,7 +1,7 @@
-"""Whom a kill would stop: the sessions that were heard of lately and have not ended, read from `actions`.
+"""Whom a kill would stop: the sessions that were active lately and have not ended, read from `actions`.
 
 What is counted is what was published: a session that was silent for longer than the time looked back on is not seen,
-nor one that publishes nothing; one that ended without a word is counted. Of a session, what it started counts too, as
+nor one that publishes nothing; one that ended without a record is counted. Of a session, what it started counts too, as
 far as its own events say who started whom.
 """
 
@@ -59,7 +59,7 @@ class BlastRadius:
     scope: ScopeKind
     scope_id: str
     sessions: tuple[Seen, ...]
-    """The last heard of first."""
+    """The last active first."""
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class Stopped:
     by_session: Mapping[str, int | None]
     """Sessions that have stopped: how long after the decision, ms."""
     silent: tuple[str, ...]
-    """Sessions that were to stop, and have not said so."""
+    """Sessions that were to stop, and have not acknowledged it."""
 
 
 def blast_radius_of(scope: ScopeKind, scope_id: str, events: Iterable[ActionEvent]) -> BlastRadius:

@@ -4,7 +4,7 @@ The canary is a real guard with a session of its own. It proposes to destroy one
 guard must stop; nothing is ever executed. It passes when a call is refused with a kill, when the kill stands on the
 `control` topic for a session that was told nothing else, and when the worker has taken in that it has stopped. Then it
 releases its session, without probation, so that nothing of it stays. Each has an agent and a target of its own:
-one agent that is stopped again and again would be stopped for ever, as it should be.
+one agent that is stopped again and again would stay stopped, as it should.
 """
 
 import time
@@ -42,7 +42,7 @@ class Flight:
     """From the first call to the kill that stands and is acknowledged."""
     time_to_stop_ms: int | None
     problem: str = ""
-    """What was wanted and what came."""
+    """What was expected and what was received."""
 
     @property
     def well(self) -> bool:

@@ -83,9 +83,9 @@ class Operator:
         self._within_s = answer_within_s
 
     def find(self, scope: ScopeKind, given: str, *, hint: str = HINT) -> str:
-        """The whole id of what was heard of, by its beginning; of a tool, a target or the fleet as it is given.
+        """The whole id of what is known, by its beginning; of a tool, a target or the fleet as it is given.
 
-        Raises NotFound when nothing was heard of it, Ambiguous when several begin so.
+        Raises NotFound when no events of it were found, Ambiguous when several begin so.
         """
         known = KnownSessions(
             bootstrap=self._bootstrap, topics=self._topics, client=self._client, within_s=self._within_s
@@ -104,7 +104,7 @@ class Operator:
         """Stops a session, an agent, a tool, a target, a mission or the fleet, now.
 
         Answered when the worker's entry stands in the `control` topic; with `until_stopped` when the
-        agent's side has said that it stopped. The fleet takes two operators: the first one's Answer is
+        agent's side has acknowledged the stop. The fleet takes two operators: the first one's Answer is
         `second_wanted`.
         """
         command = make_command(CommandKind.KILL, scope, scope_id, by=by, reason=reason)
@@ -134,7 +134,7 @@ class Operator:
         return self._act(command, done)
 
     def spare(self, scope: ScopeKind, scope_id: str, session: str, *, by: str, reason: str) -> CommandResult:
-        """Releases one session from what stands against its agent, its mission or the fleet; the rest stays.
+        """Releases one session from what is in force for its agent, its mission or the fleet; the rest stays.
 
         Raises NotAllowed when nothing stands.
         """
@@ -288,7 +288,7 @@ class Operator:
                 if message is not None and message.key() == key:
                     after = _record(message.value())
                 elif message is None and two and self._is_passed(place, sent_at):
-                    # What the command brought about was written before it was passed: read it to the end.
+                    # What the command caused was written before it was passed: read it to the end.
                     with self._reader(self._topics.control) as again:
                         after = _standing(again).get(key)
                     if not done(after):

@@ -1,4 +1,4 @@
-"""Ids as people type them: whole, or the beginning of exactly one. Pure: what there is comes from who asks."""
+"""Ids as people type them: whole, or the beginning of exactly one. Pure: what there is comes from the caller."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -128,6 +128,6 @@ def _require_allowed(kind: CommandKind, incident: IncidentRecord, assignee: str 
     if kind is CommandKind.ACKNOWLEDGE and incident.state is IncidentState.ACKNOWLEDGED:
         raise NotAllowed(f"{name}: it is acknowledged already")
     if kind is CommandKind.ASSIGN and not (assignee or "").strip():
-        raise NotAllowed(f"{name}: expected the name of who looks after it, got none")
+        raise NotAllowed(f"{name}: expected the name of an assignee, got none")
     if kind is CommandKind.ASSIGN and assignee == incident.assignee:
         raise NotAllowed(f"{name}: it is assigned to {assignee} already")

@@ -22,9 +22,9 @@ from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
 
 CHECKED: Final = frozenset({ScopeKind.SESSION, ScopeKind.AGENT, ScopeKind.MISSION})
-"""Scopes that have ids of something that was heard of. A tool or a target is a name, and may be stopped beforehand."""
+"""Scopes that have ids of something that has events. A tool or a target is a name, and may be stopped beforehand."""
 
-HINT: Final = "nothing was heard of it; use --unknown (over HTTP `unknown`) to stop it before it starts"
+HINT: Final = "no events of it were found; use --unknown (over HTTP `unknown`) to stop it before it starts"
 """What else there is to do for an operator who means it."""
 
 _RECENT_MS: Final = (30 * 1000, 15 * 60 * 1000)
@@ -40,7 +40,7 @@ _OF_EVENT: Mapping[ScopeKind, _Said] = {
 
 @dataclass(frozen=True, kw_only=True)
 class KnownSessions:
-    """What was heard of on one cluster. Every method raises Unreachable and NoSuchTopic as `LogReader`."""
+    """What has events on one cluster. Every method raises Unreachable and NoSuchTopic as `LogReader`."""
 
     bootstrap: str
     topics: Topics
@@ -51,7 +51,7 @@ class KnownSessions:
         """The whole id of a session, an agent or a mission; of what has none of these it is given back as it is.
 
         Raises:
-            NotFound: nothing was heard of it, or not in what could be read in time.
+            NotFound: no events of it were found, or not in what could be read in time.
             Ambiguous: several begin so.
 
         """

@@ -56,7 +56,7 @@ def publish(
 
 def encoded(policy: Policy) -> bytes:
     """As it is written: JSON that a reader of YAML takes as well, whatever somebody gave as the reason."""
-    # Only what is said: what is left out stays each release's default, and an override changes only what it says.
+    # Only what is set: what is left out stays each release's default, and an override changes only what it sets.
     return _NOT_IN_YAML.sub(lambda sign: f"\\u{ord(sign[0]):04x}", policy.model_dump_json(exclude_unset=True)).encode()
 
 

@@ -57,7 +57,7 @@ class Divergence:
 
 @dataclass(slots=True)
 class Compared:
-    """What came of it."""
+    """The result."""
 
     recorded: int = 0
     """Decisions of then that were compared."""
@@ -152,7 +152,7 @@ class Comparison:
             _keep(self._now, decision)
 
     def result(self, signals: str) -> Compared:
-        """What came of it; `signals` is the topic that the causes of what looks across sessions are on."""
+        """The result; `signals` is the topic that the causes of what looks across sessions are on."""
         found = self._found
         for session_id in sorted(self._then.keys() | self._now.keys()):
             mine = {

@@ -16,7 +16,7 @@ from haltline.streams.replay.run import InForce, Replay
 
 @dataclass(slots=True)
 class Replayed:
-    """What came of a replay."""
+    """The result of a replay."""
 
     compared: Compared
     records: Counter[str] = field(default_factory=Counter)

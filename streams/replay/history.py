@@ -1,4 +1,4 @@
-"""A recorded part of a log as sessions, for a backtest: what each did, and what operators said of it."""
+"""A recorded part of a log as sessions, for a backtest: what each did, and the operators' labels."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,7 +15,7 @@ _STRENGTH = {FALSE_ALARM: 0, MISSED: 1, CONFIRMED: 2}
 def sessions_of(source: Source, step: Callable[[], object] = lambda: None) -> list[Recorded]:
     """The sessions of a source, in the order of their first events; what cannot be read is passed over.
 
-    Events are numbered from 0 in each session. Their label is what operators said last of each decision on them:
+    Events are numbered from 0 in each session. Their label is the operators' last label of each decision on them:
     `confirmed` where any was right, else `missed` where a rule should have found something, else `false_alarm`.
     `step` is called for each record.
     """

@@ -1,4 +1,4 @@
-"""What operators said of decisions: how often each rule was right, and which thresholds would have been better. Pure.
+"""Operators' labels of decisions: how often each rule was right, and which thresholds would have been better. Pure.
 
 Nothing of it changes a policy. A suggestion is tried on the labelled sessions themselves, as `haltline backtest` would:
 it is one setting of one rule, and what it would have changed is counted beside it.

@@ -47,7 +47,7 @@ def side_by_side(
     processes: int,
     step: Callable[[], object],
 ) -> list[ProcessedRecords]:
-    """What came of each share. Raises what reading raises, in whatever process."""
+    """The result of each share. Raises what reading raises, in whatever process."""
     policies = [(one.since_ms, one.core.policy) for one in in_force]
     jobs = [
         _Job(reader, spans, source.topics, source.partitions, policies, record_filter, frozenset(causes))

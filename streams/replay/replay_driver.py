@@ -36,7 +36,7 @@ class ReplayFilter:
 
 @dataclass(slots=True)
 class ProcessedRecords:
-    """What came of some records."""
+    """The result of some records."""
 
     records: Counter[str] = field(default_factory=Counter)
     levels: Counter[str] = field(default_factory=Counter)

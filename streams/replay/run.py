@@ -196,7 +196,7 @@ class ReplayMeter:
         """A kill was acknowledged."""
 
     def followed(self, what: str) -> None:
-        """Something that operators, answers or the clock have brought about."""
+        """Something that operators, answers or the clock have caused."""
 
     def detector_error(self, detector: str) -> None:  # noqa: ARG002  # which one, the dead letter says
         """A detector raised."""

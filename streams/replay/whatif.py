@@ -35,7 +35,7 @@ def change_of(new: Result, old: Result) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far a policy stops what operators said should be stopped, by sessions that are labelled."""
+    """How far a policy stops what the operators' labels would have stopped, by sessions that are labelled."""
 
     right: int
     """Runaways that it stops: `confirmed` or `missed`."""

@@ -53,8 +53,8 @@ class LagWatch:
     """A thread that keeps the lag metrics and the verdict, until `close`.
 
     With `topics` it looks at these too, and what is wrong with them stands in the verdict.
-    `on_failure` is told of an exception that nobody expects, from the thread, which has ended then: the
-    last verdict would stand for ever, so the process must end.
+    `on_failure` is called with an exception that nobody expects, from the thread, which has ended then: the
+    last verdict would stay, so the process must end.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class LagWatch:
                     self._outage.back()
                 except KafkaException as failed:  # the last known ends go on counting
                     self._outage.away(failed)
-                    # This one would name the leaders' epochs of before the crash of a broker, and be refused, for ever.
+                    # This one would name the leaders' epochs of before the crash of a broker, and be refused.
                     self._admin = AdminClient(self._client, logger=log)
         except Exception as failure:
             self._on_failure(failure)
@@ -167,6 +167,6 @@ class LagWatch:
             committed = self._place.committed(partition)
             if committed is not None:
                 self._committed.labels(*labels).set(committed)
-        for topic, number in before.keys() - self._progress.keys():  # another worker tells of them now
+        for topic, number in before.keys() - self._progress.keys():  # another worker reports them now
             for gauge in (self._lag, self._lag_seconds, self._end, self._committed):
                 gauge.remove(topic, str(number))

@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricDef:
-    """One metric: its name without the prefix, and what it says."""
+    """One metric: its name without the prefix, and its meaning."""
 
     name: str
     kind: Kind
@@ -71,7 +71,7 @@ METRICS: Final = (
     _counter("dead_letters_total", "Records that could not be read, by reason.", "reason"),
     _counter(
         "followups_total",
-        "What operators, answers and the clock brought about: kill_reissued, approval_expired, turn_after_stop ...",
+        "What operators, answers and the clock caused: kill_reissued, approval_expired, turn_after_stop ...",
         "what",
     ),
     _histogram(
@@ -107,7 +107,7 @@ METRICS: Final = (
     _gauge("recovery_remaining_records", "Changelog records still to be read before processing goes on."),
     _counter(
         "topics_made_anew_total",
-        "Topics that this process found made anew since they were last read, and began anew with.",
+        "Topics that this process found recreated since they were last read, and began anew with.",
         "topic",
     ),
     _counter("rebalances_total", "Assignments of partitions to this process."),
@@ -124,9 +124,7 @@ METRICS: Final = (
     _counter("sink_lost_records_total", "Offsets that the broker deleted before the audit read them.", "topic"),
     _counter("sink_commits_total", "Commits to the audit table."),
     _histogram("sink_commit_seconds", "Reading a buffer into rows and committing them.", _UP_TO_MINUTES),
-    _counter(
-        "sink_compactions_total", "Runs that put the table's small files together, by what came of them.", "result"
-    ),
+    _counter("sink_compactions_total", "Runs that put the table's small files together, by result.", "result"),
     _histogram("sink_compaction_seconds", "How long such a run took, beside the sink.", _UP_TO_MINUTES),
     _gauge("sink_table_files", "Files of the audit table after the last of them."),
     _counter("canary_flights_total", "Canary sessions that were sent, by what became of them.", "result"),
@@ -221,7 +219,7 @@ class Children(dict[tuple[str, ...], Counter]):
 def markdown_table() -> str:
     """The table as Markdown, for docs/operate.md."""
     rows = [
-        ("metric", "kind", "labels", "what it says"),
+        ("metric", "kind", "labels", "meaning"),
         ("---", "---", "---", "---"),
         *(
             (f"`{PREFIX}{d.name}`", d.kind.value, ", ".join(f"`{label}`" for label in d.labels), d.help)

@@ -38,7 +38,7 @@ class Meter(Protocol):
         ...
 
     def followed(self, what: str) -> None:
-        """Something that operators, answers or the clock have brought about."""
+        """Something that operators, answers or the clock have caused."""
         ...
 
     def detector_error(self, detector: str) -> None:

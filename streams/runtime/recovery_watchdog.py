@@ -1,4 +1,4 @@
-"""Ends a recovery that stands still: Faust logs what it cannot read of a changelog, and waits for ever."""
+"""Ends a recovery that stands still: Faust logs what it cannot read of a changelog, and waits without end."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the runtime tells of itself, whatever runs in it."""
+"""The runtime's own metrics, whatever runs in it."""
 
 from collections.abc import Collection
 

@@ -124,7 +124,7 @@ def open_consumer(settings: WorkerSettings, on_error: Callable[[KafkaError], Non
 class SourceReader:
     """The sources of one worker. Everything is called in the event loop's thread, and so is `take`.
 
-    `open_with` makes the consumer of one topic, in its thread; `on_failure` is told of what reading cannot survive,
+    `open_with` makes the consumer of one topic, in its thread; `on_failure` is called with what reading cannot survive,
     by that thread.
     """
 
@@ -309,7 +309,7 @@ class _TopicThread(threading.Thread):
 
     def _complains(self, error: KafkaError) -> None:
         reason = f"{error.name()}: {error.str()}"
-        if error.code() in IS_AWAY:  # the watch of the lag, which asks the brokers by itself, tells of those
+        if error.code() in IS_AWAY:  # the watch of the lag, which asks the brokers by itself, reports those
             log.debug("%s: %s", self._topic, reason)
         elif reason != self._complaint:
             self._complaint = reason

@@ -1,6 +1,6 @@
 """What tells one life of a topic from another: its id.
 
-Offsets are only good for the log that they were counted in. A topic that was deleted and made anew begins at 0 again,
+Offsets are only good for the log that they were counted in. A topic that was deleted and recreated begins at 0 again,
 under its old name: who compares names and offsets alone takes its records for known ones.
 """
 
@@ -66,7 +66,7 @@ class TopicIds:
                 code = error.args[0].code()
                 if code in UNSUPPORTED:
                     self._without_ids.add(name)
-                    _log.warning("topic %s: its id is not known, so made anew is not noticed by it: %s", name, error)
+                    _log.warning("topic %s: its id is not known, so recreation goes unnoticed: %s", name, error)
                 elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:  # deleted between the two questions
                     del found[name]
                 else:

@@ -5,7 +5,7 @@ whoever can delete a topic a way to be counted from nothing, and what was seen i
 that is published again on the new topic is known by its id, as one that its producer sent twice.
 
 Where the cluster does not tell the ids of topics (the embedded broker, or without the permission), an offset that is
-beyond the end of its partition tells that the topic was made anew.
+beyond the end of its partition shows that the topic was recreated.
 """
 
 import logging
@@ -22,7 +22,7 @@ _OFFSETS_FORGOTTEN: Final = (
     "was on the topic before and was not read is lost"
 )
 _STATES_LOST: Final = (
-    "what sessions were known for is lost, and begins anew with the records from here on; what stands against them in "
+    "what sessions were known for is lost, and begins anew with the records from here on; what is in force for them in "
     "control stays"
 )
 
@@ -59,14 +59,14 @@ class TopicIncarnations:
         end = self.ends.get(place)
         if committed is None:  # a cluster forgets what was committed of a topic that is deleted
             if any(topic in self._logs.others(mark) for mark in marks):
-                self._log_once(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
+                self._log_once(topic, f"topic {topic} was recreated: {_OFFSETS_FORGOTTEN}")
             return None
         if self._logs.has_other_states(beside):
-            self._log_once(self._changelog, f"topic {self._changelog} was made anew: {_STATES_LOST}")
+            self._log_once(self._changelog, f"topic {self._changelog} was recreated: {_STATES_LOST}")
         is_beyond = end is not None and committed > end
         is_other = self._logs.is_other(topic, beside)
         if is_other or (is_other is None and is_beyond):
-            self._log_once(topic, f"topic {topic} was made anew: {_OFFSETS_FORGOTTEN}")
+            self._log_once(topic, f"topic {topic} was recreated: {_OFFSETS_FORGOTTEN}")
             return None
         if is_beyond:
             log.error(

@@ -29,14 +29,14 @@ Partition = tuple[str, int]
 
 
 class TopicRecreated(KnownFailure):
-    """A topic was deleted and made anew while a worker had offsets of the one before."""
+    """A topic was deleted and recreated while a worker had offsets of the one before."""
 
     @classmethod
     def of_offsets(cls, topic: str, partition: int, follows: int, got: int) -> "TopicRecreated":
         """Its offsets begin again."""
         return cls(
             f"topic {topic}, partition {partition}: expected offset {follows} or a later one, got {got}: the topic "
-            "was made anew, or has lost records; the next start begins anew with it"
+            "was recreated, or has lost records; the next start begins anew with it"
         )
 
 
@@ -71,7 +71,7 @@ class TopicWatch:
                 )
             elif topic.id is not None and before.id is not None and topic.id != before.id:
                 raise TopicRecreated(
-                    f"topic {name} was made anew: expected the one with id {before.id}, got one with id {topic.id}; "
+                    f"topic {name} was recreated: expected the one with id {before.id}, got one with id {topic.id}; "
                     "the next start begins anew with it"
                 )
             elif topic.partitions != before.partitions:

@@ -259,7 +259,7 @@ class SessionProcessor:
         return state_codec.encode(state)
 
     def _begin_anew(self, state: State, why: str) -> None:
-        """Forgets what was seen of a session or a scope; what stands against it, and which events it had, stays."""
+        """Forgets what was seen of a session or a scope; what is in force for it, and which events it had, stays."""
         if isinstance(state, SessionState):
             log.error("session %s: begins anew: %s", state.session_id, why)
             state.calls = CallTracker()

@@ -59,7 +59,7 @@ class SessionMetrics:
         self._stop.observe(max(0.0, time_to_stop_s))
 
     def followed(self, what: str) -> None:
-        """Counts what operators, answers or the clock have brought about."""
+        """Counts what operators, answers or the clock have caused."""
         self._told[(what,)].inc()
 
     def detector_error(self, detector: str) -> None:

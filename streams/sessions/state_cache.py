@@ -21,7 +21,7 @@ SCOPE_KEY = b"\xff"
 
 
 Unreadable = Callable[[bytes, int, bytes, str], object]
-"""Is told of a state that cannot be read: its key, its partition, its bytes, and why."""
+"""Receives a state that cannot be read: its key, its partition, its bytes, and why."""
 
 
 @dataclass(slots=True)

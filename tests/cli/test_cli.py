@@ -166,7 +166,7 @@ def test_kill_status_reset_as_a_person_sees_them(bootstrap: str) -> None:
 
     shown = haltline("status", "person", *here)
     assert shown.exit_code == Exit.NO
-    assert "nothing was heard of it: it is stopped if it starts" in shown.stdout
+    assert "no events of it were found: it is stopped if it starts" in shown.stdout
     assert "person" in haltline("status", *here).stdout
 
     released = haltline("reset", "person", *BY_ADA, *PATIENT, *here)
@@ -216,7 +216,7 @@ def test_a_batch_says_what_it_allows(bootstrap: str) -> None:
     )
     assert done.exit_code == Exit.OK
     assert done.stdout.startswith("session bulk may do 100 destructive acts until 20")
-    assert done.stdout.endswith(": delete_* on asset_id=stg_*; nothing was heard of this session yet\n")
+    assert done.stdout.endswith(": delete_* on asset_id=stg_*; no events of this session were found yet\n")
 
 
 def test_without_a_worker_a_command_is_exit_1_and_says_that_it_is_kept(embedded: EmbeddedBroker) -> None:
@@ -254,13 +254,13 @@ def mistaken(bootstrap: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        pytest.param(("kill", "nosuch"), Exit.NO, "session not found: nosuch; nothing was heard of it; use --unknown",
-                     id="a session that nothing was heard of"),
+        pytest.param(("kill", "nosuch"), Exit.NO, "session not found: nosuch; no events of it were found; use --unk",
+                     id="a session without any events"),
         pytest.param(("kill", "--scope", "agent", "nosuch"), Exit.NO, "agent not found: nosuch", id="such an agent"),
         pytest.param(("kill", "--scope", "mission", "no"), Exit.NO, "mission not found: no", id="such a mission"),
         pytest.param(("freeze", "nosuch"), Exit.NO, "session not found: nosuch", id="to freeze it"),
         pytest.param(("contain", "nosuch"), Exit.NO, "session not found: nosuch", id="to contain it"),
-        pytest.param(("reset", "nosuch"), Exit.NO, "nothing stands against it, and nothing was heard of it",
+        pytest.param(("reset", "nosuch"), Exit.NO, "nothing stands against it, and no events of it were found",
                      id="to release it"),
         pytest.param(("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch",
                      id="to say that a rule missed it"),

@@ -17,9 +17,9 @@ export const post = (path, body) => send("POST", path, body);
 export const remove = (path, query) => send("DELETE", path + search(query));
 
 function search(query) {
-  const said = new URLSearchParams();
-  for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined && value !== null && value !== "") said.set(name, value);
-  const text = said.toString();
+  const reply = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined && value !== null && value !== "") reply.set(name, value);
+  const text = reply.toString();
   return text ? `?${text}` : "";
 }
 
@@ -37,14 +37,14 @@ async function send(method, path, body) {
     if (!me.gone) location.assign(`/sign-in?problem=over&next=${encodeURIComponent(location.pathname + location.search)}`);
     return new Promise(() => {});
   }
-  const said = answer.status === 204 ? null : await answer.json().catch(() => null);
-  if (!answer.ok) throw new Refused(answer.status, detail(said) ?? `${method} ${path}: ${answer.status}`);
-  return said;
+  const reply = answer.status === 204 ? null : await answer.json().catch(() => null);
+  if (!answer.ok) throw new Refused(answer.status, detail(reply) ?? `${method} ${path}: ${answer.status}`);
+  return reply;
 }
 
-function detail(said) {
-  if (typeof said?.detail === "string") return said.detail;
-  if (Array.isArray(said?.detail)) return said.detail.map((one) => `${one.loc.slice(1).join(".")}: ${one.msg}`).join("; ");
+function detail(reply) {
+  if (typeof reply?.detail === "string") return reply.detail;
+  if (Array.isArray(reply?.detail)) return reply.detail.map((one) => `${one.loc.slice(1).join(".")}: ${one.msg}`).join("; ");
   return null;
 }
 

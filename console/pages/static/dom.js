@@ -36,7 +36,7 @@ export const path = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
 
 export const link = (to, text, more) => h("a", { href: to, ...more }, text);
 
-// A place within the page that can be told apart from the text around it.
+// A place within the page that can be distinguished from the text around it.
 export const mono = (text, more) => h("span", { class: "mono", ...more }, text);
 
 export function badge(word, kind) {
@@ -164,17 +164,17 @@ const entered = (open, row) => (event) => {
   if (event.key === "Enter" && event.target === event.currentTarget) open(row);
 };
 
-// Asks before something is done. Resolves to what was said, or null.
+// Asks before something is done. Resolves to what was entered, or null.
 export function ask({ title, text, action, danger, fields = [] }) {
   return new Promise((resolve) => {
-    const said = h("p", { class: "problem", role: "alert", hidden: true });
+    const invalid = h("p", { class: "problem", role: "alert", hidden: true });
     const form = h(
       "form",
       { method: "dialog", novalidate: true },
       h("h2", {}, title),
       text && h("div", {}, text),
       fields.map((one) => field(one.label, (one.input = one.make()), one.hint)),
-      said,
+      invalid,
       h(
         "div",
         { class: "row end" },
@@ -193,8 +193,8 @@ export function ask({ title, text, action, danger, fields = [] }) {
       const values = Object.fromEntries(fields.map((one) => [one.name, one.input.value.trim()]));
       const missing = fields.find((one) => one.required !== false && !values[one.name]);
       if (missing) {
-        said.textContent = `${missing.label}: expected a text, got none.`;
-        said.hidden = false;
+        invalid.textContent = `${missing.label}: expected a text, got none.`;
+        invalid.hidden = false;
         missing.input.focus();
         return;
       }
@@ -213,9 +213,9 @@ export const why = (hint) => ({ name: "reason", label: "Reason", hint: hint ?? "
 
 // One line at the bottom of the page, also for those who do not see it.
 export function tell(text, kind) {
-  let place = document.getElementById("told");
+  let place = document.getElementById("notice");
   if (!place) {
-    place = h("div", { id: "told", role: "status" });
+    place = h("div", { id: "notice", role: "status" });
     document.body.append(place);
   }
   fill(place, h("p", { class: kind ?? "" }, text));

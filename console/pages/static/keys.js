@@ -5,7 +5,7 @@ const PLACES = { f: "fleet", i: "interventions", s: "sessions", a: "approvals", 
 const own = [];
 let after = null;
 
-// `what` is told in the help; `act` gets the event. Of a view, until the page is left.
+// `what` is the text in the help; `act` gets the event. Of a view, until the page is left.
 export function key(name, what, act) {
   own.push({ name, what, act });
 }

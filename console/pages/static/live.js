@@ -1,7 +1,7 @@
 // What happens, as it happens. A page that nobody sees listens to nothing: browsers allow few connections to one host.
 const NAMES = ["decision", "detection", "control", "feedback", "command", "policy", "dead_letter", "activity", "missed"];
 
-export function follow(told) {
+export function follow(notify) {
   const place = document.getElementById("live");
   let source = null;
   const shown = (text, kind) => {
@@ -11,13 +11,13 @@ export function follow(told) {
   const open = () => {
     source = new EventSource("/api/v1/events");
     source.addEventListener("hello", () => {
-      // What happened between a page's first questions and this moment was told to nobody.
+      // What happened between a page's first questions and this moment was sent to nobody.
       shown("live", "on");
-      told("missed", {});
+      notify("missed", {});
     });
     source.onopen = () => shown("live", "on");
     source.onerror = () => shown("not live", "off");
-    for (const name of NAMES) source.addEventListener(name, (event) => told(name, JSON.parse(event.data)));
+    for (const name of NAMES) source.addEventListener(name, (event) => notify(name, JSON.parse(event.data)));
   };
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {

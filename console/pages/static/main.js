@@ -42,21 +42,21 @@ async function start() {
     location.assign("/sign-in");
   });
   document.body.dataset.role = me.role;
-  // Listened to first, so that nothing falls between what the view asks for and what it is told.
+  // Listened to first, so that nothing falls between what the view asks for and what it is sent.
   const count = soon(() => waiting().catch(() => {}), 300);
   count();
-  let told = null;
+  let notify = null;
   let asked = false;
   follow((what, data) => {
     if (what === "decision" || what === "command" || what === "missed") count();
-    if (told) told(what, data);
+    if (notify) notify(what, data);
     else if (asked) asked = "again";
   });
   const view = await import(`./views/${name}.js`);
   document.title = `${view.title} - haltline`;
-  const again = () => asked === "again" && told("missed", {});
+  const again = () => asked === "again" && notify("missed", {});
   asked = true;
-  told = (await view.show(main, coded.filter(Boolean).map(decodeURIComponent), new URLSearchParams(location.search))) ?? (() => {});
+  notify = (await view.show(main, coded.filter(Boolean).map(decodeURIComponent), new URLSearchParams(location.search))) ?? (() => {});
   again();
 }
 

@@ -246,7 +246,7 @@ class KafkaConnection:
                         if not unread:
                             self._all_loaded()
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    # Records were deleted before they were read, or the topic was made anew.
+                    # Records were deleted before they were read, or the topic was recreated.
                     raise _Lost(f"{message.topic()} has to be read anew: {error.str()}")
         finally:
             consumer.close()

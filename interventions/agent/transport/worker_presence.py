@@ -1,6 +1,6 @@
 """Whether workers can see what the sessions of this process do: what the topic of actions itself tells of it.
 
-A broker that takes every record is not enough. A topic that was made anew is taken up by workers only when they have
+A broker that takes every record is not enough. A topic that was recreated is taken up by workers only when they have
 noticed; one that is gone is read by nobody; with more partitions than before, sessions are in some that nobody reads.
 """
 
@@ -12,10 +12,10 @@ from haltline.schemas.partitioner import partition_of
 
 LOOK_EVERY_S: Final = 5.0
 BEGIN_ANEW_WITHIN_S: Final = 60.0
-"""Workers notice within seconds that a topic was made anew, and start again."""
+"""Workers notice within seconds that a topic was recreated, and start again."""
 
 GONE: Final = "the topic of actions is gone: no worker sees what is done"
-MADE_ANEW: Final = "the topic of actions was made anew: workers may not see what is done until they have begun anew"
+MADE_ANEW: Final = "the topic of actions was recreated: workers may not see what is done until they have begun anew"
 MOVED: Final = "the topic of actions has other partitions than before: no worker reads that of this session"
 
 _ORDER_WITHIN_S: Final = 1.0

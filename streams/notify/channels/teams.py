@@ -10,7 +10,7 @@ from haltline.streams.notify.channels.http import Http
 from haltline.streams.notify.message import Message
 
 _THROTTLED: Final = "HTTP error 429"
-"""Connectors say so with status 200."""
+"""Connectors report it with status 200."""
 
 
 class Teams:

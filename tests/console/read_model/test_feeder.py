@@ -67,7 +67,7 @@ def test_a_topic_that_was_made_anew_is_said_with_what_to_do_and_not_each_second(
     with Trying(engine, cluster.bootstrap, topics=TOPICS, group="g") as feeder:
         feeder.start()
         wait_until(lambda: feeder.tries > 2, "it has tried again")
-    result = [message for message in caplog.messages if "made anew" in message]
+    result = [message for message in caplog.messages if "recreated" in message]
     assert len(result) == 1
     assert result[0].startswith(
         f"the read model waits: {TOPICS.actions}[0]: expected a partition that goes on at offset 500"

@@ -1,4 +1,4 @@
-"""The read model on a real Kafka whose topic is deleted and made anew, with the console running and without it."""
+"""The read model on a real Kafka whose topic is deleted and recreated, with the console running and without it."""
 
 import logging
 import uuid
@@ -94,6 +94,6 @@ def test_a_topic_that_is_made_anew_makes_the_read_model_begin_anew_and_it_says_s
     wait_until(lambda: place.bodies() == new, "only what the new one holds is there", deadline_s=60)
     feeder.close()
     assert feeder.failure is None
-    result = [message for message in caplog.messages if f"topic {topic} was made anew" in message]
+    result = [message for message in caplog.messages if f"topic {topic} was recreated" in message]
     assert len(result) == 1
     assert "the read model begins anew" in result[0]

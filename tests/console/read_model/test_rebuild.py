@@ -1,4 +1,4 @@
-"""The read model made anew from the audit table, and then from the topics."""
+"""The read model rebuilt from the audit table, and then from the topics."""
 
 from pathlib import Path
 from typing import Any

@@ -82,7 +82,7 @@ def test_what_was_done_and_is_not_so(events: Events, found: str) -> None:
         pytest.param([delete(0), delete(1, "asset_id=other")], id="another is deleted"),
         pytest.param(
             [delete(0), event(1, "create_asset", "asset_id=fact_sales", output_head="ok"), get(2)],
-            id="it was made anew",
+            id="it was recreated",
         ),
         pytest.param(
             [

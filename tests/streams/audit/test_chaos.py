@@ -1,4 +1,4 @@
-"""Each record once on a real Kafka: through kills, zombies, races, gaps, topics made anew and a broker's restart."""
+"""Each record once on a real Kafka: through kills, zombies, races, gaps, topics recreated and a broker's restart."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""The worker on a real Kafka whose topics are deleted, made anew, or given more partitions under it."""
+"""The worker on a real Kafka whose topics are deleted, recreated, or given more partitions under it."""
 
 import random
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def test_a_topic_that_is_made_anew_under_a_running_worker_is_begun_anew(site: Si
         send(site, topic, 1000)
         assert worker.wait(deadline_s=30) == EXIT_FAILED
     assert f"topic {topic}" in worker.stderr
-    assert "made anew" in worker.stderr
+    assert "recreated" in worker.stderr
 
     port = unused_port()
     with site.worker(metrics_port=port, **LOOK_OFTEN) as worker:
@@ -81,7 +81,7 @@ def test_a_topic_that_is_made_anew_under_a_running_worker_is_begun_anew(site: Si
         line = f'haltline_topics_made_anew_total{{topic="{topic}"}} 1.0'
         wait_until(partial(shows, port, line), line)
         wait_until(lambda: get(port, "/readyz")[0] == 200, "it is ready")
-        assert f"topic {topic} was made anew" in get(port, "/readyz")[1]
+        assert f"topic {topic} was recreated" in get(port, "/readyz")[1]
         worker.stop()
     site.check_exact()
 
@@ -92,11 +92,11 @@ def test_a_topic_that_is_made_anew_while_no_worker_runs_is_begun_anew_and_said_o
     delete(site, site.events)
     make(site, site.events)
     site.produce(8000)  # more than the offsets of before
-    assert work_off(site).count(f"topic {site.events} was made anew") == 1
+    assert work_off(site).count(f"topic {site.events} was recreated") == 1
     site.check_exact()
 
     site.produce(1000)
-    assert "made anew" not in work_off(site)
+    assert "recreated" not in work_off(site)
     site.check_exact()
 
 
@@ -107,7 +107,7 @@ def test_a_changelog_that_is_made_anew_is_said_and_the_worker_goes_on_where_it_w
     make(site, site.changelog)
     site.sent.clear()
     site.produce(1000)
-    assert f"topic {site.changelog} was made anew: what sessions were known for is lost" in work_off(site)
+    assert f"topic {site.changelog} was recreated: what sessions were known for is lost" in work_off(site)
     assert site.log.counts(site.changelog) == site.sent, "nothing is read again"
 
 

@@ -153,7 +153,7 @@ def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_pers
         (other,) = rows(session_id="other")
         assert haltline(kafka, kafka_topics, "--session", "other")[1][0]["incident_id"] == other["incident_id"]
         code, result = haltline(
-            kafka, kafka_topics, "resolve", other["incident_id"][:12], "--by", "ada", "--reason", "the tool is mended"
+            kafka, kafka_topics, "resolve", other["incident_id"][:12], "--by", "ada", "--reason", "the tool is fixed"
         )
         assert (code, result["incident"]["resolution"]) == (0, "resolved_by_operator")
         wait_until(lambda: [one["session_id"] for one in waiting()] == ["loops"], "its request is closed")
@@ -182,5 +182,5 @@ def test_thirty_trips_are_one_incident_that_closes_with_the_session_or_by_a_pers
         ("acknowledge", "operator"), ("assign", "operator"),
     ]  # fmt: skip
     assert [(act.kind.value, act.by, act.reason) for act in acts if act.id == "other"] == [
-        ("resolve", "ada", "the tool is mended")
+        ("resolve", "ada", "the tool is fixed")
     ]

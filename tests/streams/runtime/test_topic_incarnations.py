@@ -34,7 +34,7 @@ def test_logs_are_known_when_the_id_of_every_topic_is() -> None:
     ("logs", "mark", "others"),
     [
         pytest.param(NOW, NOW.mark, set(), id="of the same logs"),
-        pytest.param(NOW, BEFORE.mark, {"actions"}, id="one topic was made anew"),
+        pytest.param(NOW, BEFORE.mark, {"actions"}, id="one topic was recreated"),
         pytest.param(NOW, b"", set(), id="written by an older release: believed"),
         pytest.param(UNKNOWN, BEFORE.mark, set(), id="the cluster does not tell: believed"),
         pytest.param(NOW, b"\xff", {"actions", "commands"}, id="a mark of nobody: nothing of it is known"),
@@ -56,12 +56,12 @@ def test_a_state_includes_nothing_of_a_topic_that_was_made_anew_nor_what_is_beyo
     ("logs", "committed", "beside", "marks", "begins_at", "reported"),
     [
         pytest.param(NOW, 40, NOW.in_commit("actions"), [], 40, 0, id="as it was"),
-        pytest.param(NOW, 40, BEFORE.in_commit("actions"), [], None, 1, id="made anew and grown beyond"),
-        pytest.param(NOW, 140, BEFORE.in_commit("actions"), [], None, 1, id="made anew"),
-        pytest.param(NOW, None, "", [BEFORE.mark], None, 1, id="made anew, and the cluster forgot what was committed"),
+        pytest.param(NOW, 40, BEFORE.in_commit("actions"), [], None, 1, id="recreated and grown beyond"),
+        pytest.param(NOW, 140, BEFORE.in_commit("actions"), [], None, 1, id="recreated"),
+        pytest.param(NOW, None, "", [BEFORE.mark], None, 1, id="recreated, and the cluster forgot what was committed"),
         pytest.param(NOW, None, "", [b"", NOW.mark], None, 0, id="nothing was committed"),
         pytest.param(
-            NOW, 40, NOW.in_commit("actions"), [BEFORE.mark], 40, 0, id="made anew, and said by an earlier one"
+            NOW, 40, NOW.in_commit("actions"), [BEFORE.mark], 40, 0, id="recreated, and said by an earlier one"
         ),
         pytest.param(NOW, 40, "", [], 40, 0, id="committed by an older release"),
         pytest.param(NOW, 140, "", [], None, 1, id="committed by an older release, beyond the end"),
@@ -85,4 +85,4 @@ def test_a_changelog_that_was_made_anew_is_told_and_reading_goes_on_where_it_was
     found, metrics = lives(Logs(BEFORE.ids, "s2"), actions=100)
     assert found.begins_at(("actions", 0), 40, BEFORE.in_commit("actions"), []) == 40
     assert counted(metrics, CHANGELOG) == 1
-    assert "topic states was made anew: what sessions were known for is lost" in found.notes[0]
+    assert "topic states was recreated: what sessions were known for is lost" in found.notes[0]

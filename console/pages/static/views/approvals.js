@@ -95,10 +95,10 @@ export async function show(main, [wanted], query) {
     const asked = { priority: priority.value, agent_id: agent.value.trim(), limit: 200 };
     try {
       const filter = shown === "open" ? { open_only: true } : { status: shown };
-      const said = await get("/api/v1/approvals", { ...asked, ...filter });
+      const reply = await get("/api/v1/approvals", { ...asked, ...filter });
       if (!isLast()) return;
-      found = said.approvals;
-      fill(cut, said.total > found.length && h("p", { class: "hint" }, `The ${count(found.length)} most urgent of ${count(said.total)}.`));
+      found = reply.approvals;
+      fill(cut, reply.total > found.length && h("p", { class: "hint" }, `The ${count(found.length)} most urgent of ${count(reply.total)}.`));
       fill(failed);
       draw();
     } catch (error) {
@@ -108,7 +108,7 @@ export async function show(main, [wanted], query) {
   const act = async (word, requests) => {
     const [title, done] = WORDS[word];
     const critical = requests.filter((of) => of.quorum > 1).length;
-    const said = await ask({
+    const reply = await ask({
       title: requests.length === 1 ? `${title} ${requests[0].action_name}` : `${title} ${plural(requests.length, "request")}`,
       text: [
         h("ul", { class: "evidence" }, requests.slice(0, 12).map((of) => h("li", {}, mono(`${of.action_name} ${of.targets.join(", ")}`), h("span", { class: "dim" }, ` of ${of.session_id}`)))),
@@ -119,9 +119,9 @@ export async function show(main, [wanted], query) {
       danger: word === "reject",
       fields: [why(word === "ask" ? "The question to the model; stays in the audit with your name." : undefined)],
     });
-    if (!said) return;
+    if (!reply) return;
     try {
-      const answer = await post("/api/v1/approvals/batch", { ids: requests.map((of) => of.id), word, reason: said.reason });
+      const answer = await post("/api/v1/approvals/batch", { ids: requests.map((of) => of.id), word, reason: reply.reason });
       const refused = Object.values(answer.refused);
       const parts = [
         answer.answered.length > 0 && `${plural(answer.answered.length, "request")} ${done}`,
@@ -221,8 +221,8 @@ function clock(left) {
 }
 
 function votes(of) {
-  const said = [...of.approved_by.map((name) => `+ ${name}`), ...of.rejected_by.map((name) => `- ${name}`)];
-  return [of.quorum > 1 && h("span", { class: "dim" }, `takes ${of.quorum} `), said.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !said.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
+  const reply = [...of.approved_by.map((name) => `+ ${name}`), ...of.rejected_by.map((name) => `- ${name}`)];
+  return [of.quorum > 1 && h("span", { class: "dim" }, `takes ${of.quorum} `), reply.join(", "), of.status === "info_requested" && [" ", badge("asked", "mild")], !reply.length && of.quorum <= 1 && h("span", { class: "dim" }, ago(of.created_at))];
 }
 
 function pretty(text) {

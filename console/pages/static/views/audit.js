@@ -92,16 +92,16 @@ export async function show(main, _rest, query) {
   const verify = async () => {
     fill(verified, loading("Verifying every row"));
     try {
-      const said = await post("/api/v1/audit/verify");
+      const reply = await post("/api/v1/audit/verify");
       fill(
         verified,
-        h("p", { class: said.ok ? "well" : "problem", role: "status", id: "verdict" }, said.ok ? `${said.verdict === "verified" ? "Verified" : "Intact, unsigned"}: ${plural(said.rows, "row")} of ${plural(said.partitions, "partition")} are as they were written${said.verdict === "verified" ? "" : ", if nobody made all of the table anew"}.` : `Not intact: ${plural(said.problems.length, "problem")}.`),
-        said.problems.slice(0, 50).map((one) => h("p", {}, mono(`${one.place}${one.offset === null ? "" : ` at offset ${one.offset}`}`), `: ${one.what}`)),
+        h("p", { class: reply.ok ? "well" : "problem", role: "status", id: "verdict" }, reply.ok ? `${reply.verdict === "verified" ? "Verified" : "Intact, unsigned"}: ${plural(reply.rows, "row")} of ${plural(reply.partitions, "partition")} are as they were written${reply.verdict === "verified" ? "" : ", if nobody made all of the table anew"}.` : `Not intact: ${plural(reply.problems.length, "problem")}.`),
+        reply.problems.slice(0, 50).map((one) => h("p", {}, mono(`${one.place}${one.offset === null ? "" : ` at offset ${one.offset}`}`), `: ${one.what}`)),
         facts([
-          ["Signatures right", where.signed ? count(said.checkpoints) : "not checked: no public key"],
-          ["Not signed yet", plural(said.unsigned, "row")],
-          ["Erased on purpose", plural(said.erased, "row")],
-          ["Took", span(said.took_ms)],
+          ["Signatures right", where.signed ? count(reply.checkpoints) : "not checked: no public key"],
+          ["Not signed yet", plural(reply.unsigned, "row")],
+          ["Erased on purpose", plural(reply.erased, "row")],
+          ["Took", span(reply.took_ms)],
         ]),
       );
     } catch (error) {

@@ -5,14 +5,14 @@ import { badge, fill, h, json, link, mono, panel } from "../dom.js";
 export const title = "API";
 
 export async function show(main) {
-  const said = await get("/openapi.json");
+  const reply = await get("/openapi.json");
   const groups = new Map();
-  for (const [path, methods] of Object.entries(said.paths))
+  for (const [path, methods] of Object.entries(reply.paths))
     for (const [method, one] of Object.entries(methods)) {
       const tag = one.tags?.[0] ?? "other";
       groups.set(tag, [...(groups.get(tag) ?? []), { path, method: method.toUpperCase(), one }]);
     }
-  const schema = (of) => (of?.$ref ? (said.components?.schemas?.[of.$ref.split("/").pop()] ?? of) : of);
+  const schema = (of) => (of?.$ref ? (reply.components?.schemas?.[of.$ref.split("/").pop()] ?? of) : of);
   const body = (content) => Object.values(content ?? {}).map((of) => [of.example !== undefined && json(of.example), of.schema && h("details", {}, h("summary", {}, "Schema"), json(schema(of.schema)))]);
   fill(
     main,

@@ -25,7 +25,7 @@ export async function show(main) {
       { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Goal", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.goal }, of.goal) },
     ],
-    { caption: "Sessions, the last heard of first" },
+    { caption: "Sessions, the last active first" },
   );
   const standing = h("div");
   const lag = h("div");

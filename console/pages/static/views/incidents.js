@@ -17,13 +17,13 @@ export async function show(main, [wanted], query) {
     const isLast = turn();
     try {
       const filter = state.value === "open" ? { open_only: true } : state.value ? { state: state.value } : {};
-      const said = await get("/api/v1/incidents", { ...filter, level: level.value, agent_id: agent.value.trim(), session_id: session.value.trim(), limit: AT_A_TIME });
+      const reply = await get("/api/v1/incidents", { ...filter, level: level.value, agent_id: agent.value.trim(), session_id: session.value.trim(), limit: AT_A_TIME });
       if (!isLast()) return;
       fill(failed);
-      list.hidden = said.total === 0;
-      fill(none, said.total === 0 && (state.value === "open" ? empty("No incident is open.", "What agents trip over comes here, one row for each session and cause, the worst first.") : empty("None.")));
-      fill(cut, said.total > said.incidents.length && h("p", { class: "hint" }, `The ${count(said.incidents.length)} worst of ${count(said.total)}.`));
-      list.update(said.incidents.map((of) => ({ key: of.incident_id, of })));
+      list.hidden = reply.total === 0;
+      fill(none, reply.total === 0 && (state.value === "open" ? empty("No incident is open.", "What agents trip over comes here, one row for each session and cause, the worst first.") : empty("None.")));
+      fill(cut, reply.total > reply.incidents.length && h("p", { class: "hint" }, `The ${count(reply.incidents.length)} worst of ${count(reply.total)}.`));
+      list.update(reply.incidents.map((of) => ({ key: of.incident_id, of })));
     } catch (error) {
       fill(failed, problem(error, refresh));
     }
@@ -90,15 +90,15 @@ function buttons(of, refresh, words) {
 async function act(word, of, refresh) {
   const [name, done] = WORDS[word];
   const assignee = word === "assign" ? [{ name: "assignee", label: "Assignee", make: () => h("input", { maxlength: "256", required: true }) }] : [];
-  const said = await ask({
+  const reply = await ask({
     title: `${name} ${of.cause} of ${of.scope_id}`,
     text: [h("p", {}, of.reason), word === "resolve" && of.request_id && h("p", { class: "notice" }, "Its open approval request is closed with it: the call that waits is refused.")],
     action: name,
     fields: [...assignee, why(word === "comment" ? "What is to be kept with it, with your name." : undefined)],
   });
-  if (!said) return;
+  if (!reply) return;
   try {
-    const answer = await post(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/${word}`, said);
+    const answer = await post(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/${word}`, reply);
     tell(answer.answered ? `${of.cause} of ${of.scope_id}: ${done}.` : "Sent; no worker has taken it in yet.", answer.answered ? "" : "bad");
   } catch (error) {
     tell(error.message, "bad");
@@ -107,7 +107,7 @@ async function act(word, of, refresh) {
 }
 
 async function open(of, refresh) {
-  const told = await get(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/history`);
+  const revisions = await get(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/history`);
   const dialog = h(
     "dialog",
     { class: "wide", "aria-label": `Incident ${of.cause}`, onclose: () => dialog.remove() },
@@ -129,7 +129,7 @@ async function open(of, refresh) {
         ["Stop", of.report.summary],
       ]),
       h("h3", {}, "What happened"),
-      h("ol", { class: "evidence" }, told.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && ` ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),
+      h("ol", { class: "evidence" }, revisions.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && ` ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),
       h("div", { class: "row end" }, buttons(of, () => { dialog.close(); return refresh?.(); }, Object.keys(WORDS)), h("button", { type: "button", onclick: () => dialog.close() }, "Close")),
     ),
   );

@@ -103,10 +103,10 @@ export async function show(main, rest, query) {
   };
   const drawSums = ({ time_series: days, top_blocked_actions: blocked }) => {
     const last = days.slice(-DAYS);
-    const said = (day) => `${day.date}: ${plural(day.interventions, "intervention")}, ${usd(day.cost_prevented_usd)} prevented`;
+    const label = (day) => `${day.date}: ${plural(day.interventions, "intervention")}, ${usd(day.cost_prevented_usd)} prevented`;
     fill(
       sums,
-      last.length > 0 && panel("By day", bars(last.map((day) => [day.interventions, said(day)]), last.map(said).join("; ")), h("p", { class: "hint" }, last.length === 1 ? last[0].date : `The last ${plural(last.length, "day")} with any: ${last[0].date} to ${last.at(-1).date}.`)),
+      last.length > 0 && panel("By day", bars(last.map((day) => [day.interventions, label(day)]), last.map(label).join("; ")), h("p", { class: "hint" }, last.length === 1 ? last[0].date : `The last ${plural(last.length, "day")} with any: ${last[0].date} to ${last.at(-1).date}.`)),
       blocked.length > 0 &&
         panel(
           "Most blocked actions",
@@ -160,20 +160,20 @@ async function one(main, id) {
   const decision = of.id.startsWith("int_") ? of.id.slice(4) : of.id;
   document.title = `${of.action_name} - ${title} - haltline`;
   const label = (word) => async () => {
-    const said = await ask({ title: word === "confirmed" ? "Was right" : "False alarm", text: h("p", {}, "Counts for the rule's precision. It changes neither the decision nor the session."), action: "Say so", fields: [why()] });
-    if (!said) return;
+    const reply = await ask({ title: word === "confirmed" ? "Was right" : "False alarm", text: h("p", {}, "Counts for the rule's precision. It changes neither the decision nor the session."), action: "Say so", fields: [why()] });
+    if (!reply) return;
     try {
-      await post(`/api/v1/decisions/${encodeURIComponent(decision)}/label`, { label: word, reason: said.reason, session_id: of.run_id });
+      await post(`/api/v1/decisions/${encodeURIComponent(decision)}/label`, { label: word, reason: reply.reason, session_id: of.run_id });
       tell("Noted.");
     } catch (error) {
       tell(error.message, "bad");
     }
   };
   const hide = async () => {
-    const said = await ask({ title: "Hide this record", text: h("p", {}, "It leaves lists and sums. It stays in the audit, with your name and reason."), action: "Hide", danger: true, fields: [why()] });
-    if (!said) return;
+    const reply = await ask({ title: "Hide this record", text: h("p", {}, "It leaves lists and sums. It stays in the audit, with your name and reason."), action: "Hide", danger: true, fields: [why()] });
+    if (!reply) return;
     try {
-      await remove(`/api/v1/interventions/${encodeURIComponent(of.id)}`, { reason: said.reason });
+      await remove(`/api/v1/interventions/${encodeURIComponent(of.id)}`, { reason: reply.reason });
       location.assign("/interventions");
     } catch (error) {
       tell(error.message, "bad");

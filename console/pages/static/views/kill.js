@@ -51,7 +51,7 @@ function form(query, after, kept) {
   const reason = h("textarea", { id: "reason", rows: "2", maxlength: "4096" });
   const preview = h("button", { type: "submit" }, "Preview");
   const button = h("button", { type: "button", disabled: true });
-  const said = h("div");
+  const message = h("div");
   const affected = h("div");
   let seen = null;
   const of = () => ({ scope: scope.value, id: scope.value === "fleet" ? "*" : id.value.trim() });
@@ -73,10 +73,10 @@ function form(query, after, kept) {
   act.addEventListener("input", shown);
 
   const look = async () => {
-    fill(said);
+    fill(message);
     const asked = of();
     if (!asked.id) {
-      fill(said, h("p", { class: "problem", role: "alert" }, "Id: expected that of what is to be held, got none."));
+      fill(message, h("p", { class: "problem", role: "alert" }, "Id: expected that of what is to be held, got none."));
       id.focus();
       return;
     }
@@ -89,15 +89,15 @@ function form(query, after, kept) {
       if (found.scope !== "fleet") id.value = found.id; // the whole id, where its beginning was given
       shown();
     } catch (error) {
-      fill(said, problem(error));
+      fill(message, problem(error));
     } finally {
       preview.disabled = false;
     }
   };
   const hold = async () => {
-    fill(said);
+    fill(message);
     if (!reason.value.trim()) {
-      fill(said, h("p", { class: "problem", role: "alert" }, "Reason: expected a text, got none."));
+      fill(message, h("p", { class: "problem", role: "alert" }, "Reason: expected a text, got none."));
       reason.focus();
       return;
     }
@@ -113,7 +113,7 @@ function form(query, after, kept) {
       fields: word ? [{ name: "word", label: "Type fleet", make: () => h("input", { type: "text", autocomplete: "off" }) }] : [],
     });
     if (!sure) return;
-    if (word && sure.word !== word) return fill(said, h("p", { class: "problem", role: "alert" }, `Type "${word}" to confirm. Nothing was done.`));
+    if (word && sure.word !== word) return fill(message, h("p", { class: "problem", role: "alert" }, `Type "${word}" to confirm. Nothing was done.`));
     button.disabled = true;
     fill(after, h("p", { class: "loading", role: "status" }, "Waiting for a worker to carry it out"));
     try {
@@ -137,7 +137,7 @@ function form(query, after, kept) {
     h("div", { class: "row low" }, field("What", act), field("Scope", scope), h("div", { class: "field grow" }, h("label", { for: "id" }, "Id"), id), field("Heard of within", back), preview),
     affected,
     field("Reason", reason, "Stays in the audit with your name."),
-    said,
+    message,
     h("div", { class: "row" }, button),
   );
   if (id.value) look();
@@ -145,8 +145,8 @@ function form(query, after, kept) {
 }
 
 function reached(seen, { noun, effect }) {
-  if (seen.unknown) return h("p", { class: "notice" }, `Nothing was heard of ${seen.scope} ${seen.id}. Check the id; the ${noun} would hold for it if it starts, and nobody would acknowledge it before.`);
-  if (!seen.sessions.length) return h("p", { class: "notice" }, `Nobody was heard of in this time. The ${noun} still holds for whoever comes, until somebody ends it.`);
+  if (seen.unknown) return h("p", { class: "notice" }, `No events of ${seen.scope} ${seen.id} were found. Check the id; the ${noun} would hold for it if it starts, and nobody would acknowledge it before.`);
+  if (!seen.sessions.length) return h("p", { class: "notice" }, `No session was active in this time. The ${noun} still holds for whoever comes, until somebody ends it.`);
   const list = table(
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
@@ -159,7 +159,7 @@ function reached(seen, { noun, effect }) {
   );
   list.update(seen.sessions.slice(0, SHOWN).map((of) => ({ key: of.session_id, of })));
   const [agents, more] = [seen.agents.slice(0, NAMED).join(", "), seen.agents.length - NAMED];
-  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${effect}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Whom it would reach" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last heard of; all ${count(seen.sessions.length)} are reached.`)];
+  return [h("p", { id: "preview" }, h("strong", {}, `${plural(seen.sessions.length, "session")} of ${plural(seen.agents.length, "agent")}`), ` ${effect}: ${agents}${more > 0 ? ` and ${count(more)} more` : ""}`), h("div", { class: "boxed", tabindex: "0", role: "region", "aria-label": "Whom it would reach" }, list), seen.sessions.length > SHOWN && h("p", { class: "hint" }, `The ${count(SHOWN)} last active; all ${count(seen.sessions.length)} are reached.`)];
 }
 
 function outcome(asked, seen, answer, how) {
@@ -174,19 +174,19 @@ function outcome(asked, seen, answer, how) {
     [
       { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
       { head: "Agent", class: "id", cell: ({ of }) => of.agent_id },
-      { head: "Its side", cell: ({ of }) => (of.stopped ? badge("stopped", "good") : badge("has not said so", "warn")) },
+      { head: "Its side", cell: ({ of }) => (of.stopped ? badge("stopped", "good") : badge("has not message so", "warn")) },
       { head: "After", class: "num", cell: ({ of }) => (of.stopped?.took_ms != null ? span(of.stopped.took_ms) : "") },
     ],
     { caption: "Who has stopped" },
   );
   const refresh = async () => {
-    const said = new Map((await get("/api/v1/kill/stops", { decision_id: answer.state.decision_id })).map((one) => [one.session_id, one]));
-    if (asked.scope === "session" && answer.state.stopped_at && !said.has(asked.id)) said.set(asked.id, { session_id: asked.id, agent_id: answer.state.agent_id, took_ms: answer.state.time_to_stop_ms });
-    const names = new Map([...seen.sessions, ...said.values()].map((one) => [one.session_id, one.agent_id]));
-    const rows = [...names].map(([session_id, agent_id]) => ({ key: session_id, of: { session_id, agent_id, stopped: said.get(session_id) } }));
+    const acknowledged = new Map((await get("/api/v1/kill/stops", { decision_id: answer.state.decision_id })).map((one) => [one.session_id, one]));
+    if (asked.scope === "session" && answer.state.stopped_at && !acknowledged.has(asked.id)) acknowledged.set(asked.id, { session_id: asked.id, agent_id: answer.state.agent_id, took_ms: answer.state.time_to_stop_ms });
+    const names = new Map([...seen.sessions, ...acknowledged.values()].map((one) => [one.session_id, one.agent_id]));
+    const rows = [...names].map(([session_id, agent_id]) => ({ key: session_id, of: { session_id, agent_id, stopped: acknowledged.get(session_id) } }));
     rows.sort((one, other) => Boolean(one.of.stopped) - Boolean(other.of.stopped));
     list.update(rows);
-    fill(summary, `${count(said.size)} of ${plural(names.size, "session")} ${said.size === 1 ? "has" : "have"} said that they stopped. Who has not is refused its next call, and is told again.`);
+    fill(summary, `${count(acknowledged.size)} of ${plural(names.size, "session")} ${acknowledged.size === 1 ? "has" : "have"} acknowledged the stop. The next call of the others is refused, and the kill is sent again.`);
   };
   return { shown: panel(`${past}: ${name}`, stands, summary, list), refresh };
 }
@@ -198,10 +198,10 @@ function listOf(held, refresh) {
   if (!held.length) return empty("Nothing is stopped.");
   const free = (one) => async () => {
     const { word, way, past, text } = ENDS[one.state];
-    const said = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
-    if (!said) return;
+    const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped; stays in the audit with your name.")] });
+    if (!reply) return;
     try {
-      const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: said.reason });
+      const answer = await post(`/api/v1/${way}`, { scope: one.scope, id: one.id, reason: reply.reason });
       tell(answer.answered ? `${one.scope} ${one.id} is ${past}.` : answer.second_wanted ? "Noted: it takes another operator." : "No worker answered. It holds as soon as one runs.");
       await refresh();
     } catch (error) {

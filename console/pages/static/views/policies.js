@@ -25,8 +25,8 @@ export async function show(main, _rest, query) {
   const about = h("p", { class: "hint" });
   const now = () => {
     const of = rules[rule.value]?.[setting.value];
-    const said = new RegExp(`(?:^|\\n) {2}${rule.value}:[\\s\\S]*?\\n? *${setting.value}: *([0-9.]+)`).exec(area.value);
-    return said ? Number(said[1]) : of?.default;
+    const reply = new RegExp(`(?:^|\\n) {2}${rule.value}:[\\s\\S]*?\\n? *${setting.value}: *([0-9.]+)`).exec(area.value);
+    return reply ? Number(reply[1]) : of?.default;
   };
   const pickRule = () => {
     fill(setting, Object.keys(numbers(rules[rule.value])).map((name) => h("option", { value: name }, name)));
@@ -109,7 +109,7 @@ export async function show(main, _rest, query) {
           !may("change") && h("p", { class: "hint" }, "An admin can publish it."),
         ),
       ),
-      h("div", { class: "stack" }, panel("What would have been different", result), panel("What can be said", filter, help)),
+      h("div", { class: "stack" }, panel("What would have been different", result), panel("Syntax", filter, help)),
     ),
   );
   fill(result, empty("Nothing was tried yet.", "Move a threshold or change the document, and see which past sessions would have tripped. Nothing is changed by it."));
@@ -118,9 +118,9 @@ export async function show(main, _rest, query) {
   const check = async () => {
     const number = (checks += 1); // an answer to an older text is of no use
     try {
-      const said = await post("/api/v1/policies/check", { document: area.value });
+      const reply = await post("/api/v1/policies/check", { document: area.value });
       if (number !== checks) return false;
-      fill(checked, h("p", { class: "well" }, "Can be used."), said.in_vain.map((line) => h("p", { class: "notice" }, line)));
+      fill(checked, h("p", { class: "well" }, "Can be used."), reply.in_vain.map((line) => h("p", { class: "notice" }, line)));
       return true;
     } catch (error) {
       if (number === checks) fill(checked, problem(error));
@@ -135,8 +135,8 @@ export async function show(main, _rest, query) {
     }
     fill(result, loading("Trying it on past sessions"));
     try {
-      const said = await post("/api/v1/policy/what-if", asked);
-      fill(result, answer(said, moved ? `${rule.value}.${setting.value} = ${value.value}` : "the document", moved && take(said.document)));
+      const reply = await post("/api/v1/policy/what-if", asked);
+      fill(result, answer(reply, moved ? `${rule.value}.${setting.value} = ${value.value}` : "the document", moved && take(reply.document)));
     } catch (error) {
       fill(result, problem(error));
     }
@@ -148,10 +148,10 @@ export async function show(main, _rest, query) {
   };
   const publish = async () => {
     if (!(await check())) return;
-    const said = await ask({ title: "Publish this policy", text: h("p", {}, "It is in force in every worker that follows its name, without a restart."), action: "Publish", danger: true, fields: [why()] });
-    if (!said) return;
+    const reply = await ask({ title: "Publish this policy", text: h("p", {}, "It is in force in every worker that follows its name, without a restart."), action: "Publish", danger: true, fields: [why()] });
+    if (!reply) return;
     try {
-      const done = await post("/api/v1/policies", { document: area.value, reason: said.reason });
+      const done = await post("/api/v1/policies", { document: area.value, reason: reply.reason });
       tell(`Policy ${done.name}, version ${done.version}, is in force.`);
       fill(checked, h("p", { class: "well" }, `Published: ${done.name}, version ${done.version}.`));
     } catch (error) {
@@ -180,9 +180,9 @@ function bounds(one) {
 
 const stricter = (one) => (one["x-stricter"] === "lower" ? "Lower is stricter." : one["x-stricter"] === "higher" ? "Higher is stricter." : "");
 
-function answer(said, what, take) {
-  if (!said.sessions) return empty("No sessions in this time.", "Look further back, or at the audit table.");
-  const { before, after } = said;
+function answer(reply, what, take) {
+  if (!reply.sessions) return empty("No sessions in this time.", "Look further back, or at the audit table.");
+  const { before, after } = reply;
   const beside = (name, one, other, text = count) => [name, one === other ? text(one) : [h("span", { class: "dim" }, `${text(one)} now, `), h("strong", {}, `${text(other)} with it`)]];
   const share = (value) => (value === null || value === undefined ? "not known" : `${Math.round(value * 100)} %`);
   const list = table(
@@ -191,13 +191,13 @@ function answer(said, what, take) {
       { head: "", class: "tight", cell: ({ of }) => badge(CHANGES[of.change][0], CHANGES[of.change][1]) },
       { head: "In force", class: "id", cell: ({ of }) => fate(of.before) },
       { head: "With it", class: "id", cell: ({ of }) => fate(of.after) },
-      ...(said.changed.some((of) => of.label) ? [{ head: "Label", class: "tight", cell: ({ of }) => of.label && badge(of.label) }] : []),
+      ...(reply.changed.some((of) => of.label) ? [{ head: "Label", class: "tight", cell: ({ of }) => of.label && badge(of.label) }] : []),
     ],
     { caption: "Sessions that fare differently" },
   );
-  list.update(said.changed.map((of) => ({ key: of.session_id, of })));
+  list.update(reply.changed.map((of) => ({ key: of.session_id, of })));
   return [
-    h("p", { id: "tried" }, h("strong", {}, what), ` on ${plural(said.sessions, "session")}${said.of > said.sessions ? `, the latest of ${count(said.of)}` : ""}: ${plural(said.changed.length, "fares", "fare")} differently.`),
+    h("p", { id: "tried" }, h("strong", {}, what), ` on ${plural(reply.sessions, "session")}${reply.of > reply.sessions ? `, the latest of ${count(reply.of)}` : ""}: ${plural(reply.changed.length, "fares", "fare")} differently.`),
     facts([
       beside("Stopped", before.stopped, after.stopped),
       beside("Told something", before.nudged, after.nudged),
@@ -205,7 +205,7 @@ function answer(said, what, take) {
       before.quality && beside("Precision by labels", before.quality.precision, after.quality?.precision ?? null, share),
       before.quality && beside("Recall by labels", before.quality.recall, after.quality?.recall ?? null, share),
     ].filter(Boolean)),
-    said.changed.length > 0 && list,
+    reply.changed.length > 0 && list,
     take && h("div", { class: "row end" }, h("button", { type: "button", onclick: take }, "Put it into the document")),
   ];
 }

@@ -47,16 +47,16 @@ export async function show(main) {
   );
   const refresh = async () => {
     try {
-      const said = await get("/api/v1/precision");
+      const reply = await get("/api/v1/precision");
       fill(failed);
-      summary.textContent = plural(said.labels, "label");
-      list.hidden = !said.rules.length;
-      fill(none, !said.rules.length && empty("Nothing is labelled.", "Open an intervention and say whether it was right: that is what precision is counted from."));
-      list.update(said.rules.map((of) => ({ key: of.rule, of, class: of.precision !== null && of.precision < 0.7 ? "low" : undefined })));
-      advice.hidden = !said.advice.length;
-      fill(unheard, !said.advice.length && empty("No hints were given yet."));
-      advice.update(said.advice.map((of) => ({ key: of.rule, of })));
-      fill(latest, said.latest.length ? labels(said.latest) : empty("None yet."));
+      summary.textContent = plural(reply.labels, "label");
+      list.hidden = !reply.rules.length;
+      fill(none, !reply.rules.length && empty("Nothing is labelled.", "Open an intervention and say whether it was right: that is what precision is counted from."));
+      list.update(reply.rules.map((of) => ({ key: of.rule, of, class: of.precision !== null && of.precision < 0.7 ? "low" : undefined })));
+      advice.hidden = !reply.advice.length;
+      fill(unheard, !reply.advice.length && empty("No hints were given yet."));
+      advice.update(reply.advice.map((of) => ({ key: of.rule, of })));
+      fill(latest, reply.latest.length ? labels(reply.latest) : empty("None yet."));
     } catch (error) {
       fill(failed, problem(error, refresh));
     }
@@ -92,15 +92,15 @@ function labels(found) {
 
 async function missed(refresh) {
   const input = (more) => () => h("input", { type: "text", autocomplete: "off", spellcheck: "false", maxlength: "256", ...more });
-  const said = await ask({
+  const reply = await ask({
     title: "A rule missed something",
-    text: h("p", {}, "A session that was a runaway, and a rule that should have said so."),
+    text: h("p", {}, "A session that was a runaway, and a rule that should have found it."),
     action: "Say so",
     fields: [{ name: "session", label: "Session", make: input() }, { name: "rule", label: "Rule", make: input({ placeholder: "error_repetition" }) }, why()],
   });
-  if (!said) return;
+  if (!reply) return;
   try {
-    await post(`/api/v1/sessions/${encodeURIComponent(said.session)}/missed`, { rule: said.rule, reason: said.reason });
+    await post(`/api/v1/sessions/${encodeURIComponent(reply.session)}/missed`, { rule: reply.rule, reason: reply.reason });
     tell("Noted.");
     await refresh();
   } catch (error) {

@@ -35,7 +35,7 @@ export async function show(main, rest, query) {
       { head: "Last heard", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Goal", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.goal }, of.goal) },
     ],
-    { caption: "Sessions, the last heard of first", onopen: ({ of }) => location.assign(path("sessions", of.session_id)) },
+    { caption: "Sessions, the last active first", onopen: ({ of }) => location.assign(path("sessions", of.session_id)) },
   );
   fill(
     main,

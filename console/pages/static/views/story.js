@@ -15,8 +15,8 @@ const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
 export async function story(main, id, query) {
   document.title = `${id} - Sessions - haltline`;
   const where = `/api/v1/sessions/${encodeURIComponent(id)}`;
-  let told = await get(where, { limit: AT_A_TIME });
-  let steps = told.steps;
+  let page = await get(where, { limit: AT_A_TIME });
+  let steps = page.steps;
   let frames = null;
   let chosen = 0;
 
@@ -74,7 +74,7 @@ export async function story(main, id, query) {
   );
 
   const drawHead = () => {
-    const { session } = told;
+    const { session } = page;
     fill(
       head,
       h("h1", {}, mono(session.session_id)),
@@ -110,11 +110,11 @@ export async function story(main, id, query) {
       ),
     );
     slider.max = String(Math.max(0, steps.length - 1));
-    fill(more, steps.length < told.total && h("button", { type: "button", onclick: further }, `Show more of ${count(told.total)}`));
+    fill(more, steps.length < page.total && h("button", { type: "button", onclick: further }, `Show more of ${count(page.total)}`));
   };
   const load = async () => {
-    told = await get(where, { skip: steps.length, limit: AT_A_TIME });
-    steps = [...steps, ...told.steps];
+    page = await get(where, { skip: steps.length, limit: AT_A_TIME });
+    steps = [...steps, ...page.steps];
   };
   const further = async () => {
     try {
@@ -127,14 +127,14 @@ export async function story(main, id, query) {
     }
   };
   const forward = async () => {
-    if (chosen === steps.length - 1 && steps.length < told.total) await further();
+    if (chosen === steps.length - 1 && steps.length < page.total) await further();
     go(chosen + 1);
   };
   const go = (to) => {
     if (!steps.length) return fill(state, empty("Nothing was published of this session."));
     chosen = Math.min(steps.length - 1, Math.max(0, to));
     slider.value = String(chosen);
-    place.textContent = `${count(chosen + 1)} of ${steps.length < told.total ? "the first " : ""}${count(steps.length)}`;
+    place.textContent = `${count(chosen + 1)} of ${steps.length < page.total ? "the first " : ""}${count(steps.length)}`;
     for (const [at, item] of [...list.children].entries()) {
       item.classList.toggle("chosen", at === chosen);
       item.classList.toggle("later", at > chosen);
@@ -163,8 +163,8 @@ export async function story(main, id, query) {
         events += 1;
         cost += record.usage?.cost_usd ?? 0;
       } else if (topic === "detections" && record.finding) {
-        const said = known.get(record.finding.detector) ?? { times: 0 };
-        known.set(record.finding.detector, { times: said.times + 1, finding: record.finding, mode: record.mode });
+        const seen = known.get(record.finding.detector) ?? { times: 0 };
+        known.set(record.finding.detector, { times: seen.times + 1, finding: record.finding, mode: record.mode });
       } else if (topic === "interventions" && RANK.indexOf(record.level) > RANK.indexOf(level)) level = record.level;
       else if (topic === "control") holds = kind === "cleared" ? null : kind;
     }
@@ -173,7 +173,7 @@ export async function story(main, id, query) {
       `State at step ${count(chosen + 1)}`,
       h("div", { class: "row", id: "state" }, badge(level), holds && badge(holds), h("span", { class: "dim" }, `${plural(events, "event")}, ${usd(cost)}, ${plural(known.size, "rule")} with findings`)),
       h("h3", {}, "Findings so far"),
-      known.size ? [...known].map(([rule, said]) => findingOf(rule, said)) : h("p", { class: "dim" }, "None."),
+      known.size ? [...known].map(([rule, seen]) => findingOf(rule, seen)) : h("p", { class: "dim" }, "None."),
       nearOf(frame),
     );
   };
@@ -243,9 +243,9 @@ export async function story(main, id, query) {
 
   const wanted = query.get("decision");
   const placeOf = () => (wanted ? steps.findIndex((step) => step.record?.decision_id === wanted && step.topic === "interventions") : -1);
-  const isFurther = () => (wanted ? placeOf() < 0 : query.has("step") ? Number(query.get("step")) > steps.length : told.session.interventions > 0 && !tripsOf().length);
-  for (let known = -1; isFurther() && steps.length > known && steps.length < Math.min(told.total, MOST); ) {
-    known = steps.length; // an answer without steps ends it: the read model is being made anew
+  const isFurther = () => (wanted ? placeOf() < 0 : query.has("step") ? Number(query.get("step")) > steps.length : page.session.interventions > 0 && !tripsOf().length);
+  for (let known = -1; isFurther() && steps.length > known && steps.length < Math.min(page.total, MOST); ) {
+    known = steps.length; // an answer without steps ends it: the read model is being recreated
     await load();
   }
   drawHead();
@@ -272,12 +272,12 @@ export async function story(main, id, query) {
     try {
       if (steps.length >= AT_A_TIME) {
         const { session, total } = await get(where, { limit: 1 });
-        told = { ...told, session, total };
+        page = { ...page, session, total };
         return drawHead();
       }
       const last = chosen === steps.length - 1;
-      told = await get(where, { limit: AT_A_TIME });
-      steps = told.steps;
+      page = await get(where, { limit: AT_A_TIME });
+      steps = page.steps;
       drawHead();
       drawList();
       go(last ? steps.length - 1 : chosen);
@@ -311,7 +311,7 @@ function findingOf(rule, { times, finding, mode }) {
   );
 }
 
-// Measured values beside the thresholds of the same name; those without one are told as they are.
+// Measured values beside the thresholds of the same name; those without one are shown as they are.
 export function thresholds({ values = {}, thresholds: limits = {} }) {
   const names = [...new Set([...Object.keys(limits), ...Object.keys(values)])];
   if (!names.length) return null;

@@ -24,7 +24,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of it."""
+    """The result."""
 
     call_id: str
     content: Any

@@ -295,7 +295,7 @@ def test_a_result_is_given_again_until_it_is_too_old() -> None:
     replays.end("pay", "k", Kept("paid", True, 0))
     assert replays.begin("pay", "k", 3600 * S) == Kept("paid", True, 0)
     assert replays.begin("refund", "k", 3600 * S) is None, "of another tool it is another call"
-    assert replays.begin("pay", "k", 3600 * S + 1) is None, "too old: to be made anew"
+    assert replays.begin("pay", "k", 3600 * S + 1) is None, "too old: to be recreated"
 
 
 def test_what_failed_may_be_tried_again_and_what_is_kept_is_bounded() -> None:

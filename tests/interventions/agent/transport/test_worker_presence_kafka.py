@@ -1,4 +1,4 @@
-"""An agent in mode async on a real Kafka whose topic of actions is deleted, made anew, or given more partitions."""
+"""An agent in mode async on a real Kafka whose topic of actions is deleted, recreated, or given more partitions."""
 
 import pytest
 from confluent_kafka import KafkaException
@@ -46,13 +46,13 @@ def test_an_agent_is_told_that_nobody_watches_it_while_its_topic_is_gone_or_was_
         wait_until(lambda: guard.degraded is None, "all is well")
         admin.delete_topics([kafka_topics.actions])[kafka_topics.actions].result()
         wait_until(lambda: guard.degraded == GONE, "the guard knows that it is gone")
-        wait_until(made, "it is made anew")
+        wait_until(made, "it is recreated")
 
         def is_told() -> bool:
             act(guard)
             return guard.degraded == MADE_ANEW
 
-        wait_until(is_told, "the guard knows that it was made anew", deadline_s=90)
+        wait_until(is_told, "the guard knows that it was recreated", deadline_s=90)
         assert guard.dropped == 0
     assert f"haltline: what this process does goes unwatched: {GONE}" in caplog.text
 
