@@ -10,6 +10,7 @@ import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -18,7 +19,6 @@ from haltline.console.settings import ConsoleSettings
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
-from haltline.streams.kafka.closing import Closing
 from haltline.streams.replay.backtest import Result, related, together
 from haltline.streams.replay.diff import replay_and_compare
 from haltline.streams.replay.history import sessions_of
@@ -92,7 +92,7 @@ class Job:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
-class Jobs(Closing):
+class Jobs(AbstractContextManager["Jobs", None]):
     """The jobs of one console."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
@@ -125,6 +125,9 @@ class Jobs(Closing):
         """The latest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends what runs, and waits for it."""

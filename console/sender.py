@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
+from contextlib import AbstractContextManager
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from haltline.schemas.control import Command
-from haltline.streams.kafka.closing import Closing
 from haltline.streams.kafka.log_reader import Unreachable
 from haltline.streams.kafka.produce import CONFIRM_WITHIN_S
 from haltline.streams.kafka.settings import ClientSetting
@@ -28,7 +28,7 @@ Keyed = tuple[bytes | None, bytes]
 """Key and value."""
 
 
-class Sender(Closing):
+class Sender(AbstractContextManager["Sender", None]):
     """One producer, and a thread that hears what the broker says. Thread safe."""
 
     def __init__(self, bootstrap: str, client: Mapping[str, ClientSetting] | None = None) -> None:
@@ -69,6 +69,9 @@ class Sender(Closing):
             raise Unreachable(
                 f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got no answer"
             ) from None
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Waits a moment for what is under way, and ends."""

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 from sqlalchemy import Connection, Engine, bindparam, select
@@ -20,7 +20,6 @@ from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import SECRETS, Redaction
 from haltline.streams.kafka.broker_outage import BrokerOutage
-from haltline.streams.kafka.closing import Closing
 from haltline.streams.kafka.log_reader import Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.runtime.topic_ids import TopicIds
@@ -48,7 +47,7 @@ class TopicRecreated(Exception):
     """A topic is another one than the read model was made from."""
 
 
-class Feeder(Closing):
+class Feeder:
     """A thread that reads every topic into the database, until `close`.
 
     A topic that was deleted and recreated makes the read model begin anew too: offsets and records of the one before
@@ -96,6 +95,12 @@ class Feeder(Closing):
     def start(self) -> None:
         """Begins where the database says that it was."""
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends after the batch that it is at."""

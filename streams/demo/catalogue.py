@@ -2,12 +2,11 @@
 
 import json
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
-
-from haltline.streams.kafka.closing import Closing
 
 STUCK: Final = "fact_sales"
 """The asset that is never gone: something else makes it again at once."""
@@ -29,7 +28,7 @@ class Request:
     answer: str
 
 
-class Catalogue(Closing):
+class Catalogue(AbstractContextManager["Catalogue", None]):
     """Serves GET /assets, GET /assets/ID and DELETE /assets/ID on loopback, in threads, until `close`."""
 
     def __init__(self) -> None:
@@ -71,6 +70,9 @@ class Catalogue(Closing):
         """All that arrived, in order."""
         with self._lock:
             return tuple(self._requests)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends the server."""

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
@@ -16,7 +17,6 @@ from confluent_kafka import (
 )
 
 from haltline.streams.kafka.broker_retry import answered
-from haltline.streams.kafka.closing import Closing
 from haltline.streams.kafka.settings import ClientSetting
 
 ANSWER_WITHIN_S: Final = 5.0
@@ -151,7 +151,7 @@ def bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
     return found
 
 
-class LogReader(Closing):
+class LogReader(AbstractContextManager["LogReader", None]):
     """Every partition of some topics, from the beginning or from now on. Use it in a `with` block.
 
     `since_ms` leaves out what is older, by the records' own times; the embedded broker cannot, and gives all.
@@ -232,6 +232,9 @@ class LogReader(Closing):
         elif error.fatal() or not _passes(error):
             raise KafkaException(error)
         return None
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends the reading."""

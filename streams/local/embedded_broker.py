@@ -9,12 +9,12 @@ transactions isolate nothing. Use a real Kafka for work that matters.
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Final
 
 from confluent_kafka import Producer
 
 from haltline.schemas.topics import Topics
-from haltline.streams.kafka.closing import Closing
 from haltline.streams.kafka.topics import DEFAULT_CHANGELOGS
 
 PARTITIONS: Final = 4
@@ -33,7 +33,7 @@ _ANSWER_WITHIN_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class EmbeddedBroker(Closing):
+class EmbeddedBroker(AbstractContextManager["EmbeddedBroker", None]):
     """A broker on a free port of loopback that lives until `close`, or the `with` block ends.
 
     `bootstrap` is its address, "127.0.0.1:port". Raises RuntimeError when librdkafka
@@ -77,6 +77,9 @@ class EmbeddedBroker(Closing):
                 f"embedded broker: topic {name}: expected {PARTITIONS} partitions, "
                 f"got {len(found.partitions)} (error: {found.error})"
             )
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End the broker; its records are gone. Closing twice does nothing."""

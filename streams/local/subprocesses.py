@@ -7,12 +7,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Final
-
-from haltline.streams.kafka.closing import Closing
 
 STOP_WITHIN_S: Final = 25.0
 """How long a process has to end in order; a worker may take 20 s for its last checkpoint."""
@@ -83,7 +81,7 @@ class Child:
             return self._process.wait()
 
 
-class Children(Closing):
+class Children(AbstractContextManager["Children", None]):
     """The processes of one command: in the end of the `with` block none of them runs, the youngest ended first."""
 
     def __init__(self, logs: Path, *, stop_within_s: float = STOP_WITHIN_S) -> None:
@@ -130,6 +128,9 @@ class Children(Closing):
             if time.monotonic() > deadline:
                 raise TimedOut(f"expected {what} within {within_s:g} s, it did not happen")
             time.sleep(_POLL_S)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Ends them all."""

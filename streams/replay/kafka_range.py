@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -10,7 +11,6 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from haltline.schemas.topics import Topics
-from haltline.streams.kafka.closing import Closing
 from haltline.streams.kafka.log_reader import ANSWER_WITHIN_S, Gone, Unreachable, bounds, open_consumer, partitions_of
 from haltline.streams.kafka.settings import ClientSetting
 from haltline.streams.replay.records import LogRecord, Missing, Span, in_order
@@ -38,7 +38,7 @@ class KafkaReader:
             yield from in_order(streams.all(), self.topics)
 
 
-class KafkaRange(Closing):
+class KafkaRange(AbstractContextManager["KafkaRange", None]):
     """Topics between two ends. Use it in a `with` block.
 
     Both ends are offsets before the first record is read. A time is the first offset whose record is not older, as the
@@ -115,6 +115,9 @@ class KafkaRange(Closing):
                     last = fixed_last.get(tp.partition, self._offset(tp, self._ends[tp.partition], low, high, high))
             yield Span(topic, tp.partition, max(first, low), max(first, low, min(last, high)))
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Ends the reading."""
         self._consumer.close()
@@ -178,7 +181,7 @@ class _Stream:
     paused: bool = False
 
 
-class _Streams(Closing):
+class _Streams(AbstractContextManager["_Streams", None]):
     """Several partitions of one consumer, each of which can be asked for its next record. Memory is bounded."""
 
     def __init__(self, consumer: Consumer, spans: Sequence[Span]) -> None:
@@ -253,6 +256,9 @@ class _Streams(Closing):
                 f"topic {place[0]}, partition {place[1]}: expected offsets {stream.next} to {stream.end - 1}, got a "
                 f"broker that has deleted those before {low}; the audit has them: replay audit"
             )
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Leaves the broker."""
