@@ -2,7 +2,7 @@
 
 import hmac
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from fastapi import FastAPI, HTTPException, Request
@@ -55,7 +55,6 @@ def follow(feeder: Feeder, settings: ConsoleSettings, metrics: Metrics) -> LagWa
         {**settings.client, "bootstrap.servers": settings.bootstrap},
         _Place(feeder),
         metrics,
-        changelog="",
         interval_s=_LOOK_EVERY_S,
         stuck_after_s=_STUCK_AFTER_S,
         on_failure=lambda failure: log.error("the lag of the read model is not followed any more: %r", failure),
@@ -76,9 +75,3 @@ class _Place:
 
     def recovered(self) -> bool:
         return True
-
-    def changelog_partitions(self) -> Iterable[int]:
-        return ()
-
-    def changelog_ends(self, ends: Mapping[int, int]) -> None:
-        pass

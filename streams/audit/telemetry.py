@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -112,13 +112,6 @@ class SinkTelemetry:
         """A sink has no state of its own."""
         return True
 
-    def changelog_partitions(self) -> Iterable[int]:
-        """None."""
-        return ()
-
-    def changelog_ends(self, ends: Mapping[int, int]) -> None:
-        """Nothing to learn."""
-
     def on_blind(self, failure: BaseException) -> None:
         """The ends of partitions are no longer followed, so nobody would see that the sink is behind."""
         self._blind = failure
@@ -164,7 +157,6 @@ def telemetry(settings: AuditSettings) -> Iterator[SinkTelemetry]:
         {**settings.client, "bootstrap.servers": settings.bootstrap},
         observer,
         metrics,
-        changelog="",
         interval_s=_LOOK_EVERY_S,
         stuck_after_s=settings.stuck_after_s,
         on_failure=observer.on_blind,

@@ -7,7 +7,7 @@ and the lag with it. So a thread asks the brokers itself.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -26,7 +26,7 @@ _REQUEST_WITHIN_S = 10.0
 
 
 class Place(Protocol):
-    """What a reader of topics knows of itself; asked from another thread."""
+    """How far a reader of topics is; called from another thread."""
 
     def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
         """By assigned source partition: the first offset not processed, the time of the last processed record."""
@@ -40,19 +40,12 @@ class Place(Protocol):
         """Whether the states of the assigned partitions are there."""
         ...
 
-    def changelog_partitions(self) -> Iterable[int]:
-        """Those that only this process may write."""
-        ...
-
-    def changelog_ends(self, ends: Mapping[int, int]) -> None:
-        """Where those ended when asked."""
-        ...
-
 
 class LagWatch:
     """A thread that keeps the lag metrics and the verdict, until `close`.
 
-    With `topics` it looks at these too, and what is wrong with them stands in the verdict.
+    With `topics` it looks at these too, and what is wrong with them stands in the verdict. `owned` are further
+    partitions whose ends it gives to `on_ends`; it calls both.
     `on_failure` is called with an exception that nobody expects, from the thread, which has ended then: the
     last verdict would stay, so the process must end.
     """
@@ -63,8 +56,9 @@ class LagWatch:
         place: Place,
         metrics: Metrics,
         *,
-        changelog: str,
         topics: TopicWatch | None = None,
+        owned: Callable[[], Collection[Partition]] = tuple,
+        on_ends: Callable[[Mapping[Partition, int]], object] = dict,
         interval_s: float,
         stuck_after_s: float,
         on_failure: Callable[[BaseException], object],
@@ -74,7 +68,8 @@ class LagWatch:
         self._outage = Outage(log, "lag: the broker, which has the ends of the partitions,")
         self._admin = AdminClient(self._client, logger=log)
         self._place = place
-        self._changelog = changelog
+        self._owned = owned
+        self._on_ends = on_ends
         self._interval_s = interval_s
         self._stuck_after_s = stuck_after_s
         self._on_failure = on_failure
@@ -118,10 +113,10 @@ class LagWatch:
 
     def _look(self) -> None:
         positions = self._place.positions()
-        owned = [(self._changelog, partition) for partition in self._place.changelog_partitions()]
+        owned = self._owned()
         ends = self._offsets([*positions, *owned], OffsetSpec.latest())  # type: ignore[no-untyped-call]  # its stubs miss it
         begins = self._offsets([*positions], OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # as above
-        self._place.changelog_ends({partition: ends[topic, partition] for topic, partition in owned})
+        self._on_ends({partition: ends[partition] for partition in owned})
         now_s = time.time()
         before, self._progress = (
             self._progress,

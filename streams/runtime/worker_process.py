@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final, NoReturn, cast
@@ -26,8 +26,9 @@ from faust.types import TP
 
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.settings import WorkerSettings
-from haltline.streams.runtime.changelog import ForeignWrite, PartitionState
+from haltline.streams.runtime.changelog import ForeignWrite
 from haltline.streams.runtime.checkpoint import Checkpointer
+from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.runtime.faust_app import make_app
 from haltline.streams.runtime.faust_overrides import BatchConsumer, Hooks, new_loop
@@ -35,9 +36,11 @@ from haltline.streams.runtime.garbage import Collector, collecting
 from haltline.streams.runtime.health import HealthServer, Partition
 from haltline.streams.runtime.lag import LagWatch
 from haltline.streams.runtime.metrics import Metrics
+from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Load, Processor, ProcessorFactory, RawRecord
 from haltline.streams.runtime.recovery_watchdog import RecoveryWatch
 from haltline.streams.runtime.runtime_metrics import RuntimeMetrics
+from haltline.streams.runtime.source_progress import SourceProgress
 from haltline.streams.runtime.source_reader import Fetched, SourceReader, open_consumer
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from haltline.streams.runtime.topic_watch import TopicRecreated, TopicWatch
@@ -59,9 +62,6 @@ EXIT_FAILED: Final = 1
 _HOUSEKEEPING_EVERY_S = 0.05
 _LOOK_AT_RECOVERY_EVERY_S = 1.0
 _STOP_WITHIN_S = 20.0
-_WORK_TO_CHECKPOINT = 9
-"""So many times as long as a checkpoint kept events waiting, they then go on without one."""
-_CHECKPOINT_WITHIN_S = 10.0
 _CHECKPOINT_PAUSE_S = 0.002
 """For events, within a checkpoint: else a few in a hundred would wait for all of its states."""
 
@@ -103,23 +103,20 @@ def end_process(failure: BaseException) -> NoReturn:
 
 
 class _Worker:
-    """One Faust app with one agent, and the tasks around it.
-
-    Satisfies `checkpoint.PartitionStates` and `lag.Place`.
-    """
+    """One Faust app with one agent, and the tasks around it."""
 
     def __init__(self, settings: WorkerSettings, factory: ProcessorFactory, metrics: Metrics) -> None:
         self.settings = settings
         self.loop = asyncio.get_running_loop()
         self.gauges = RuntimeMetrics(metrics)
         connection = {"bootstrap.servers": settings.bootstrap, **settings.client}
-        self.outbox = ConfirmedProducer(
+        self.producer = ConfirmedProducer(
             settings.bootstrap,
             delivery_timeout_s=settings.delivery_timeout_s,
             settings={**settings.client, **settings.producer},
         )
         self.topics = TopicWatch(connection, settings.sources, settings.changelog)
-        self.lives = TopicIncarnations(self.topics.logs, settings.changelog, metrics)
+        self.incarnations = TopicIncarnations(self.topics.logs, settings.changelog, metrics)
         hooks = Hooks(
             on_giving_up=self.on_giving_up,
             on_assigned=self.on_assigned,
@@ -128,6 +125,8 @@ class _Worker:
             in_commit=self.topics.logs.in_commit,
         )
         self.app, self.store = make_app(settings, hooks)
+        self.sources = SourceProgress()
+        self.owned = OwnedPartitions(self.store, self.incarnations)
         self.store.logs = self.topics.logs.mark
         self.store.on_recovered = self.on_recovered
         self.reader = SourceReader(
@@ -138,39 +137,29 @@ class _Worker:
             max_poll_records=settings.max_poll_records,
             buffered_batches=settings.buffered_batches,
         )
-        self.pulse = ZombieGuard(settings.stood_still_s or settings.session_timeout_s, _stood_still)
+        self.zombie_guard = ZombieGuard(settings.stood_still_s or settings.session_timeout_s, _stood_still)
         self.checkpointer = Checkpointer(
             factory,
-            self.outbox,
-            self,
+            self.producer,
+            self.owned,
             changelog=settings.changelog,
-            alive=self.pulse.check,
+            alive=self.zombie_guard.check,
             commit=self.commit,
         )
+        self.pace = CheckpointPace(settings.checkpoint_interval_s, self.sources.positions)
         self.garbage = Collector()
         self.generation = 0
-        self.sources: tuple[TP, ...] = ()
-        """Assigned source partitions."""
-        self.positions_now: dict[Partition, tuple[int, int | None]] = {}
-        """By source partition, once it is read: the first offset not processed, the time (ms) of the last record."""
-        self.acknowledged: dict[TP, int] = {}
-        """By source partition: the offset that may be committed."""
-        self.committed_offsets: dict[Partition, int] = {}
-        """By source partition: what was last committed, or where reading began."""
         self.beginning: asyncio.Task[None] | None = None
         """Begins to read the sources, after a recovery."""
-        self.commands = 0
-        """Records of the first source, which is never kept waiting, since the last pause."""
-        self.ours: dict[int, PartitionState] = {}
-        """What this process may write: assigned, recovered and claimed."""
         self.holding = False
         """Partitions are being given up: nothing new is begun."""
         self.lag = LagWatch(
             connection,
-            self,
+            self.sources,
             metrics,
-            changelog=settings.changelog,
             topics=self.topics,
+            owned=lambda: [(settings.changelog, number) for number in self.owned.numbers()],
+            on_ends=lambda ends: self.loop.call_soon_threadsafe(self.compare_ends, ends),
             interval_s=settings.watermark_interval_s,
             stuck_after_s=settings.stuck_after_s,
             on_failure=end_process,
@@ -180,7 +169,7 @@ class _Worker:
             self.server = HealthServer(
                 settings.metrics_host,
                 settings.metrics_port,
-                verdict=lambda: replace(self.lag.verdict(), notes=tuple(self.lives.notes)),
+                verdict=lambda: replace(self.lag.verdict(), notes=tuple(self.incarnations.notes)),
                 exposition=metrics.exposition,
             )
             log.info("worker: serves /metrics, /healthz and /readyz on port %d", self.server.port)
@@ -203,7 +192,7 @@ class _Worker:
         """Checkpoint, leave the group, end the threads."""
         self.holding = True
         self.read_nothing()
-        if self.ours:
+        if self.owned.owned():
             await self.checkpointer.checkpoint()
         try:
             async with asyncio.timeout(_STOP_WITHIN_S):
@@ -211,7 +200,7 @@ class _Worker:
         except TimeoutError:
             raise KnownFailure(f"stop: expected Faust to stop within {_STOP_WITHIN_S:.0f} s, got nothing") from None
         self.reader.close()
-        self.pulse.stop()
+        self.zombie_guard.stop()
         self.lag.close()
         if self.server is not None:
             self.server.close()
@@ -219,60 +208,40 @@ class _Worker:
     def take(self, fetched: Fetched) -> None:
         """Process one micro-batch; a checkpoint acknowledges it."""
         place, records = fetched.place, fetched.records
-        expected, record_ms = self.positions_now[place]
+        expected = self.sources.next_offset(place)
         if fetched.first < expected:
             end_process(TopicRecreated.of_offsets(*place, expected, fetched.first))
         if records:
             try:
-                acknowledge = partial(self.acknowledged.__setitem__, TP(*place), fetched.following)
-                self.checkpointer.process(records, acknowledge)
+                self.checkpointer.process(records, partial(self.sources.acknowledge, place, fetched.following))
             except Exception as failure:
                 end_process(failure)
-            record_ms = records[-1].timestamp
             self.gauges.events[place[0],].inc(len(records))
-            if place[0] == self.settings.sources[0]:
-                self.commands += len(records)
-        self.positions_now[place] = (fetched.following, record_ms)
+            if place[0] == self.settings.sources[0]:  # operators' commands come first, and are not kept waiting
+                self.pace.add_commands(len(records))
+        self.sources.processed(place, fetched.following, records[-1].timestamp if records else None)
 
     async def commit(self) -> None:
         """Commit what is acknowledged."""
-        ahead = {tp: offset for tp, offset in self.acknowledged.items() if offset > self.committed_offsets.get(tp, -1)}
-        if ahead and await self.consumer().commit_offsets(ahead):
-            self.committed_offsets |= {(tp.topic, tp.partition): offset for tp, offset in ahead.items()}
+        offsets = self.sources.uncommitted()
+        if offsets and await self.consumer().commit_offsets(offsets):
+            self.sources.on_commit(offsets)
 
     async def checkpoints(self) -> None:
-        """Checkpoint at the interval while there is something to own; less often where that would take too much.
-
-        A state is encoded whole, however little of it has changed. With many sessions that is most of the work,
-        and waiting lets more events share it; after a crash, more of them are read again.
-        """
-        wait_s = 0.0
+        """Checkpoint when it is due, while there is something to own."""
         while True:
-            await self.pause(wait_s)
-            if self.ours and not self.holding:
+            await self.pace.next()
+            if self.owned.owned() and not self.holding:
                 written = await self.checkpointer.checkpoint(pause_s=_CHECKPOINT_PAUSE_S)
                 self.gauges.checkpointed(written)
-                wait_s = min(written.busy_s * _WORK_TO_CHECKPOINT, _CHECKPOINT_WITHIN_S)
-
-    async def pause(self, wait_s: float) -> None:
-        """Wait for the checkpoint interval; for longer, while there is a time to wait and events come in.
-
-        Not while an operator waits: who commands is told that it was done when it is committed.
-        """
-        until = time.monotonic() + wait_s
-        while True:
-            done = dict(self.positions_now)
-            await asyncio.sleep(self.settings.checkpoint_interval_s)
-            commands, self.commands = self.commands, 0
-            if commands or time.monotonic() >= until or self.positions_now == done:
-                return
+                self.pace.took(written.busy_s)
 
     async def housekeeping(self) -> None:
         """See failed deliveries and a crashed Faust at once; do what is due by the clock."""
         while True:
             await asyncio.sleep(_HOUSEKEEPING_EVERY_S)
-            self.outbox.poll()
-            if self.ours and not self.holding:
+            self.producer.poll()
+            if self.owned.owned() and not self.holding:
                 self.checkpointer.tick()
             self.garbage.tick()
             if self.app.crashed:
@@ -287,8 +256,9 @@ class _Worker:
         while True:
             await asyncio.sleep(_LOOK_AT_RECOVERY_EVERY_S)
             recovery = self.recovery()
-            self.gauges.recovery(self.ours.values(), len(self.sources), recovery.active_remaining_total())
-            if self.recovered() or not self.sources:
+            assigned = self.sources.partitions
+            self.gauges.recovery(self.owned.owned(), len(assigned), recovery.active_remaining_total())
+            if self.sources.recovered() or not assigned:
                 watch.rest()
             else:
                 watch.look(recovery, self.consumer(), self.generation, time.monotonic())
@@ -303,12 +273,12 @@ class _Worker:
         try:
             if lost and revoked:
                 log.warning("worker: the group dropped this member; partitions %s go without a checkpoint", partitions)
-            elif self.ours:
+            elif self.owned.owned():
                 await self.checkpointer.checkpoint()
             await self.checkpointer.forget(partitions)
         except Exception as failure:
             end_process(failure)
-        self.ours = {}
+        self.owned.release()
         self.garbage.anew()
 
     async def on_assigned(self, assigned: set[TP], generation: int) -> None:
@@ -317,64 +287,55 @@ class _Worker:
         sources = tuple(tp for tp in assigned if tp.topic in self.settings.sources and tp.partition < count)
         try:
             await asyncio.to_thread(self.topics.look)
-            self.lives.ends = await asyncio.to_thread(self.topics.ends, [(tp.topic, tp.partition) for tp in sources])
+            self.incarnations.ends = await asyncio.to_thread(
+                self.topics.ends, [(tp.topic, tp.partition) for tp in sources]
+            )
         except Exception as failure:
             end_process(failure)
         self.gauges.rebalances.inc()
         self.generation = generation
         self.store.keep(tp.partition for tp in assigned if tp.topic == self.settings.changelog)
-        self.ours = {}
-        self.acknowledged = {}
-        self.committed_offsets = {}
-        self.sources = sources
+        self.owned.release()
+        self.sources.assign(sources)
         self.holding = False
 
     def on_recovered(self, active: set[TP]) -> None:
         """Become the owner of what was recovered."""
         last_offsets = self.recovery().active_highwaters  # in spite of the name
-        for tp in active:
-            part = self.store.slice(tp.partition)
-            part.claim(self.generation, time.time_ns() // 1_000_000, last_offsets[tp])
-            self.ours[tp.partition] = part
+        for part in self.owned.claim(active, self.generation, last_offsets):
             self.checkpointer.recovered(part)
-            if part.late:
-                log.warning("changelog partition %d: %d keys are written anew", tp.partition, len(part.late))
-            if part.skipped:
-                log.error("changelog partition %d: %d records have no key, and are nothing", tp.partition, part.skipped)
 
     async def on_ready(self) -> None:
         """Read the sources. In a task of its own, for Faust gives up after a while."""
-        self.beginning = asyncio.create_task(self.begin(self.sources))
+        self.beginning = asyncio.create_task(self.begin(self.sources.partitions))
 
     async def begin(self, sources: tuple[TP, ...]) -> None:
         """Read these from where they were committed, unless partitions have gone meanwhile."""
         try:
             committed = await self.consumer().committed(sources)
-            if self.sources is not sources:
+            if self.sources.partitions is not sources:
                 return
             offsets = {tp: self.begins_at(tp, *committed.get(tp, (None, ""))) for tp in sources}
             first = await asyncio.to_thread(self.topics.begins, [tp for tp, at in offsets.items() if at is None])
         except Exception as failure:
-            if self.sources is sources:
+            if self.sources.partitions is sources:
                 end_process(failure)
-        if self.sources is not sources:
+        if self.sources.partitions is not sources:
             return
         found = {(tp.topic, tp.partition): first[tp] if at is None else at for tp, at in offsets.items()}
-        self.committed_offsets = {(tp.topic, tp.partition): at for tp, at in offsets.items() if at is not None}
-        self.positions_now = {place: (offset, None) for place, offset in found.items()}
+        self.sources.begin(found, {(tp.topic, tp.partition): at for tp, at in offsets.items() if at is not None})
         self.reader.begin(found)
 
     def read_nothing(self) -> None:
         """What was fetched and is not processed comes again."""
-        self.sources = ()
-        self.positions_now = {}
+        self.sources.release()
         self.reader.stop()
 
     def begins_at(self, tp: TP, committed: int | None, beside: str) -> int | None:
         """Where reading of a source begins; None: at its first record."""
         part = self.store.slices.get(tp.partition)
         marks = set() if part is None else set(part.other_logs.values())
-        found = self.lives.begins_at((tp.topic, tp.partition), committed, beside, marks)
+        found = self.incarnations.begins_at((tp.topic, tp.partition), committed, beside, marks)
         if part is not None and found != committed:  # each state is to be asked for what it includes
             part.other_logs = dict.fromkeys(part.values, part.logs) | part.other_logs
         return found
@@ -387,51 +348,12 @@ class _Worker:
         """Faust's recovery service."""
         return cast("TableManager", self.app.tables).recovery
 
-    # What checkpoints ask for.
-
-    def slice(self, partition: int) -> PartitionState:
-        """The states of a partition."""
-        return self.store.slice(partition)
-
-    def owned(self) -> Collection[PartitionState]:
-        """What may be written now."""
-        return self.ours.values()
-
-    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
-        """Which offsets of a state do not count in the logs as they are."""
-        return self.lives.ends_for(partition, logs)
-
-    # What the lag thread asks for, from its own thread.
-
-    def positions(self) -> Mapping[Partition, tuple[int, int | None]]:
-        """By assigned source partition: the first offset not processed, the time of the last processed record."""
-        return self.positions_now.copy()
-
-    def committed(self, partition: Partition) -> int | None:
-        """The offset that was last committed."""
-        return self.committed_offsets.get(partition)
-
-    def recovered(self) -> bool:
-        """Whether the states of the assigned partitions are there, and their records are read."""
-        return bool(self.positions_now)
-
-    def changelog_partitions(self) -> Iterable[int]:
-        """Those that only this process may write."""
-        return tuple(self.ours)
-
-    def changelog_ends(self, ends: Mapping[int, int]) -> None:
-        """Where those ended when asked."""
-        self.loop.call_soon_threadsafe(self.compare_ends, ends)
-
-    def compare_ends(self, ends: Mapping[int, int]) -> None:
+    def compare_ends(self, ends: Mapping[Partition, int]) -> None:
         """End the process when somebody else writes to our part of the changelog."""
-        for partition, end in ends.items():
-            part = self.ours.get(partition)
-            if part is not None:
-                try:
-                    part.ends_at(end)
-                except ForeignWrite as failure:
-                    end_process(failure)
+        try:
+            self.owned.compare_ends({number: end for (_, number), end in ends.items()})
+        except ForeignWrite as failure:
+            end_process(failure)
 
 
 def _stood_still(seconds: float) -> NoReturn:

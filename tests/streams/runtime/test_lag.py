@@ -1,7 +1,7 @@
 """The thread that follows the ends of partitions."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import pytest
@@ -37,19 +37,12 @@ class Here:
     def recovered(self) -> bool:
         return True
 
-    def changelog_partitions(self) -> Iterable[int]:
-        return ()
-
-    def changelog_ends(self, ends: Mapping[int, int]) -> None:
-        assert ends == {}
-
 
 def watch(cluster: MockCluster, place: Here, failures: list[BaseException], metrics: Metrics | None = None) -> LagWatch:
     return LagWatch(
         {"bootstrap.servers": cluster.bootstrap},
         place,
         metrics or Metrics(),
-        changelog="changelog",
         interval_s=0.01,
         stuck_after_s=60.0,
         on_failure=failures.append,

@@ -122,7 +122,7 @@ def test_the_page_s_table_is_the_one_in_the_code() -> None:
 def test_the_table_for_the_page_has_a_row_for_each_metric() -> None:
     lines = markdown_table().splitlines()
 
-    assert lines[0] == "| metric | kind | labels | what it says |"
+    assert lines[0] == "| metric | kind | labels | meaning |"
     assert [line.split(" | ")[0] for line in lines[2:]] == [f"| `{PREFIX}{d.name}`" for d in METRICS]
 
 
