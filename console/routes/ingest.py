@@ -93,7 +93,7 @@ def ingest(
             spent.append(budgets.Spent(f"{made[0].session_id}/{entry.id}"[:256], entry.time_ms, call))
     publish(here, events)
     budgets.spend(here.engine, spent)
-    _bury(here, rejected)
+    _dead_letter(here, rejected)
     if rejected and len(rejected) == len(batch.entries):
         raise HTTPException(400, "; ".join(one.problem for one, _ in rejected[:5]))
     return Accepted(
@@ -110,7 +110,7 @@ def publish(here: Context, events: list[ActionEvent]) -> None:
         here.sender.send_all(here.settings.topics.actions, records)
 
 
-def _bury(here: Context, rejected: list[tuple[Rejected, JsonObject]]) -> None:
+def _dead_letter(here: Context, rejected: list[tuple[Rejected, JsonObject]]) -> None:
     if not rejected:
         return
     letters = [

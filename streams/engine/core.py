@@ -347,9 +347,9 @@ class Core:
         return self._cross_session.on_idle(state, state.clock_ms + self._ttl_ms)
 
     @staticmethod
-    def outlives(state: ScopeState) -> bool:
+    def retain_when_idle(state: ScopeState) -> bool:
         """Whether the state of an agent, target, tree, mission or the fleet is kept when it is idle."""
-        return CrossSessionCore.outlives(state)
+        return CrossSessionCore.retain_when_idle(state)
 
     def _held_to(
         self, standing: SessionControl, act: Observation, decision: Decision | None, lived: bool

@@ -185,7 +185,7 @@ class CrossSessionCore:
         return incidents.close(state.standing.incidents, _about(state), "idle", time_ms)
 
     @staticmethod
-    def outlives(state: ScopeState) -> bool:
+    def retain_when_idle(state: ScopeState) -> bool:
         """Whether it is kept when it is idle: what stands, who was killed, and what is usual for an agent."""
         usual = state.detectors.get(_BASELINE)
         known = usual is not None and len(usual.sessions) > _FEW_SESSIONS

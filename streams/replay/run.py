@@ -127,7 +127,7 @@ class Replay:
         here = self._slice(partition)
         for key in here.take_idle(self._processor.idle_before_ms(partition), _IDLE_AT_A_TIME):
             encoded = self._processor.let_go(key) or here.values[key]
-            if self._processor.outlives(key, encoded):
+            if self._processor.retain_when_idle(key, encoded):
                 here.values[key] = encoded
             else:
                 here.put(key, None, 0)

@@ -199,7 +199,7 @@ class Checkpointer:
         """Drops states that nobody has written for long; what the pipeline keeps is not asked about again."""
         before_ms = self._processor.idle_before_ms(part.partition)
         for key in part.take_idle(before_ms, _IDLE_AT_A_TIME):
-            if key not in self._handed_out and not self._processor.outlives(key, part.values[key]):
+            if key not in self._handed_out and not self._processor.retain_when_idle(key, part.values[key]):
                 yield part.partition, key, None
 
     async def _write(self, changes: Sequence[Change], owned: dict[int, PartitionState], work: "_Work") -> int:

@@ -64,7 +64,7 @@ class Processor(Protocol):
         """States of the partition that were last written before this moment (epoch milliseconds) are idle."""
         ...
 
-    def outlives(self, key: bytes, encoded: bytes) -> bool:
+    def retain_when_idle(self, key: bytes, encoded: bytes) -> bool:
         """Whether an idle state is kept, and not asked about until it is written again.
 
         False drops it; forget its live object.

@@ -10,22 +10,19 @@ from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.kill_acknowledgement import ARM
 from haltline.interventions.state.control_record import control_record
 from haltline.schemas import wire
-from haltline.schemas.control import Command, ControlRecord, Feedback, control_key
-from haltline.schemas.dead_letter import BadRecord, DeadLetter
-from haltline.schemas.decisions import Decision, ScopeKind
-from haltline.schemas.findings import Detection
-from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.control import Command, Feedback
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.topics import DEFAULT_CHANGELOG
 from haltline.streams.policy.source import News
 from haltline.streams.runtime.ports import Meter, Sender
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
 from haltline.streams.sessions import state_codec
-from haltline.streams.sessions.shadow_output import ShadowMeter, ShadowSender
+from haltline.streams.sessions.outputs import Outputs
 from haltline.streams.sessions.state_cache import SCOPE_KEY, State, StateCache, forget
 from haltline.streams.sessions.timers import TimerQueue
 from haltline.streams.sessions.unreadable_state import letter_of
@@ -42,7 +39,7 @@ _MOST_DUE = 100
 log = logging.getLogger(__name__)
 
 # One record that nobody thought of must not end every session's watch, at each start anew.
-_ODD: tuple[type[Exception], ...] = (
+_UNEXPECTED: tuple[type[Exception], ...] = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -78,9 +75,8 @@ class SessionProcessor:
         self._changelog = changelog
         self._topics = topics
         self._load = load
-        shadow = core.runs is Runs.SHADOW
-        self._outbox = ShadowSender(outbox, topics) if shadow else outbox
-        self._metrics = ShadowMeter(metrics) if shadow else metrics
+        self._outputs = Outputs(outbox, metrics, topics=topics, runs=core.runs, now_ms=now_ms)
+        self._metrics = self._outputs.meter
         self._states = StateCache(load, partitions=partitions, most=max_live_sessions, unreadable=self._unreadable)
         self._now_ms = now_ms
         self._handle = {
@@ -89,7 +85,7 @@ class SessionProcessor:
             topics.feedback: self._feedback,
             topics.signals: self._signal,
         }
-        self._agenda = TimerQueue()
+        self._timers = TimerQueue()
         self._use(core)
         self._stream_ms: dict[int, int] = {}  # by partition: the time of its latest event
 
@@ -105,7 +101,7 @@ class SessionProcessor:
             try:
                 handle(record)
             except wire.InvalidRecord as bad:
-                self._bury(record, bad.reason, bad.detail)
+                self._outputs.dead_letter(record, bad.reason, bad.detail)
         if records[0].topic == self._topics.actions:
             self._follow_time(records)
 
@@ -129,14 +125,14 @@ class SessionProcessor:
             outcome = self._core.on_event(state, event, record)
             if outcome.follows:
                 self._emit(outcome, record)
-        except _ODD as failure:
-            self._begin_anew(state, f"{failure!r}")
+        except _UNEXPECTED as failure:
+            self._reset_detectors(state, f"{failure!r}")
             killed = state.standing.killed
             if killed is not None and was_killed is None:  # decided, and not said before it failed
-                self._stand(control_record(state.session_id, state.agent_id, killed))
+                self._outputs.control(control_record(state.session_id, state.agent_id, killed))
                 state.due_ms = ARM
-                self._agenda.put(state.session_id.encode(), record.partition, ARM)
-            self._bury(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")
+                self._timers.put(state.session_id.encode(), record.partition, ARM)
+            self._outputs.dead_letter(record, BadRecord.DETECTOR_FAILED, f"the session begins anew: {failure!r}")
 
     def _command(self, record: RawRecord) -> None:
         command = wire.decode(Command, record.value)
@@ -147,7 +143,7 @@ class SessionProcessor:
             self._scope_command(command, record, SignalScope.ROOT)
             return
         state = self._states.session(command.id, record)
-        self._do_what_is_due(state, record.partition, self._now_ms())  # first: an approval may come too late
+        self._run_due(state, record.partition, self._now_ms())  # first: an approval may come too late
         self._emit(self._core.on_command(state, command, record), record)
 
     def _feedback(self, record: RawRecord) -> None:
@@ -164,45 +160,32 @@ class SessionProcessor:
         state = self._states.scope(signal.scope, signal.id, record)
         try:
             outcome = self._core.on_signal(state, signal, record)
-        except _ODD as odd:
-            self._begin_anew(state, f"{odd!r}")
-            self._bury(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {odd!r}")
+        except _UNEXPECTED as failure:
+            self._reset_detectors(state, f"{failure!r}")
+            self._outputs.dead_letter(record, BadRecord.DETECTOR_FAILED, f"{signal.scope} begins anew: {failure!r}")
             return
-        session = signal.session_id.encode()
-        for detection in outcome.detections:
-            self._found(session, detection)
-        for decision in outcome.decisions:
-            self._decided(decision.session_id.encode(), decision, record)
-        self._send_incidents(outcome.incidents)
-        for control in outcome.controls:
-            self._stand(control.model_copy(update={"decided_at": self._now_ms()}))
-        for command in outcome.commands:
-            self._outbox.send(self._topics.commands, key=command.id.encode(), value=command.to_json())
-        self._send_signals(outcome.signals)
-        for failure in outcome.failures:
-            self._metrics.detector_error(failure.detector)
-            self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
+        self._outputs.scope(outcome, signal.session_id, record)
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
         """A partition is this worker's from now on: a look at each state's first bytes finds what is due in it."""
-        self._agenda.recovered(partition, states)
+        self._timers.recovered(partition, states)
 
     def tick(self) -> None:
         """What is due by the clock."""
         now_ms = self._now_ms()
-        for key in list(self._agenda.take(now_ms)):
+        for key in list(self._timers.take(now_ms)):
             state = self._states.known(key)
             if state is not None:
-                self._do_what_is_due(state, self._states[key].partition, now_ms)
+                self._run_due(state, self._states[key].partition, now_ms)
 
-    def _do_what_is_due(self, state: SessionState, partition: int, now_ms: int) -> None:
+    def _run_due(self, state: SessionState, partition: int, now_ms: int) -> None:
         key = state.session_id.encode()
         for _ in range(_MOST_DUE):
             if not 0 < state.due_ms <= now_ms:
                 break
             self._states.changed[key] = partition
             self._emit(self._core.on_tick(state, now_ms), None)
-        self._agenda.put(key, partition, state.due_ms)
+        self._timers.put(key, partition, state.due_ms)
 
     def changed(self) -> Iterable[Change]:
         """The states that changed since the last call, encoded.
@@ -251,14 +234,14 @@ class SessionProcessor:
         try:
             data = state_codec.encode(state)
         except TypeError as failure:
-            self._begin_anew(state, f"its state cannot be written: {failure}")
+            self._reset_detectors(state, f"its state cannot be written: {failure}")
             return state_codec.encode(state)
         if len(data) <= MAX_STATE_BYTES:
             return data
-        self._begin_anew(state, f"its state has {len(data)} bytes, expected at most {MAX_STATE_BYTES}")
+        self._reset_detectors(state, f"its state has {len(data)} bytes, expected at most {MAX_STATE_BYTES}")
         return state_codec.encode(state)
 
-    def _begin_anew(self, state: State, why: str) -> None:
+    def _reset_detectors(self, state: State, why: str) -> None:
         """Forgets what was seen of a session or a scope; what is in force for it, and which events it had, stays."""
         if isinstance(state, SessionState):
             log.error("session %s: begins anew: %s", state.session_id, why)
@@ -275,9 +258,8 @@ class SessionProcessor:
             key, partition, why, changelog=self._changelog, control=topics.control, now_ms=self._now_ms()
         )
         log.error("%s; its bytes are on %s", letter.detail, topics.dead_letter)
-        self._outbox.send(topics.dead_letter, key=key, value=data, headers=letter.headers())
         self._metrics.detector_error("state")
-        self._metrics.dead_letter(letter.reason)
+        self._outputs.letter(letter, key=key, value=data)
 
     def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
         """The same state without offsets that are not below these: those count in logs that are no more."""
@@ -290,30 +272,30 @@ class SessionProcessor:
         """
         return self._stream_ms.get(partition, 0) - self._ttl_ms
 
-    def outlives(self, key: bytes, encoded: bytes) -> bool:
+    def retain_when_idle(self, key: bytes, encoded: bytes) -> bool:
         """Whether an idle session is kept: a kill and a declared batch stay, as bytes."""
         if key in self._states.changed:
             return True  # it is written again soon
         state = self._states.let_go(key, encoded)
         if isinstance(state, ScopeState):
-            if self._core.outlives(state):
+            if self._core.retain_when_idle(state):
                 return True
-            self._send_incidents(self._core.on_idle_scope(state))
+            self._outputs.incidents(self._core.on_idle_scope(state))
             return False
         now_ms = self._now_ms()
         standing = state.standing
         if standing.killed is not None or state.due_ms or any(b.expires_ms > now_ms for b in standing.batches):
             return True
         if standing.probation is not None:  # goes with the session
-            self._release(ScopeKind.SESSION, state.session_id)
-        self._send_incidents(self._core.on_idle(state))
+            self._outputs.release(ScopeKind.SESSION, state.session_id)
+        self._outputs.incidents(self._core.on_idle(state))
         return False
 
     def revoke(self, partitions: Collection[int]) -> None:
         """Forgets the sessions of partitions that are another worker's now."""
         self._states.revoke(partitions)
         self._stream_ms = {number: ms for number, ms in self._stream_ms.items() if number not in partitions}
-        self._agenda.revoke(partitions)
+        self._timers.revoke(partitions)
 
     def _renew(self) -> None:
         """Takes in what became of the policy: never within a micro-batch."""
@@ -323,7 +305,7 @@ class SessionProcessor:
                 continue
             self._metrics.policy_refused()
             if news.record is not None:
-                self._bury(news.record, BadRecord.INVALID, news.detail)
+                self._outputs.dead_letter(news.record, BadRecord.INVALID, news.detail)
 
     def _use(self, core: Core) -> None:
         """Decides under this core's policy from now on; what is remembered of sessions stays."""
@@ -342,59 +324,10 @@ class SessionProcessor:
         self._stream_ms[partition] = max(latest_ms, self._stream_ms.get(partition, 0))
 
     def _emit(self, outcome: Effects, record: RawRecord | None) -> None:
-        """Says what follows; `record` is what it follows from, None for the clock."""
-        state = outcome.state
-        key = state.session_id.encode()
+        """Publishes what follows; `record` is what it follows from, None for the clock."""
         if record is not None and outcome.applied:
-            self._agenda.put(key, record.partition, state.due_ms)
-        for detection in outcome.detections:
-            self._found(key, detection)
-        if outcome.decision is not None:
-            now_ms = self._decided(key, outcome.decision, record)
-            if outcome.control is not None:
-                first_ms = outcome.control.decided_at or now_ms
-                self._stand(outcome.control.model_copy(update={"decided_at": first_ms}))
-        elif outcome.control is not None:
-            self._stand(outcome.control)
-        for more in outcome.also:
-            self._decided(key, more, record)
-        if outcome.released:
-            self._release(ScopeKind.SESSION, outcome.state.session_id)
-        self._send_incidents(outcome.incidents)
-        self._send_signals(outcome.signals)
-        if outcome.told:
-            self._metrics.followed(outcome.told)
-        for judged in outcome.judged:
-            self._metrics.judged(*judged)
-        for failure in outcome.failures:
-            self._metrics.detector_error(failure.detector)
-            if record is not None:  # always: the clock asks no detector
-                self._bury(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
-
-    def _found(self, key: bytes, detection: Detection) -> None:
-        if not self._core.runs.says(detection):
-            return
-        self._outbox.send(self._topics.detections, key=key, value=detection.to_json())
-        self._metrics.finding(detection.finding)
-
-    def _decided(self, key: bytes, decision: Decision, record: RawRecord | None) -> int:
-        """Says a decision; when, in epoch milliseconds."""
-        now_ms = self._now_ms()
-        if not self._core.runs.says(decision):
-            return now_ms
-        decision = decision.model_copy(update={"decided_at": now_ms})
-        self._outbox.send(self._topics.interventions, key=key, value=decision.to_json())
-        self._metrics.decision(decision, None if record is None else (now_ms - record.timestamp) / 1000)
-        return now_ms
-
-    def _send_incidents(self, incidents: Iterable[IncidentRecord]) -> None:
-        """Says how incidents stand."""
-        for incident in incidents:
-            self._outbox.send(self._topics.incidents, key=incident.key.encode(), value=incident.to_json())
-
-    def _send_signals(self, signals: Iterable[Signal]) -> None:
-        for signal in signals:
-            self._outbox.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
+            self._timers.put(outcome.state.session_id.encode(), record.partition, outcome.state.due_ms)
+        self._outputs.session(outcome, record)
 
     def _is_of_tree(self, command: Command, record: RawRecord) -> bool:
         """Whether an act is on an incident of the tree that a session began: those have its scope and id too."""
@@ -404,30 +337,4 @@ class SessionProcessor:
     def _scope_command(self, command: Command, record: RawRecord, scope: str | None = None) -> None:
         state = self._states.scope(scope or command.scope.value, command.id, record)
         _, effects = self._core.on_scope_command(state, command, record)
-        if effects.control is not None:
-            self._stand(effects.control.model_copy(update={"decided_at": self._now_ms()}))
-        if effects.released:
-            self._release(command.scope, command.id)
-        self._send_incidents(effects.incidents)
-        if effects.told:
-            self._metrics.followed(effects.told)
-
-    def _stand(self, control: ControlRecord) -> None:
-        self._outbox.send(self._topics.control, key=control.key.encode(), value=control.to_json())
-
-    def _release(self, scope: ScopeKind, scope_id: str) -> None:
-        self._outbox.send(self._topics.control, key=control_key(scope, scope_id).encode(), value=None)
-
-    def _bury(self, record: RawRecord, reason: BadRecord, detail: str) -> None:
-        """Keeps what could not be used, whole, with the reason; the next record is processed."""
-        letter = DeadLetter(
-            reason=reason,
-            detail=detail[:2000],
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            timestamp_ms=record.timestamp,
-            record_headers=tuple(record.headers),
-        )
-        self._outbox.send(self._topics.dead_letter, key=record.key, value=record.value, headers=letter.headers())
-        self._metrics.dead_letter(reason)
+        self._outputs.command(effects, command.scope, command.id)

@@ -91,7 +91,7 @@ class Counting:
     def idle_before_ms(self, partition: int) -> int:  # noqa: ARG002  # nothing is ever idle
         return 0
 
-    def outlives(self, key: bytes, encoded: bytes) -> bool:
+    def retain_when_idle(self, key: bytes, encoded: bytes) -> bool:
         raise AssertionError(f"nothing is idle, and was asked about {key!r}, {encoded!r}")
 
     def revoke(self, partitions: Collection[int]) -> None:

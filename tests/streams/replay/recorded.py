@@ -106,7 +106,7 @@ class LiveLog:
             self._slices[partition].put(key, state, self.now_ms)
         for part in self._slices:
             for key in part.take_idle(self._worker.idle_before_ms(part.partition), 1_000):
-                if not self._worker.outlives(key, part.values[key]):
+                if not self._worker.retain_when_idle(key, part.values[key]):
                     part.put(key, None, self.now_ms)
                     self.dropped.append(key)
 

@@ -63,7 +63,7 @@ class Keeping:
     def idle_before_ms(self, partition: int) -> int:
         return self.idle_ms if partition == 0 else 0
 
-    def outlives(self, key: bytes, encoded: bytes) -> bool:
+    def retain_when_idle(self, key: bytes, encoded: bytes) -> bool:
         self.asked.append((key, encoded))
         return encoded == b"killed"
 

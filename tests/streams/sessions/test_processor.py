@@ -156,7 +156,7 @@ class Bench:
         handed_out = {key for _, key, _ in changes}
         for part in self.slices:
             for key in part.take_idle(self.pipeline.idle_before_ms(part.partition), 1000):
-                if key not in handed_out and not self.pipeline.outlives(key, part.values[key]):
+                if key not in handed_out and not self.pipeline.retain_when_idle(key, part.values[key]):
                     changes.append((part.partition, key, None))
         for partition, key, value in changes:
             self.slices[partition].put(key, value, self.now_ms)

@@ -1,0 +1,135 @@
+"""What the main path publishes: effects as records on their topics, and what is counted of them."""
+
+from collections.abc import Callable, Iterable
+
+from haltline.interventions.state.effects import ControlEffects
+from haltline.schemas.control import ControlRecord, control_key
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.signals import Signal
+from haltline.schemas.topics import Topics
+from haltline.streams.engine.core import Effects
+from haltline.streams.engine.cross_session import ScopeEffects
+from haltline.streams.engine.groups import Runs
+from haltline.streams.engine.log_position import Failure
+from haltline.streams.runtime.ports import Meter, Sender
+from haltline.streams.runtime.processor_api import RawRecord
+from haltline.streams.sessions.shadow_output import ShadowMeter, ShadowSender
+
+
+class Outputs:
+    """Of one group of workers: a group for rules in shadow publishes and counts only what is theirs."""
+
+    def __init__(self, sender: Sender, meter: Meter, *, topics: Topics, runs: Runs, now_ms: Callable[[], int]) -> None:
+        shadow = runs is Runs.SHADOW
+        self.meter: Meter = ShadowMeter(meter) if shadow else meter
+        self._sender: Sender = ShadowSender(sender, topics) if shadow else sender
+        self._topics = topics
+        self._runs = runs
+        self._now_ms = now_ms
+
+    def session(self, effects: Effects, record: RawRecord | None) -> None:
+        """What follows for a session; `record` is what it follows from, None for the clock."""
+        key = effects.state.session_id.encode()
+        for detection in effects.detections:
+            self._detection(key, detection)
+        if effects.decision is not None:
+            now_ms = self._decision(key, effects.decision, record)
+            if effects.control is not None:
+                first_ms = effects.control.decided_at or now_ms
+                self.control(effects.control.model_copy(update={"decided_at": first_ms}))
+        elif effects.control is not None:
+            self.control(effects.control)
+        for more in effects.also:
+            self._decision(key, more, record)
+        if effects.released:
+            self.release(ScopeKind.SESSION, effects.state.session_id)
+        self.incidents(effects.incidents)
+        self._signals(effects.signals)
+        if effects.told:
+            self.meter.followed(effects.told)
+        for judged in effects.judged:
+            self.meter.judged(*judged)
+        if record is not None:  # always where there are failures: the clock calls no detector
+            self._failures(effects.failures, record)
+
+    def scope(self, effects: ScopeEffects, session_id: str, record: RawRecord) -> None:
+        """What follows for a scope above sessions from a signal of a session."""
+        key = session_id.encode()
+        for detection in effects.detections:
+            self._detection(key, detection)
+        for decision in effects.decisions:
+            self._decision(decision.session_id.encode(), decision, record)
+        self.incidents(effects.incidents)
+        for control in effects.controls:
+            self.control(control.model_copy(update={"decided_at": self._now_ms()}))
+        for command in effects.commands:
+            self._sender.send(self._topics.commands, key=command.id.encode(), value=command.to_json())
+        self._signals(effects.signals)
+        self._failures(effects.failures, record)
+
+    def command(self, effects: ControlEffects, scope: ScopeKind, scope_id: str) -> None:
+        """What follows from a command on a scope above sessions."""
+        if effects.control is not None:
+            self.control(effects.control.model_copy(update={"decided_at": self._now_ms()}))
+        if effects.released:
+            self.release(scope, scope_id)
+        self.incidents(effects.incidents)
+        if effects.told:
+            self.meter.followed(effects.told)
+
+    def control(self, control: ControlRecord) -> None:
+        """An entry of the control topic."""
+        self._sender.send(self._topics.control, key=control.key.encode(), value=control.to_json())
+
+    def release(self, scope: ScopeKind, scope_id: str) -> None:
+        """The entry is removed from the control topic."""
+        self._sender.send(self._topics.control, key=control_key(scope, scope_id).encode(), value=None)
+
+    def incidents(self, incidents: Iterable[IncidentRecord]) -> None:
+        """Revisions of incidents."""
+        for incident in incidents:
+            self._sender.send(self._topics.incidents, key=incident.key.encode(), value=incident.to_json())
+
+    def dead_letter(self, record: RawRecord, reason: BadRecord, detail: str) -> None:
+        """Keeps what could not be used, whole, with the reason; the next record is processed."""
+        letter = DeadLetter(
+            reason=reason,
+            detail=detail[:2000],
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp_ms=record.timestamp,
+            record_headers=tuple(record.headers),
+        )
+        self.letter(letter, key=record.key, value=record.value)
+
+    def letter(self, letter: DeadLetter, *, key: bytes | None, value: bytes | None) -> None:
+        """A record of the dead letter topic."""
+        self._sender.send(self._topics.dead_letter, key=key, value=value, headers=letter.headers())
+        self.meter.dead_letter(letter.reason)
+
+    def _detection(self, key: bytes, detection: Detection) -> None:
+        if self._runs.says(detection):
+            self._sender.send(self._topics.detections, key=key, value=detection.to_json())
+            self.meter.finding(detection.finding)
+
+    def _decision(self, key: bytes, decision: Decision, record: RawRecord | None) -> int:
+        """When it was published, in epoch milliseconds."""
+        now_ms = self._now_ms()
+        if self._runs.says(decision):
+            decision = decision.model_copy(update={"decided_at": now_ms})
+            self._sender.send(self._topics.interventions, key=key, value=decision.to_json())
+            self.meter.decision(decision, None if record is None else (now_ms - record.timestamp) / 1000)
+        return now_ms
+
+    def _signals(self, signals: Iterable[Signal]) -> None:
+        for signal in signals:
+            self._sender.send(self._topics.signals, key=signal.id.encode(), value=signal.to_json())
+
+    def _failures(self, failures: Iterable[Failure], record: RawRecord) -> None:
+        for failure in failures:
+            self.meter.detector_error(failure.detector)
+            self.dead_letter(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
