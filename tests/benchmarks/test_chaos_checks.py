@@ -200,7 +200,7 @@ def test_a_repetition_that_says_something_else_is_found(case: Case, check: Check
 
 
 @pytest.mark.parametrize("check", [decisions, detections, control], ids=lambda check: check.__name__)
-def test_a_record_that_nobody_wanted_is_found(case: Case, check: Checked) -> None:
+def test_a_record_that_nobody_expected_is_found(case: Case, check: Checked) -> None:
     record = case.log.of(CHECKS[check])[0]
     fields = orjson.loads(record.value or b"") | {"decision_id": "new", "detection_id": "new"}
     case.log.records.append(record._replace(key=b"session:new", value=orjson.dumps(fields), offset=10_000))
@@ -310,7 +310,7 @@ def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int)
     assert all(before.at_s < after.at_s for before, after in itertools.pairwise(made))
 
 
-def test_the_truth_of_a_topic_that_was_made_anew_is_that_of_both_its_lives() -> None:
+def test_the_truth_of_a_topic_that_was_recreated_is_that_of_both_its_lives() -> None:
     log, sent = Log(), list(generate(LOAD))
     for one in sent:
         log.append(TOPICS.actions, one.session_id, one.value)

@@ -69,7 +69,7 @@ def a(kind: Kind, **result: object) -> Acted:
         pytest.param(a(Kind.KILLED, problem="OSError()"), Led(), "got OSError()", id="an agent that cannot act"),
     ],
 )
-def test_what_is_not_as_expected_is_said(acted: Acted, led: Led, says: str) -> None:
+def test_what_is_not_as_expected_is_reported(acted: Acted, led: Led, says: str) -> None:
     text = "; ".join(differences(acted, led))
     assert (says in text) if says else not text
 

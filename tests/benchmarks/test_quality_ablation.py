@@ -166,7 +166,9 @@ def test_nor_would_it_in_generated_sessions(family: int) -> None:
         assert ("healthy: stopped" in columns) == (within is None and seen.stopped is not None), variant
 
 
-def test_recorded_and_generated_sessions_are_told_by_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorded_and_generated_sessions_are_reported_by_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, file = write_judged(tmp_path, SESSIONS, VERDICTS), write(tmp_path, {})
     options = ["--judged", str(folder), "--ablation", "--seeds", "1", "--cost-share", "0", "--jobs", "2"]
     assert main([str(file), *options, "--json"]) == 0

@@ -83,7 +83,7 @@ def test_each_value_is_run_under_the_whole_policy_and_alone(tmp_path: Path, caps
         pytest.param(["--sweep", "rules.cycle.settings.none=3"], "none", id="a setting that the rule has not"),
     ],
 )
-def test_a_sweep_that_cannot_be_run_is_told(
+def test_a_sweep_that_cannot_be_run_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], text: str
 ) -> None:
     assert main([str(write(tmp_path, {"a": (reads(2), {})})), *options]) == 2

@@ -60,14 +60,14 @@ def test_a_loud_machine_is_noted_where_its_figures_are(name: str) -> None:
     assert "not quiet" not in tables.tables(document())[name].markdown()
 
 
-def test_workers_that_share_cores_have_no_rate_and_that_is_said() -> None:
+def test_workers_that_share_cores_have_no_rate_and_that_is_reported() -> None:
     text = tables.tables(document())["growth"].markdown()
     assert "so 2 workers shared theirs with broker and load" in text
     alone = tables.tables(document(growth=[grown(1_000), grown(10_000)]))["growth"].markdown()
     assert "shared" not in alone
 
 
-def test_what_was_not_measured_is_said() -> None:
+def test_what_was_not_measured_is_reported() -> None:
     run = tables.tables(document() | {"skipped": {"Kafka Streams": "no javac"}})["run"]
     assert "Not measured: Kafka Streams (no javac)." in run.markdown()
 

@@ -59,7 +59,7 @@ def test_the_help_of_every_command_holds_an_example_that_parses(path: tuple[str,
     assert haltline(*path, "--help").exit_code == Exit.OK
 
 
-def test_a_bare_install_is_told_what_to_install() -> None:
+def test_a_bare_install_says_what_to_install() -> None:
     without_typer = "import sys; sys.modules['typer'] = None; from haltline.cli.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", without_typer], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.USAGE
@@ -120,7 +120,7 @@ def test_no_broker_is_exit_3_and_names_the_address(arguments: tuple[str, ...]) -
         pytest.param(("nothing",), "No such command", id="an unknown command"),
     ],
 )
-def test_a_wrong_command_is_exit_2_and_says_what_was_wanted(
+def test_a_wrong_command_is_exit_2_and_says_what_was_expected(
     embedded: EmbeddedBroker, arguments: tuple[str, ...], says: str
 ) -> None:
     done = haltline(*arguments, env={"HALTLINE_BOOTSTRAP": embedded.bootstrap})

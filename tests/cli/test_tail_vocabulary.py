@@ -35,7 +35,7 @@ def tail(broker: EmbeddedBroker, *arguments: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_each_decision_is_said_in_the_vocabulary_that_is_asked_for(decided: EmbeddedBroker) -> None:
+def test_each_decision_is_reported_in_the_vocabulary_that_is_asked_for(decided: EmbeddedBroker) -> None:
     killed, allowed, *paused = tail(decided, "--vocabulary", "agent_sentinel")
     assert '"type":"loop_detected"' in killed
     assert allowed.endswith("(no agent_sentinel record)")

@@ -91,7 +91,7 @@ def test_feedback_on_a_trace_comes_by_the_stream_and_can_be_asked_for(
     assert (story.json()["session"]["goal"], "ghp_" in story.text) == ("Plan the order", False)
 
 
-def test_what_a_tripwire_forbids_is_blocked_and_its_score_is_told(client: ACGPClient, received: Heard) -> None:
+def test_what_a_tripwire_forbids_is_blocked_and_its_score_is_reported(client: ACGPClient, received: Heard) -> None:
     trace_id = client.capture_trace(
         "executor",
         "Pay the bill",
@@ -144,7 +144,7 @@ def test_only_who_sent_a_trace_and_operators_hear_of_it(client: ACGPClient, syst
     assert admin.get("/v1/query/feedback/none").json() == {"trace_id": "none", "status": "not_found", "feedback": None}
 
 
-def test_what_cannot_be_read_is_told_and_holds_nothing_back(system: tuple[str, TestClient]) -> None:
+def test_what_cannot_be_read_is_reported_and_holds_nothing_back(system: tuple[str, TestClient]) -> None:
     _, admin = system
     response = admin.post(
         "/v1/ingest/traces/batch", json={"batch_id": "b", "events": [{"trace_id": ""}, {"trace_id": "t1"}]}

@@ -48,7 +48,9 @@ def has(client: TestClient, expected: int) -> Callable[[], bool]:
     return lambda: bool(client.get("/api/v1/interventions").json()["total"] == expected)
 
 
-def test_what_was_intervened_is_listed_filtered_and_told_in_whole(client: TestClient, embedded: EmbeddedBroker) -> None:
+def test_what_was_intervened_is_listed_filtered_and_reported_in_whole(
+    client: TestClient, embedded: EmbeddedBroker
+) -> None:
     records = messages_of(LOOP)
     produce(embedded.bootstrap, records)
     decisions = [record for _, _, record in records if isinstance(record, Decision)]
@@ -163,7 +165,7 @@ def test_the_same_record_sent_twice_in_the_words_of_the_sdk_counts_once(client: 
     assert client.get("/api/v1/interventions").json()["total"] == 1
 
 
-def test_who_is_killed_is_told_to_who_asks(client: TestClient, embedded: EmbeddedBroker) -> None:
+def test_who_is_killed_is_reported_to_the_caller(client: TestClient, embedded: EmbeddedBroker) -> None:
     kill = Command(
         command_id="k1", kind=CommandKind.KILL, scope=ScopeKind.AGENT, id="cleaner", by="ada", reason="stop", time=at(9)
     )

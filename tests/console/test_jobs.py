@@ -109,7 +109,7 @@ def test_a_policy_is_checked_published_listed_and_shown(client: TestClient) -> N
     assert (bad.status_code, "document:2" in bad.json()["detail"]) == (400, True)
 
 
-def test_a_key_that_asks_too_often_is_told_when_again() -> None:
+def test_a_key_over_its_rate_learns_when_to_retry() -> None:
     now_s = 0.0
     buckets = RateLimits(2.0, 3, lambda: now_s)
     assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]

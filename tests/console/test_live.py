@@ -33,7 +33,7 @@ def fresh() -> Live:
     return Live("haltline.")
 
 
-def test_decisions_are_told_and_actions_only_counted() -> None:
+def test_decisions_are_reported_and_actions_only_counted() -> None:
     live = fresh()
 
     async def follow() -> AsyncIterator[bytes]:
@@ -63,7 +63,7 @@ def test_a_listener_that_comes_back_hears_what_it_missed() -> None:
     assert [name for _, name, _ in found] == ["hello", "dead_letter"]
 
 
-def test_who_was_away_for_too_long_or_comes_from_another_run_is_told_so() -> None:
+def test_who_was_away_for_too_long_or_comes_from_another_run_is_reported_so() -> None:
     live = Live("haltline.", kept=2)
     first = told(live, live.follow(), "hello")[0][0]
     live.add(rows(messages_of(LOOP)))

@@ -22,7 +22,7 @@ from tests.console.read_model.test_incidents import (  # noqa: F401
 from tests.console.read_model.test_queries import (  # noqa: F401
     filled,
     test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter,
-    test_what_is_hidden_or_made_anew_is_counted_as_it_is_now,
+    test_what_is_hidden_or_recreated_is_counted_as_it_is_now,
 )
 from tests.console.test_api import (  # noqa: F401  # collected here again
     NEW,
@@ -30,7 +30,7 @@ from tests.console.test_api import (  # noqa: F401  # collected here again
     test_a_console_that_comes_back_goes_on_where_it_was,
     test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden,
     test_filters,
-    test_what_was_intervened_is_listed_filtered_and_told_in_whole,
+    test_what_was_intervened_is_listed_filtered_and_reported_in_whole,
 )
 
 pytestmark = pytest.mark.skipif(databases.binaries() is None, reason=databases.MISSING)

@@ -73,7 +73,7 @@ def test_a_body_of_too_many_values_is_not_parsed(client: TestClient, path: str) 
     assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
 
 
-def test_what_is_wrong_with_a_body_is_told_without_the_body(client: TestClient) -> None:
+def test_what_is_wrong_with_a_body_is_reported_without_the_body(client: TestClient) -> None:
     answer = client.post("/api/v1/ingest", content=b"[" + b"[]," * 10_000 + b"[]]", headers=JSON)
     assert answer.status_code == 422
     assert len(answer.content) < 1000

@@ -257,7 +257,7 @@ def test_what_nobody_answers_is_refused_and_what_is_taken_back_stays_so(url: str
         ApprovalClient.poll_status("apr_nobodys")
 
 
-def test_calls_that_want_an_approval_are_told_before_and_by_the_policy(url: str, admin: TestClient) -> None:
+def test_calls_that_want_an_approval_are_reported_before_and_by_the_policy(url: str, admin: TestClient) -> None:
     ApprovalClient.configure(url, AGENT)
     assert ApprovalClient.check_approval_required("read_page") is None
     expected = ApprovalClient.check_approval_required("transfer_funds")

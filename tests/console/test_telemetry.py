@@ -7,7 +7,7 @@ from tests.console.topics import messages_of, produce
 from tests.waiting import wait_until
 
 
-def test_what_a_console_is_asked_and_how_far_behind_it_is_are_told_to_whom_may_look(
+def test_what_a_console_is_asked_and_how_far_behind_it_is_are_reported_to_viewers(
     embedded: EmbeddedBroker, tmp_path: Path
 ) -> None:
     with serving(embedded.bootstrap, tmp_path / "model.db", metrics_token="metrics only") as client:

@@ -60,7 +60,7 @@ def test_a_disabled_detector_does_not_run() -> None:
         pytest.param({"volume": {}}, f"rules.volume: expected one of {KNOWN}, got 'volume'", id="no such detector"),
     ],
 )
-def test_a_wrong_rule_says_where_what_was_wanted_and_what_came(rules: dict[str, object], message: str) -> None:
+def test_a_wrong_rule_says_where_what_was_expected_and_what_was_found(rules: dict[str, object], message: str) -> None:
     policy = Policy.model_validate({"rules": rules})
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
         build(policy.rules)

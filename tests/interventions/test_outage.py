@@ -14,7 +14,7 @@ class Clock:
         return self.now_s
 
 
-def test_it_is_said_once_then_at_intervals_and_once_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_reported_once_then_at_intervals_and_once_that_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     outage = Outage(logging.getLogger("test"), "sink: the broker", again_every_s=60, now_s=clock)
     outage.back()  # as it was all the time
@@ -33,7 +33,7 @@ def test_it_is_said_once_then_at_intervals_and_once_that_it_is_back(caplog: pyte
     ]
 
 
-def test_the_next_time_it_is_said_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_next_time_it_is_reported_at_once(caplog: pytest.LogCaptureFixture) -> None:
     outage = Outage(logging.getLogger("test"), "it", now_s=Clock())
     for _ in range(2):
         outage.away("gone")

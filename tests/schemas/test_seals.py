@@ -64,7 +64,7 @@ def test_one_key_follows_another(keys: tuple[Path, Path], tmp_path: Path) -> Non
 
 
 @given(st.lists(st.one_of(st.none(), st.binary(max_size=200)), max_size=3))
-def test_whatever_is_no_seal_is_told_as_such(keys: tuple[Path, Path], headers: list[bytes | None]) -> None:
+def test_whatever_is_no_seal_is_reported_as_such(keys: tuple[Path, Path], headers: list[bytes | None]) -> None:
     with pytest.raises(NotSealed):
         Seals.of_files([keys[1]]).check(TOPIC, KEY, VALUE, [(HEADER, one) for one in headers])
 

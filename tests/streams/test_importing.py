@@ -118,7 +118,7 @@ def test_a_recording_is_known_by_its_form(
     assert turns == [Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4)] * len(turns)
 
 
-def test_times_that_are_not_told_are_made_up_and_counted(tmp_path: Path) -> None:
+def test_times_that_are_not_reported_are_made_up_and_counted(tmp_path: Path) -> None:
     file = tmp_path / "a.traj"
     file.write_text(json.dumps(SWE))
     recording = Imported(file)
@@ -174,7 +174,9 @@ def test_what_is_no_recording_says_so(tmp_path: Path, text: bytes, actual: str) 
         (json.dumps(OTEL).replace('"1750075201000000000"', '"noon"'), ["span '1': invalid"]),
     ],
 )
-def test_what_cannot_be_read_of_a_recording_is_told_by_its_place(tmp_path: Path, text: str, skipped: list[str]) -> None:
+def test_what_cannot_be_read_of_a_recording_is_reported_by_its_place(
+    tmp_path: Path, text: str, skipped: list[str]
+) -> None:
     file = tmp_path / "x.json"
     file.write_text(text)
     recording = Imported(file)
@@ -343,7 +345,7 @@ FILES = st.binary(max_size=50) | WHOLES.map(lambda v: json.dumps(v).encode()) | 
 
 @given(raw=FILES, is_compressed=st.booleans(), form=st.none() | st.sampled_from(FORMATS))
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
-def test_a_file_of_any_shape_is_read_or_told_of(
+def test_a_file_of_any_shape_is_read_or_reported(
     tmp_path: Path, raw: bytes, is_compressed: bool, form: str | None
 ) -> None:
     file = tmp_path / "any"

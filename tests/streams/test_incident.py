@@ -250,7 +250,7 @@ def test_a_bundle_of_another_release_that_decides_otherwise_says_so(bundle: Path
     assert (code, "made by haltline 0.0.1, this is " in output) == (1, True), output
 
 
-def test_a_session_that_is_not_there_is_said(table: Path, tmp_path: Path) -> None:
+def test_a_session_that_is_not_there_is_reported(table: Path, tmp_path: Path) -> None:
     code, output = run("incident", "nobody", "--out", tmp_path / "n.zip", "--table", table)
     assert (code, "expected records of session 'nobody'" in output) == (1, True)
     assert not (tmp_path / "n.zip").exists()

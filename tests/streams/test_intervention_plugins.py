@@ -100,7 +100,7 @@ def test_a_strategy_of_another_package_chooses() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["raises", "ends", "saystext"])
-def test_one_that_does_what_it_must_not_is_told_and_the_rules_own_level_stands(strategy: str) -> None:
+def test_one_that_does_what_it_must_not_is_reported_and_the_rules_own_level_stands(strategy: str) -> None:
     done = outcomes(f"{{strategy: {strategy}}}")
     assert [o.decision.level for o in done if o.decision] == [Level.NUDGE, Level.KILL]
     assert {failure.detector for o in done for failure in o.failures} == {f"strategy {strategy}"}
@@ -113,7 +113,7 @@ def test_an_intervention_of_another_package_adds_to_a_rules_decisions() -> None:
 
 
 @pytest.mark.parametrize("handler", ["oversteps", "floods"])
-def test_one_that_oversteps_adds_nothing_and_is_told(handler: str) -> None:
+def test_one_that_oversteps_adds_nothing_and_is_reported(handler: str) -> None:
     done = outcomes(f"{{handlers: {{destructive_repeat: {handler}}}}}")
     plain = outcomes("{}")
     assert [o.decision for o in done] == [o.decision for o in plain]

@@ -106,7 +106,7 @@ def test_an_answer_that_is_not_to_the_question_is_none(site: Site, forge: Callab
     assert site.console.get("/signed-in").status_code == 401
 
 
-def test_an_answer_counts_once_and_for_who_asked(site: Site) -> None:
+def test_an_answer_counts_once_and_for_its_client(site: Site) -> None:
     back = site.agree(site.begin(), "ada")
     cookies = dict(site.console.cookies)
     site.console.cookies.clear()
@@ -122,7 +122,7 @@ def test_it_leads_to_pages_of_the_console_only(site: Site, expected: str) -> Non
     assert 'content="0;url=/fleet"' in entered.text
 
 
-def test_a_provider_that_is_away_is_told(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+def test_a_provider_that_is_away_is_reported(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     with console(embedded, tmp_path, "http://127.0.0.1:9") as client:
         sent = client.get("/sign-in/oidc")
         assert (sent.status_code, sent.headers["location"]) == (303, "/sign-in?problem=provider")

@@ -227,7 +227,7 @@ def test_an_empty_console_says_what_will_come(chromium: Browser, tmp_path: Path)
                 expect(page.get_by_text(text).first).to_be_visible()
 
 
-def test_a_failure_is_told_in_the_servers_words_and_can_be_tried_again(chromium: Browser, address: str) -> None:
+def test_a_failure_is_reported_in_the_servers_words_and_can_be_tried_again(chromium: Browser, address: str) -> None:
     with signed_in(chromium, address, allowed="503") as page:
         away = {"detail": "broker x:9092: away"}
         page.route("**/api/v1/interventions?*", lambda route: route.fulfill(status=503, json=away))

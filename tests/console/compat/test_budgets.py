@@ -61,7 +61,7 @@ def test_each_budget_is_looked_at(engine: Engine, call: dict[str, object], kind:
     assert refused(engine, 0.75, "train_large") == Rejection("action", 1.25, 1.0), "of all that match together"
 
 
-def test_what_is_spent_outlives_a_read_model_that_is_made_anew(engine: Engine) -> None:
+def test_what_is_spent_outlives_a_read_model_that_is_recreated(engine: Engine) -> None:
     assert refused(engine, 2.0) is None
     empty(engine)
     assert refused(engine, 0.5) == Rejection("run", 2.5, 2.0)

@@ -109,7 +109,7 @@ def stopped(decision: Decision) -> Said:
     return "feedback", "a", feedback
 
 
-def test_the_fleet_is_counted_and_who_stopped_is_told(client: TestClient, embedded: EmbeddedBroker) -> None:
+def test_the_fleet_is_counted_and_who_stopped_is_reported(client: TestClient, embedded: EmbeddedBroker) -> None:
     records = messages_of(LOOP)
     kill = next(one for _, _, one in records if isinstance(one, Decision) and one.level is Level.KILL)
     produce(embedded.bootstrap, [*records, stopped(kill)])
@@ -178,7 +178,7 @@ def test_a_session_is_made_again_with_how_close_each_rule_was(client: TestClient
         pytest.param({"source": "audit"}, "--audit-table", id="a table that is not configured"),
     ],
 )
-def test_a_what_if_that_cannot_be_asked_says_what_was_wanted(
+def test_a_what_if_that_cannot_be_asked_says_what_was_expected(
     client: TestClient, question: dict[str, object], problem: str
 ) -> None:
     answer = client.post("/api/v1/policy/what-if", json=question)

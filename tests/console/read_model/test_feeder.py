@@ -33,7 +33,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_a_broker_that_is_away_is_said_once_and_that_it_is_back(
+def test_a_broker_that_is_away_is_reported_once_and_that_it_is_back(
     cluster: MockCluster, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Feeder(engine, cluster.bootstrap, topics=TOPICS, group="g") as feeder:
@@ -58,7 +58,7 @@ class Trying(Feeder):
         super()._assign(consumer)
 
 
-def test_a_topic_that_was_made_anew_is_said_with_what_to_do_and_not_each_second(
+def test_a_topic_that_was_recreated_is_reported_with_what_to_do_and_not_each_second(
     cluster: MockCluster, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     with engine.begin() as connection:

@@ -74,7 +74,7 @@ def place(kafka: LocalKafka, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.mark.parametrize("runs", [pytest.param(True, id="while it runs"), pytest.param(False, id="while it is away")])
-def test_a_topic_that_is_made_anew_makes_the_read_model_begin_anew_and_it_says_so(
+def test_a_topic_that_is_recreated_makes_the_read_model_begin_anew_and_it_says_so(
     place: Place, caplog: pytest.LogCaptureFixture, *, runs: bool
 ) -> None:
     caplog.set_level(logging.WARNING)

@@ -102,7 +102,7 @@ def test_costs_are_added_up_and_what_cannot_be_read_is_in_the_story(engine: Engi
     assert [row["kind"] for row in model_of["records"] if row["offset"] == 99] == ["unreadable"]
 
 
-def test_a_database_of_another_version_is_made_anew(tmp_path: Path) -> None:
+def test_a_database_of_another_version_is_recreated(tmp_path: Path) -> None:
     url = database(tmp_path)
     with open_store(url).begin() as connection:
         connection.execute(insert(tables.offsets).values(topic="actions", partition=0, next=7))

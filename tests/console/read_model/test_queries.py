@@ -115,7 +115,7 @@ def test_counts_by_day_and_what_is_counted_now_say_the_same_for_any_filter(
     assert (total, bodies) == (len(expected), [one.to_json().decode() for one in newest[1:6]])
 
 
-def test_what_is_hidden_or_made_anew_is_counted_as_it_is_now(tmp_path: Path) -> None:
+def test_what_is_hidden_or_recreated_is_counted_as_it_is_now(tmp_path: Path) -> None:
     other = open_store(database(tmp_path))
     records = made()[:20]
     keep(other, records)

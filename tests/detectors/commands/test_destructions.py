@@ -40,7 +40,7 @@ def test_a_bare_name_in_the_device_directory_is_a_disk() -> None:
     assert cases.tuples(destructions("cat x > sda", cwd="/dev")) == ("write_device device=/dev/sda SEVERE",)
 
 
-def test_the_severe_one_is_told_however_many_come_before_it() -> None:
+def test_the_severe_one_is_reported_however_many_come_before_it() -> None:
     found = destructions(f"rm {' '.join(f'f{i}' for i in range(1000))}; rm -rf /etc")
 
     assert len(found) == MAX_FOUND

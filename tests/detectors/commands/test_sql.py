@@ -10,7 +10,7 @@ def test_statements(statement: str, losses: tuple[str, ...]) -> None:
     assert tuples(sql_destructions(statement)) == losses
 
 
-def test_what_is_created_is_told() -> None:
+def test_what_is_created_is_reported() -> None:
     text = "create table a.b (x int); CREATE TEMP TABLE c AS SELECT 1; create database d"
 
     assert sql_creations(text) == ("table=a.b", "table=c", "database=d")

@@ -58,7 +58,7 @@ PADDING = {
         pytest.param(Reading.PLAIN, "os.remove(a+\n", id="lines that go on"),
     ],
 )
-def test_a_text_as_long_as_may_be_makes_a_bounded_number_of_calls_and_is_said_to_be_unread(
+def test_a_text_as_long_as_may_be_makes_a_bounded_number_of_calls_and_is_reported_to_be_unread(
     reading: Reading, piece: str
 ) -> None:
     text = piece * (MAX_COMMAND_CHARS // len(piece))
@@ -69,7 +69,7 @@ def test_a_text_as_long_as_may_be_makes_a_bounded_number_of_calls_and_is_said_to
 @pytest.mark.parametrize("reading", list(READERS))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_what_stands_behind_any_padding_is_found_or_the_text_is_said_to_be_unread(
+def test_what_stands_behind_any_padding_is_found_or_the_text_is_reported_to_be_unread(
     reading: Reading, data: st.DataObject
 ) -> None:
     pieces = data.draw(st.lists(st.tuples(st.sampled_from(PADDING[reading]), st.integers(1, 200)), max_size=5))

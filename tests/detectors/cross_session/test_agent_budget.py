@@ -27,7 +27,7 @@ def test_it_says_how_much_of_what() -> None:
     assert finding.values == {"resource": "calls", "used": 120.0, "share": 1.2}
 
 
-def test_an_exceeded_budget_is_told_again_with_each_further_tenth() -> None:
+def test_an_exceeded_budget_is_reported_again_with_each_further_tenth() -> None:
     codes = [finding.values["used"] for finding in found(BUDGET, *[spent(n, cost_usd=0.5) for n in range(25)])]
     assert codes == [8.0, 10.5, 11.0, 12.0]
 

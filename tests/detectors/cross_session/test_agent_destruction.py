@@ -69,13 +69,13 @@ def test_several_targets_of_one_act_count_each_and_the_act_once() -> None:
 
 
 @pytest.mark.parametrize("order", [pytest.param(p, id=" ".join(map(str, p))) for p in permutations(range(3))])
-def test_in_whatever_order_they_are_heard_the_latest_session_is_the_one_that_goes_on(order: tuple[int, ...]) -> None:
+def test_in_whatever_order_they_arrive_the_latest_session_is_the_one_that_goes_on(order: tuple[int, ...]) -> None:
     signals = [destroys(0), destroys(10), destroys(20, "s2")]
     (finding,) = found(AgentDestruction(), *(signals[n] for n in order))
     assert (finding.session_id or signals[order[-1]].session_id) == "s2"
 
 
-def test_the_twelfth_act_in_a_minute_is_told_of_the_session_of_the_latest_act() -> None:
+def test_the_twelfth_act_in_a_minute_is_reported_of_the_session_of_the_latest_act() -> None:
     acts = [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)]
     (finding,) = found(AgentDestruction(), *acts[1:], acts[0])
     assert (finding.code, finding.session_id) == (MANY, "s2")

@@ -93,7 +93,7 @@ def test_a_restart_in_the_middle_changes_nothing(incoming: list[Signal], cut: in
 
 @given(incoming=signals())
 @thorough
-def test_evidence_ends_with_the_event_and_is_of_what_was_heard(incoming: list[Signal]) -> None:
+def test_evidence_ends_with_the_event_and_is_of_what_was_received(incoming: list[Signal]) -> None:
     for pattern in PATTERNS:
         state = pattern.start()
         for number, one in enumerate(incoming):

@@ -40,7 +40,7 @@ def test_what_a_tree_of_sessions_may_do(signals: list[Signal], findings: list[tu
     assert reported(SpawnStorm(), *signals) == findings
 
 
-def test_children_that_are_heard_of_before_their_parents_are_as_deep() -> None:
+def test_children_that_are_known_before_their_parents_are_as_deep() -> None:
     (finding,) = found(SpawnStorm(max_depth=2), born(2, "b", "a"), born(1, "a", "root"), born(3, "c", "b"))
     assert (finding.code, finding.values["depth"]) == ("spawn_depth", 3)
 

@@ -153,7 +153,7 @@ def test_a_declared_batch_is_expected() -> None:
     assert codes(events, batch=batch) == []
 
 
-def test_each_is_told_once_until_it_has_gone_back() -> None:
+def test_each_is_reported_once_until_it_has_gone_back() -> None:
     reads = (["read_file"], 120, 10)
     assert codes(session(reads, (MANY, 24, 10), reads, (MANY, 24, 10))) == [MIX, MIX]
 

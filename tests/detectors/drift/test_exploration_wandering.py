@@ -84,7 +84,7 @@ def test_it_says_how_close_it_is() -> None:
     assert 0 < watched.detector.near(watched.state) < 0.5
 
 
-def test_looking_without_end_is_told_though_it_stays_in_one_place() -> None:
+def test_looking_without_end_is_reported_though_it_stays_in_one_place() -> None:
     looks = [bash(s, f"sed -n {s},{s + 9}p src/a.py") for s in range(450)]
     assert fires_at(DETECTOR, looks) == [
         (59, "endless_looking", "medium"),

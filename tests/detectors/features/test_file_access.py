@@ -43,7 +43,7 @@ def test_shell_commands(command: str, expected: list[tuple[str, int]]) -> None:
     assert touched(bash(0, command)) == [(path, bool(changes)) for path, changes in expected]
 
 
-def test_a_working_directory_that_is_said() -> None:
+def test_a_declared_working_directory() -> None:
     assert touched(event(0, "bash", args={"command": "cat a.py", "cwd": "/srv/app"})) == [("/srv/app/a.py", False)]
 
 

@@ -97,7 +97,7 @@ def test_arguments_that_were_cut_are_compared_by_their_digest(mark: str) -> None
     assert of("search", args) == of("search", dict(args))
 
 
-def test_of_a_command_what_was_left_out_is_told_apart_behind_a_dot() -> None:
+def test_of_a_command_what_was_left_out_is_distinguished_behind_a_dot() -> None:
     one, other = (of("bash", {"command": f"cat /tmp/x{n}"}) for n in (1, 2))
     assert one.partition(".")[0] == other.partition(".")[0]
     assert one != other

@@ -257,7 +257,7 @@ def test_a_near_that_raises_says_nothing() -> None:
     assert "too_many_calls" not in outcomes[3].decision.near
 
 
-def test_a_state_of_another_shape_is_forgotten_and_told_once() -> None:
+def test_a_state_of_another_shape_is_forgotten_and_reported_once() -> None:
     core = Core(NAMED, plugins())
     state = SessionState("s1", detectors={"too_many_calls": {"state": {"count": "many"}}})
     outcomes = [core.on_event(state, call) for call in CALLS]

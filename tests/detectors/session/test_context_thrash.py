@@ -53,7 +53,7 @@ def test_steps_that_no_context_holds(events: list[ActionEvent], found: str) -> N
     assert severities(events) == found
 
 
-def test_what_is_said_of_a_step_that_no_context_holds() -> None:
+def test_the_text_of_a_step_that_no_context_holds() -> None:
     ((_, finding),) = findings(DETECTOR, [read(0, 2_000_000)])
     assert (finding.code, finding.values["size"]) == ("oversized_step", 2_000_000)
     assert finding.reason == "2000000 bytes of output of one call: read_file path=0"

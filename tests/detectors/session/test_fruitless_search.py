@@ -177,7 +177,7 @@ def test_guesses(events: Events, found: str) -> None:
     assert guessing(events) == found
 
 
-def test_what_is_said_of_guesses() -> None:
+def test_the_text_of_guesses() -> None:
     ((_, finding),) = findings(DETECTOR, [guess(s) for s in range(4)])
     assert (finding.code, finding.severity) == ("blind_guessing", Severity.MEDIUM)
     assert finding.reason == "4 calls were answered with the same no in 3s, such as probe unknown"

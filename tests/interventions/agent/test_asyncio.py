@@ -59,7 +59,7 @@ def test_the_event_loop_goes_on_while_a_verdict_is_waited_for() -> None:
     assert guard.events[-1].outcome is Outcome.OK
 
 
-def test_a_call_that_is_cancelled_while_it_waits_is_told_as_refused_and_not_executed() -> None:
+def test_a_call_that_is_cancelled_while_it_waits_is_reported_as_refused_and_not_executed() -> None:
     guard = ScriptedGuard(None, budget_s=60.0)
     executed = False
 
@@ -81,7 +81,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_told_as_refused_and_not_exec
     assert (guard.events[-1].outcome, guard.events[-1].error) == (Outcome.REFUSED, "interrupted before it began")
 
 
-def test_a_call_that_is_cancelled_while_it_runs_is_told_as_unknown() -> None:
+def test_a_call_that_is_cancelled_while_it_runs_is_reported_as_unknown() -> None:
     guard = ScriptedGuard()
 
     async def agent() -> None:
@@ -133,7 +133,7 @@ def test_a_verdict_that_comes_after_the_loop_was_closed_harms_nobody() -> None:
         assert [advice.level for advice in act.advice] == [Level.NUDGE]
 
 
-def test_an_object_with_a_coroutine_call_is_told_as_ended_when_it_has_ended() -> None:
+def test_an_object_with_a_coroutine_call_is_reported_as_ended_when_it_has_ended() -> None:
     class Lookup:
         async def __call__(self, x: int) -> int:
             await asyncio.sleep(0)

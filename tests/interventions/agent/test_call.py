@@ -14,7 +14,7 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.wire import decode_event
 
 
-def test_the_agents_own_exception_goes_through_unchanged_and_is_told() -> None:
+def test_the_agents_own_exception_goes_through_unchanged_and_is_reported() -> None:
     guard = ScriptedGuard()
     error = PermissionError("EACCES: /etc/passwd password=hunter22")
 
@@ -38,14 +38,14 @@ def test_the_agents_own_exception_goes_through_unchanged_and_is_told() -> None:
         pytest.param(KeyboardInterrupt(), Outcome.UNKNOWN, id="an interrupt leaves it unknown"),
     ],
 )
-def test_how_a_call_ended_is_told(error: BaseException, outcome: Outcome) -> None:
+def test_how_a_call_ended_is_reported(error: BaseException, outcome: Outcome) -> None:
     guard = ScriptedGuard()
     with pytest.raises(type(error)), guard.action("get_asset"):
         raise error
     assert guard.events[-1].outcome is outcome
 
 
-def test_a_turn_of_the_model_is_told_with_what_it_used() -> None:
+def test_a_turn_of_the_model_is_reported_with_what_it_used() -> None:
     guard = ScriptedGuard()
     guard.model_turn(usage=Usage(input_tokens=900, output_tokens=100), output="I shall delete it with token=abcdef")
     turn = guard.events[-1]
@@ -64,7 +64,7 @@ def test_an_agent_that_hammers_at_a_refusal_does_not_flood_the_topics() -> None:
     assert len(guard.feedback) < 100
 
 
-def test_targets_that_cannot_be_told_do_not_break_the_call(caplog: pytest.LogCaptureFixture) -> None:
+def test_targets_that_cannot_be_reported_do_not_break_the_call(caplog: pytest.LogCaptureFixture) -> None:
     guard = ScriptedGuard()
 
     @guard.tool(targets=lambda args: [args["misspelt"]])
@@ -76,7 +76,7 @@ def test_targets_that_cannot_be_told_do_not_break_the_call(caplog: pytest.LogCap
     assert guard.events[-1].targets == []
 
 
-def test_arguments_are_told_by_name_with_defaults_and_without_self() -> None:
+def test_arguments_are_reported_by_name_with_defaults_and_without_self() -> None:
     guard = ScriptedGuard()
 
     class Catalogue:
@@ -152,7 +152,7 @@ def test_concurrent_calls_in_threads_each_get_their_own_verdict() -> None:
     assert sorted(event.seq or 0 for event in guard.events) == list(range(len(guard.events)))
 
 
-def test_the_effect_that_a_tool_declares_is_told() -> None:
+def test_the_effect_that_a_tool_declares_is_reported() -> None:
     guard = ScriptedGuard()
     with guard.action("tidy", effect="destructive", targets=["bucket=raw"]):
         pass
@@ -189,7 +189,7 @@ def test_what_cannot_be_described_breaks_neither_a_read_nor_a_refusal(caplog: py
     assert executed == 1
 
 
-def test_the_goal_of_a_task_is_told_without_secrets() -> None:
+def test_the_goal_of_a_task_is_reported_without_secrets() -> None:
     guard = ScriptedGuard(task=Task(goal="log in with password=hunter22", expected_paths=["/srv/**"]))
     guard.start()
     task = guard.events[0].task
@@ -241,7 +241,7 @@ def test_an_event_that_is_not_checked_is_equal_to_one_that_is() -> None:
     assert made(bare).targets is not made(bare).targets
 
 
-def test_what_a_repetition_of_a_tool_is_is_told_with_each_call() -> None:
+def test_what_a_repetition_of_a_tool_is_is_reported_with_each_call() -> None:
     guard = ScriptedGuard()
 
     @guard.tool(loop_key=lambda args: f"order {args['order']}")

@@ -160,7 +160,7 @@ def test_a_full_queue_has_room_left_for_what_destroys(cluster: MockCluster) -> N
     link.close(0.0)
 
 
-def test_what_destroys_is_not_done_when_it_cannot_be_told_and_what_is_dropped_is_counted() -> None:
+def test_what_destroys_is_not_done_when_it_cannot_be_reported_and_what_is_dropped_is_counted() -> None:
     guard = ScriptedGuard(mode="async")
     guard.start()
     guard.script.full = True

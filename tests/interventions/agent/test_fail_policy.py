@@ -179,7 +179,7 @@ def test_a_verdict_that_comes_too_late_takes_effect_at_the_next_action() -> None
         pytest.fail("it was executed")
 
 
-def test_the_verdict_on_a_call_refuses_it_before_one_that_came_late_and_is_as_hard() -> None:
+def test_the_verdict_on_a_call_refuses_it_before_a_late_one_and_is_as_hard() -> None:
     guard = ScriptedGuard(Level.ALLOW, Level.BLOCK)
     with guard.action("get_asset"):
         pass

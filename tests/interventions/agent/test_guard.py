@@ -128,7 +128,7 @@ def test_after_a_kill_every_call_is_refused_with_its_code_and_none_is_executed()
         guard.check()
 
 
-def test_what_was_refused_is_told_as_refused_and_a_killed_session_proposes_nothing_more() -> None:
+def test_what_was_refused_is_reported_as_refused_and_a_killed_session_proposes_nothing_more() -> None:
     guard = ScriptedGuard(Level.KILL)
     delete_asset, _, _ = tools(guard)
     for _ in range(2):
@@ -463,7 +463,7 @@ def test_when_decisions_come_too_late_the_guard_says_so_and_refuses_what_destroy
 
 
 @pytest.mark.parametrize("level", [Level.THROTTLE, Level.BLOCK, Level.ROLLBACK])
-def test_what_came_late_is_not_lost_on_a_call_that_waits_for_approval(level: Level) -> None:
+def test_a_late_decision_is_not_lost_on_a_call_that_waits_for_approval(level: Level) -> None:
     guard = ScriptedGuard(session_id="s1", mode="async", ask_from=None)
     delete_asset, get_asset, executed = tools(guard)
     delete_asset("a")

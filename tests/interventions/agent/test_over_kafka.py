@@ -214,7 +214,7 @@ def test_concurrent_calls_in_threads_each_get_their_own_verdict(embedded: Embedd
     assert sorted(executed) == list(range(0, 20, 2))
 
 
-def test_closing_flushes_what_was_told(embedded: EmbeddedBroker) -> None:
+def test_closing_flushes_what_was_reported(embedded: EmbeddedBroker) -> None:
     with guard_of(embedded.bootstrap, mode="async", kafka={"linger.ms": 5000}) as guard:
         for _ in range(500):
             with guard.action("get_asset"):

@@ -46,7 +46,7 @@ def test_a_client_configuration_that_is_none_is_refused_with_its_place(tmp_path:
         GuardSettings.from_env({"HALTLINE_BOOTSTRAP": "a:1", "HALTLINE_CLIENT_CONFIG": str(file)})
 
 
-def test_what_is_said_wins_over_the_environment() -> None:
+def test_an_option_wins_over_the_environment() -> None:
     assert GuardSettings.from_env({"HALTLINE_BOOTSTRAP": "a:1"}, bootstrap="b:2").bootstrap == "b:2"
 
 

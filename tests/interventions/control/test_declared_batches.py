@@ -62,7 +62,7 @@ def shown(decision: Decision | None) -> tuple[str, object, object]:
 
 
 @pytest.mark.parametrize("waits", [pytest.param(True, id="blocking"), pytest.param(False, id="async")])
-def test_each_act_that_it_covers_is_told_with_how_much_is_used(waits: bool) -> None:
+def test_each_act_that_it_covers_is_reported_with_how_much_is_used(waits: bool) -> None:
     session = Session(declared(max_deletes=40))
     result = [shown(session.deletes(n, f"stg_{n}", waits=waits)) for n in range(10)]
     assert result == [("ALLOW declared_batch", n + 1, 40) for n in range(10)]

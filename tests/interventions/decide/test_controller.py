@@ -116,7 +116,7 @@ def test_an_enforced_nudge_beats_a_shadow_kill() -> None:
     assert (decision.level, decision.detector, shadow) == (Level.NUDGE, "error_repetition", None)
 
 
-def test_who_waits_for_a_verdict_gets_it_and_what_is_in_shadow_is_told_beside_it() -> None:
+def test_who_waits_for_a_verdict_gets_it_and_what_is_in_shadow_is_reported_beside_it() -> None:
     rules = {"destructive_repeat": Rule(mode=Mode.SHADOW)}
     proposal = proposed().model_copy(update={"await_verdict": True})
     near = {"destructive_repeat": 1.0}

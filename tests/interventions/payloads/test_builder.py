@@ -93,7 +93,7 @@ def test_limits_never_fall_below_1_however_often_they_are_lowered(times: int, se
         pytest.param("strong", 3, 2, id="strong: with what lies outside"),
     ],
 )
-def test_the_task_is_told_again(strength: str, constraints: int, boundaries: int) -> None:
+def test_the_task_is_repeated(strength: str, constraints: int, boundaries: int) -> None:
     policy = Policy.model_validate({"interventions": {"reinforcement": strength}})
     decision = at_level(Level.REINFORCE, "scope_creep", policy=policy, session=Session(task=note_of(TASK)))
     result = decision.reinforcement

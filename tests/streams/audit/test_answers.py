@@ -38,7 +38,7 @@ def test_scripts_get_every_row(table: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["--json", "--csv"])
-def test_only_so_many_and_that_there_are_more_is_said_beside_the_data(table: Path, form: str) -> None:
+def test_only_so_many_and_that_there_are_more_is_reported_beside_the_data(table: Path, form: str) -> None:
     code, output, result = run(table, "query", "SELECT kind FROM audit", form, "--limit", "3")
     rows = orjson.loads(output) if form == "--json" else list(csv.DictReader(io.StringIO(output)))
     assert (code, len(rows)) == (0, 3)
@@ -103,7 +103,7 @@ def test_values_of_every_type_can_be_printed(table: Path) -> None:
         pytest.param("SELECT 1; SELECT 2", "only supports a single SQL statement", id="two statements"),
     ],
 )
-def test_sql_that_does_not_hold_is_answered_with_what_was_wanted_and_what_came(
+def test_sql_that_does_not_hold_is_answered_with_what_was_expected_and_what_was_found(
     table: Path, sql: str, text: str
 ) -> None:
     code, _, errors = run(table, "query", sql)
@@ -116,7 +116,7 @@ def test_both_forms_at_once_are_refused(table: Path) -> None:
     assert (code, output, "expected one of --json and --csv" in result) == (2, "", True)
 
 
-def test_a_store_that_does_not_answer_is_said_in_one_line(table: Path) -> None:
+def test_a_store_that_does_not_answer_is_reported_in_one_line(table: Path) -> None:
     options = ("AWS_ENDPOINT_URL=http://127.0.0.1:1", "AWS_ALLOW_HTTP=true", "AWS_REGION=x", "max_retries=0")
     given = ("AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY=y", *options)
     arguments = ["audit", "query", "SELECT 1", "--table", "s3://none/audit"]
@@ -140,7 +140,7 @@ def test_an_answer_that_has_begun_does_not_see_what_the_sink_writes_meanwhile(tm
     assert {row["session_id"] for row in ask.rows(sql)} == {"a", "b"}
 
 
-def test_a_long_story_is_told_to_people_from_its_end(tmp_path: Path) -> None:
+def test_a_long_story_is_reported_to_people_from_its_end(tmp_path: Path) -> None:
     log = LiveLog().events([*works("s", 260), *deletes("s", 300, 306, 312)])
     table = log.audited(tmp_path)
     code, output, _ = run(table, "story", "s")

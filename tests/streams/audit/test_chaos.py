@@ -220,7 +220,7 @@ def test_a_dead_letter_of_12_mb_is_kept_whole(log: Log, table: Path) -> None:
     assert row["raw"] == raw
 
 
-def test_records_deleted_while_the_sink_stands_still_are_told(log: Log, table: Path, tmp_path: Path) -> None:
+def test_records_deleted_while_the_sink_stands_still_are_reported(log: Log, table: Path, tmp_path: Path) -> None:
     log.send_events(400)
     with SinkProcess(log, table, tmp_path, "sink", "--session-timeout-s", "45") as sink:
         wait_for_rows(table, 408)
@@ -246,7 +246,7 @@ def test_records_deleted_while_the_sink_stands_still_are_told(log: Log, table: P
     assert len(audited(table)) == len(set(audited(table)))
 
 
-def test_a_topic_that_was_made_anew_is_refused_though_it_is_longer(
+def test_a_topic_that_was_recreated_is_refused_though_it_is_longer(
     log: Log, table: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.send_events(100)

@@ -69,7 +69,7 @@ def test_few_files_are_left_alone_and_many_become_few_and_nothing_of_the_proof_i
     assert audit.verify().ok, "the chains go on behind it"
 
 
-def test_what_fails_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_what_fails_is_reported_and_tried_again(tmp_path: Path) -> None:
     settings = AuditSettings(
         bootstrap="x:1", table=str(tmp_path / "none"), compact_commits=2, compact_every_s=0.0, vacuum_hours=None
     )

@@ -77,7 +77,7 @@ def test_rows_that_were_taken_out_of_their_chains_are_not_proved(audit: Audit, c
     assert [(p.offset, p.what) for p in problems] == [(0, "a row without a hash: nothing proves it")] * 2
 
 
-def test_a_chain_made_anew_without_the_rows_that_were_signed_is_found(audit: Audit) -> None:
+def test_a_chain_recreated_without_the_rows_that_were_signed_is_found(audit: Audit) -> None:
     signed = {(result["partition"], result["offset"]) for result in audit.checkpoints()}
     heads: dict[int, Head] = {}
     forged = []
@@ -173,7 +173,7 @@ def test_what_a_killed_writer_left_unsigned_is_signed_by_the_next_one(audit: Aud
     assert audit.verify().unsigned == 0  # 1200 rows of two that were killed
 
 
-def test_an_agent_s_erasure_takes_what_was_said_to_it_and_of_it(audit: Audit) -> None:
+def test_an_agent_s_erasure_takes_what_was_sent_to_it_and_of_it(audit: Audit) -> None:
     audit.table().update(
         updates={"scope": "'agent'", "scope_id": "'a9'", "agent_id": "NULL"}, predicate=f'{OF_FIRST} AND "offset" = 7'
     )
@@ -224,7 +224,7 @@ def test_it_is_found_too_after_some_of_the_rows_were_dropped(audit: Audit) -> No
     assert "others are in their place" in audit.verify().problems[0].what
 
 
-def test_erasures_of_an_earlier_release_are_proved_by_their_number_and_that_is_said(audit: Audit) -> None:
+def test_erasures_of_an_earlier_release_are_proved_by_their_number_and_that_is_reported(audit: Audit) -> None:
     (was,) = open_query(audit.uri).rows(f'SELECT * FROM audit WHERE {OF_FIRST} AND "offset" = 2')
     care = EarlierCaretaker(audit.uri, by="ada", reason="request 12", signer=audit.signer)
     care.erase(session_id="s1")

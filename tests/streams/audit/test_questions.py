@@ -105,7 +105,7 @@ def test_precision_takes_the_last_label_of_each_decision(table: Path) -> None:
     assert rule["precision"] == 0.5
 
 
-def test_operators_are_told_by_what_they_asked_for(table: Path) -> None:
+def test_operators_results_are_counted_by_kind(table: Path) -> None:
     assert [(one["by"], one["kind"], one["commands"]) for one in ask(table, "operators")] == [("ada", "label", 4)]
 
 
@@ -129,6 +129,6 @@ def test_answers_are_csv_too(table: Path) -> None:
         pytest.param(["ask", "trips", "--from", "soon"], "expected a time", id="no moment"),
     ],
 )
-def test_what_cannot_be_asked_is_said(table: Path, arguments: list[str], text: str) -> None:
+def test_what_cannot_be_asked_is_reported(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(table, *arguments)
     assert (code, text in output) == (2, True), output

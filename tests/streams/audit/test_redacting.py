@@ -144,7 +144,7 @@ def test_a_byte_that_is_no_text_hides_nothing_and_what_is_around_stays() -> None
         pytest.param(b'{"n":"hunter2","\\u006e":"a token"}', b'{"n":"a token"}', id="a name that is escaped"),
     ],
 )
-def test_a_name_that_is_said_twice_hides_nothing(raw: bytes, kept: bytes) -> None:
+def test_a_duplicate_name_hides_nothing(raw: bytes, kept: bytes) -> None:
     value, _, kinds = everything.of(raw)
     assert value == kept
     assert kinds is not None
@@ -171,7 +171,7 @@ def test_only_the_chosen_kinds_are_taken_out_and_an_unknown_one_is_refused() -> 
     assert AuditSettings(bootstrap="x:1").redact == KINDS
 
 
-def test_records_of_our_own_that_hold_none_are_stored_as_they_came() -> None:
+def test_records_of_our_own_that_hold_none_are_stored_as_received() -> None:
     for one in one_of_each():
         row = Reader(TOPICS, "audit", everything).row(one, NOW_MS)
         assert (row["raw"], row["redacted"]) == (one.value, None)

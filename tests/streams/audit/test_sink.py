@@ -59,7 +59,7 @@ def test_the_row_of_the_scenario_is_in_the_story_of_its_session(embedded: Embedd
     )
 
 
-def test_a_broker_that_is_away_is_said_once_and_that_it_is_back(
+def test_a_broker_that_is_away_is_reported_once_and_that_it_is_back(
     cluster_log: tuple[MockCluster, Log], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster, log = cluster_log
@@ -145,7 +145,7 @@ def test_what_cannot_be_read_is_kept_and_holds_nothing_up(log: Log, tmp_path: Pa
     assert [row["decode_error"] is None for row in rows] == [False] * len(bad) + [True]
 
 
-def test_records_that_the_broker_deleted_unread_are_told_and_the_rest_is_written(
+def test_records_that_the_broker_deleted_unread_are_reported_and_the_rest_is_written(
     log: Log, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.send_events(40)
@@ -257,7 +257,7 @@ def test_a_table_that_cannot_be_made_ends_it_with_a_message(
     assert "Not a directory" in caplog.text
 
 
-def test_a_broker_that_cannot_say_where_a_partition_begins_is_asked_again(
+def test_a_broker_that_cannot_say_where_a_partition_begins_is_retried(
     cluster_log: tuple[MockCluster, Log], tmp_path: Path
 ) -> None:
     cluster, log = cluster_log

@@ -69,7 +69,7 @@ def test_what_a_sink_does_is_measured_and_served(log: Log, tmp_path: Path) -> No
     assert reported["sink_commits_total",] == reported["sink_commit_seconds_count",] >= 1
 
 
-def test_the_lag_of_a_partition_is_told_until_another_has_it() -> None:
+def test_the_lag_of_a_partition_is_reported_until_another_has_it() -> None:
     metrics = Metrics()
     observer = SinkTelemetry(metrics, stuck_after_s=60)
     observer.on_assigned(frozenset({ACTIONS}))

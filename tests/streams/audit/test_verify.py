@@ -156,7 +156,7 @@ def test_the_first_record_that_breaks_is_named(
     assert what in first.what
 
 
-def test_a_chain_that_was_made_anew_is_not_the_one_that_was_signed(audit: Audit) -> None:
+def test_a_chain_that_was_recreated_is_not_the_one_that_was_signed(audit: Audit) -> None:
     kept = audit.checkpoints()
     make_anew(audit)
     assert audit.verify(signed=False).ok
@@ -191,7 +191,7 @@ def test_a_table_that_was_put_back_log_and_all_does_not_reach_what_was_signed_an
     assert ["it was rolled back" in problem.what for problem in problems] == [True, True]
 
 
-def test_a_data_file_that_is_gone_is_told(audit: Audit) -> None:
+def test_a_data_file_that_is_gone_is_reported(audit: Audit) -> None:
     next(audit.uri.glob("event_date=*/*.parquet")).unlink()
     assert any("a file is missing or damaged" in problem.what for problem in audit.verify().problems)
 

@@ -8,7 +8,7 @@ from haltline.cli.operator.verify_again import verify_again
 from haltline.streams.audit.verify import Problem, Verification
 
 
-def test_the_last_verification_is_told_and_a_table_that_is_away_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_verification_is_reported_and_a_table_that_is_away_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     well = Verification(rows=7, unsigned=2)
     broken = Verification(rows=9, problems=[Problem("haltline.actions[0]", 3, "changed")])
     results = iter((well, OSError("no table"), broken))

@@ -251,7 +251,7 @@ def test_overrides_by_agent_and_session(override: Override, verdicts: list[str])
     assert Session(Policy(rules=only_counting, overrides=(override,))).deletes(0, 6, 12) == verdicts
 
 
-def test_the_stop_is_known_once_the_agents_side_said_so() -> None:
+def test_the_stop_is_known_once_the_agents_side_acknowledged_it() -> None:
     session = Session()
     session.deletes(0, 6, 12)
     assert session.state is not None
@@ -368,7 +368,7 @@ def test_what_a_killed_session_begins_after_the_grace_time_is_an_incident(event:
     assert decision.code == "session_killed_by_operator"
 
 
-def test_what_was_begun_after_the_kill_and_is_done_all_the_same_is_told_twice() -> None:
+def test_what_was_begun_after_the_kill_and_is_done_all_the_same_is_reported_twice() -> None:
     session = killed_session()
     codes = [[d.finding.reason for d in session(event).detections] for event in (attempt(60), result(61, attempt(60)))]
     assert [len(found) for found in codes] == [1, 1]

@@ -157,7 +157,7 @@ def test_which_overrides_hold_follows_the_end_of_an_exemption() -> None:
     assert found.overrides("c", "s", EXEMPTION.expires) == ()
 
 
-def test_what_is_said_in_vain_is_told() -> None:
+def test_settings_without_effect_are_reported() -> None:
     policy = Policy(
         overrides=(
             said(
@@ -202,7 +202,7 @@ def test_what_is_said_in_vain_is_told() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_policy_says_where_what_was_wanted_and_what_came(policy: Policy, message: str) -> None:
+def test_a_wrong_policy_says_where_what_was_expected_and_what_was_found(policy: Policy, message: str) -> None:
     with pytest.raises(ValueError) as raised:  # noqa: PT011 - the beginning of the message is compared
         EffectiveRules(policy)
     assert str(raised.value).startswith(message)

@@ -171,7 +171,7 @@ def deletes(session: str, *seconds: float) -> list[ActionEvent]:
     return list(chain.from_iterable(call(s, "delete_asset", f"asset_id={session}", session=session) for s in seconds))
 
 
-def test_what_was_begun_is_gone_on_with_and_nothing_else_is_while_no_rule_is_in_shadow() -> None:
+def test_what_was_begun_is_continued_and_nothing_else_is_while_no_rule_is_in_shadow() -> None:
     tried, plain = Policy(rules=dict.fromkeys(LOOP_GUARD, SHADOW), version=1), Policy(version=2)
     story = [*deletes("a", 0, 6), *deletes("b", 10), *deletes("a", 20), *deletes("b", 30)]
     log = Log(tried, Runs.ENFORCED, Runs.SHADOW).run(story, change={4: plain})

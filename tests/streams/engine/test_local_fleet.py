@@ -148,7 +148,7 @@ def test_a_session_that_was_released_may_start_others_again_and_its_descendants_
     assert family.killed == ["b"]
 
 
-def test_a_kill_that_is_heard_of_before_the_birth_of_the_child_is_no_less_a_kill() -> None:
+def test_a_kill_that_is_known_before_the_birth_of_the_child_is_no_less_a_kill() -> None:
     family = fleet()
     family.command(operator(CommandKind.KILL, ScopeKind.SESSION, "a", 10))
     family.event(begins(5, "child", "a", "a"))
@@ -198,7 +198,7 @@ def test_of_two_workers_the_one_that_is_ahead_tells_first_and_the_session_that_g
     assert loop.killed == ["b"]
 
 
-def test_small_sums_are_added_up_before_they_are_told() -> None:
+def test_small_sums_are_added_up_before_they_are_reported() -> None:
     shared = fleet(mission_budget=Rule(settings={"limits": {"cost_usd": 10.0}}))
     reported = [
         signal
@@ -235,7 +235,7 @@ def test_files_are_other_ones_in_each_sandbox() -> None:
     assert "agent_destruction" not in sandboxes.scopes["agent", "cleaner"].detectors
 
 
-def test_what_is_told_to_the_fleet_adds_up_to_what_was_done() -> None:
+def test_what_is_reported_to_the_fleet_adds_up_to_what_was_done() -> None:
     core = Core()
     state, counted = None, 0.0
     for n in range(100):

@@ -42,7 +42,7 @@ def test_a_worker_runs_what_is_in_shadow_and_the_agents_own_process_does_not() -
 
 
 @pytest.mark.parametrize("mode", [Mode.WARN, Mode.ENFORCE])
-def test_a_rule_that_a_policy_takes_out_of_shadow_is_heeded_everywhere(mode: Mode) -> None:
+def test_a_rule_that_a_policy_takes_out_of_shadow_is_enforced_everywhere(mode: Mode) -> None:
     assert "step_review" in looked(Policy(rules={"step_review": Rule(mode=mode)}), alone=True)
 
 

@@ -95,7 +95,7 @@ def test_secrets_do_not_reach_the_topic(embedded: EmbeddedBroker) -> None:
         ({"id": 7}, "application/cloudevents+json", 400, "events[0]: "),
     ],
 )
-def test_what_cannot_be_read_is_told_by_its_place_and_nothing_is_accepted(
+def test_what_cannot_be_read_is_reported_by_its_place_and_nothing_is_accepted(
     embedded: EmbeddedBroker, body: Any, kind: str, status: int, expected: str
 ) -> None:
     with StandIn(embedded.bootstrap) as worker:
@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_told_by_its_place_and_nothing_is_accepted(
         assert {e.session_id for e in worker.events} == {"s2"}
 
 
-def test_a_verdict_is_waited_for_and_its_result_told(embedded: EmbeddedBroker) -> None:
+def test_a_verdict_is_waited_for_and_its_result_reported(embedded: EmbeddedBroker) -> None:
     call = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}}
 
     async def talk(post: Post) -> list[Any]:
@@ -208,7 +208,7 @@ def test_without_a_verdict_in_time_only_calls_that_destroy_are_refused(embedded:
         ("/healthz", {}, 405, "got POST /healthz"),
     ],
 )
-def test_a_question_that_cannot_be_read_is_told(
+def test_a_question_that_cannot_be_read_is_reported(
     embedded: EmbeddedBroker, path: str, body: Any, status: int, expected: str
 ) -> None:
     actual, result = with_intake(embedded.bootstrap, lambda post: post(path, body))
@@ -226,7 +226,7 @@ def test_spans_of_generative_ai_are_events_and_others_are_none_of_ours(embedded:
         assert [(e.kind, e.session_id, e.action) for e in worker.events] == [(Kind.COMPLETED, "s1", "bash")]
 
 
-def test_only_who_has_the_token_is_heard(embedded: EmbeddedBroker) -> None:
+def test_only_who_has_the_token_is_admitted(embedded: EmbeddedBroker) -> None:
     async def talk(post: Post) -> list[int]:
         result = [await post("/v1/events", [], **headers) for headers in ({}, {"Authorization": "Bearer no"})]
         return [status for status, _ in [*result, await post("/v1/events", [], Authorization="Bearer secret")]]

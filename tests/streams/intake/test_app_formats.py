@@ -110,7 +110,7 @@ def posted(embedded: EmbeddedBroker, body: bytes, kind: str = otlp.PROTOBUF, **h
     return asyncio.run(run())
 
 
-def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded: EmbeddedBroker) -> None:
+def test_what_cannot_be_read_of_a_request_is_reported_as_a_partial_success(embedded: EmbeddedBroker) -> None:
     with StandIn(embedded.bootstrap) as worker:
         status, kind, body = posted(embedded, request_of(3, without_id=1).SerializeToString())
         result = pb.ExportTraceServiceResponse.FromString(body)
@@ -142,7 +142,7 @@ def test_what_cannot_be_read_of_a_request_is_told_as_a_partial_success(embedded:
         "no gzip",
     ],
 )
-def test_a_request_that_cannot_be_read_is_told_in_its_own_format(
+def test_a_request_that_cannot_be_read_is_reported_in_its_own_format(
     embedded: EmbeddedBroker, body: bytes, kind: str, headers: dict[str, str], status: int, expected: str
 ) -> None:
     actual, answered, result = posted(embedded, body, kind, **headers)
@@ -208,7 +208,7 @@ CE = {f"ce-{name}": text.replace("ä", "%C3%A4") for name, text in ATTRIBUTES.it
         (b"[]", {}, 400, "expected a JSON object as the CloudEvent's data, got list"),
     ],
 )
-def test_a_binary_event_is_read_or_told_of(
+def test_a_binary_event_is_read_or_reported(
     embedded: EmbeddedBroker, body: bytes, headers: dict[str, str], status: int, expected: str
 ) -> None:
     async def talk(post: Post) -> tuple[int, Any]:

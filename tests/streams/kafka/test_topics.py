@@ -145,7 +145,7 @@ def test_check_names_every_topic_that_is_missing_and_makes_none(admin: AdminClie
         ),
     ],
 )
-def test_check_names_where_what_was_wanted_and_what_came(
+def test_check_names_where_what_was_expected_and_what_was_found(
     admin: AdminClient,
     no_topics: Topics,
     name: str,

@@ -62,7 +62,7 @@ def send(site: Site, topic: str, records: int) -> None:
 
 
 @pytest.mark.parametrize("place", [pytest.param(1, id="events"), pytest.param(0, id="commands")])
-def test_a_topic_that_is_made_anew_under_a_running_worker_is_begun_anew(site: Site, place: int) -> None:
+def test_a_topic_that_is_recreated_under_a_running_worker_is_begun_anew(site: Site, place: int) -> None:
     topic = site.topics[place]
     with site.worker(**LOOK_OFTEN) as worker:
         send(site, topic, 4000)
@@ -86,7 +86,7 @@ def test_a_topic_that_is_made_anew_under_a_running_worker_is_begun_anew(site: Si
     site.check_exact()
 
 
-def test_a_topic_that_is_made_anew_while_no_worker_runs_is_begun_anew_and_said_once(site: Site) -> None:
+def test_a_topic_that_is_recreated_while_no_worker_runs_is_begun_anew_and_said_once(site: Site) -> None:
     site.produce(4000)
     work_off(site)
     delete(site, site.events)
@@ -100,7 +100,7 @@ def test_a_topic_that_is_made_anew_while_no_worker_runs_is_begun_anew_and_said_o
     site.check_exact()
 
 
-def test_a_changelog_that_is_made_anew_is_said_and_the_worker_goes_on_where_it_was(site: Site) -> None:
+def test_a_changelog_that_is_recreated_is_reported_and_the_worker_goes_on_where_it_was(site: Site) -> None:
     site.produce(1000)
     work_off(site)
     delete(site, site.changelog)
@@ -167,7 +167,7 @@ def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_
     assert site.log.counts(site.changelog) == {f"in-{number}": 1000 for number in of_before}
 
 
-def test_a_topic_that_is_made_anew_with_fewer_partitions_is_refused_with_what_to_do(site: Site) -> None:
+def test_a_topic_that_is_recreated_with_fewer_partitions_is_refused_with_what_to_do(site: Site) -> None:
     with site.worker(**LOOK_OFTEN) as worker:
         site.produce(400)
         site.wait_until_done()

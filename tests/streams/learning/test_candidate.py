@@ -53,7 +53,7 @@ def test_promoted_the_model_is_in_force_and_the_candidate_gone(text: str) -> Non
         assert (after.levels, after.mode, after.enabled) == (before.levels, before.mode, before.enabled)
 
 
-def test_a_version_that_is_said_becomes_the_next_one_with_each_document() -> None:
+def test_a_declared_version_becomes_the_next_one_with_each_document() -> None:
     tried = with_candidate(parse_policy(OWN), LEARNED)
     assert (tried.version, promoted(tried).version) == (5, 6)
     assert "version:" not in document(with_candidate(parse_policy("{}"), LEARNED)).splitlines()[0]

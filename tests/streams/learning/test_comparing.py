@@ -101,7 +101,7 @@ def test_alone_the_rule_is_enforced_with_the_policys_thresholds_and_nothing_else
     assert Level(result.level) >= Level.PAUSE
 
 
-def test_points_that_changed_are_told_by_bin_and_the_others_are_not() -> None:
+def test_points_that_changed_are_reported_by_bin_and_the_others_are_not() -> None:
     first = SHIPPED.features[0]
     moved = replace(first, edges=(*first.edges, 11.5), points=(*first.points, first.points[-1] + 0.5))
     (reported,) = models_differ(SHIPPED, replace(SHIPPED, features=(moved, *SHIPPED.features[1:])))

@@ -32,7 +32,7 @@ def judged(example: Example) -> str:
         pytest.param(Span(3, 99), "ooo.......", id="with a signal that never came"),
     ],
 )
-def test_what_is_said_of_each_step(span: Span | None, signs: str) -> None:
+def test_the_text_of_each_step(span: Span | None, signs: str) -> None:
     assert judged(Example(steps(10), span)) == signs
 
 

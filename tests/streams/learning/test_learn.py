@@ -131,7 +131,7 @@ def test_sessions_of_files_are_sound_where_they_are_solved_and_else_only_compare
     ]
 
 
-def test_people_are_told_what_came_of_it_and_what_to_do_next(table: Path, tmp_path: Path) -> None:
+def test_people_read_the_result_and_what_to_do_next(table: Path, tmp_path: Path) -> None:
     code, output = run("--table", table, "--out", tmp_path / "c.yaml")
     assert code == Exit.OK
     assert "learned 3: 10 of 10 runaways stopped" in output
@@ -149,7 +149,7 @@ def test_too_few_labels_are_an_answer_and_nothing_is_written(tmp_path: Path) -> 
     assert "haltline label DECISION confirmed|false_alarm" in output
 
 
-def test_sessions_whose_results_nobody_told_are_nothing_to_learn_from(tmp_path: Path) -> None:
+def test_sessions_whose_results_nobody_reported_are_nothing_to_learn_from(tmp_path: Path) -> None:
     log = LabelledLog()
     for number in range(5):
         for kind in ("loop", "sound"):
@@ -171,7 +171,7 @@ def test_sessions_whose_results_nobody_told_are_nothing_to_learn_from(tmp_path: 
 
 
 @pytest.mark.parametrize("missing", ["lightgbm", "numpy"])
-def test_without_the_extra_it_is_said_what_to_install(
+def test_without_the_extra_says_what_to_install(
     table: Path, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
@@ -193,7 +193,7 @@ def test_without_the_extra_it_is_said_what_to_install(
         pytest.param(("--out", "c.yaml", "--promote", "none.yaml"), "none.yaml", id="nothing to promote"),
     ],
 )
-def test_what_cannot_be_used_is_said(
+def test_what_cannot_be_used_is_reported(
     table: Path, tmp_path: Path, arguments: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

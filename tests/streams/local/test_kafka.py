@@ -37,7 +37,7 @@ def test_takes_a_record_as_large_as_the_dead_letter_topic_allows(kafka: LocalKaf
 
 
 @pytest.mark.kafka
-def test_a_record_survives_a_stop_a_crash_that_is_told_and_a_new_process_on_another_port(tmp_path: Path) -> None:
+def test_a_record_survives_a_stop_a_crash_that_is_reported_and_a_new_process_on_another_port(tmp_path: Path) -> None:
     require_kafka()
     with LocalKafka(tmp_path) as node:
         reports = create_topics(
@@ -95,7 +95,9 @@ def test_fetch_says_which_commands_are_missing(monkeypatch: pytest.MonkeyPatch, 
         fetch()
 
 
-def test_fetch_says_what_maven_said_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_fetch_says_what_maven_printed_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for command, script in {"java": "exit 0", "mvn": "echo no route to repository; exit 7"}.items():
         file = tmp_path / "bin" / command
         file.parent.mkdir(exist_ok=True)

@@ -120,7 +120,7 @@ def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
     assert elsewhere.heard == []
 
 
-def test_nobody_at_the_address_is_asked_again_and_the_address_is_not_told(tmp_path: Path) -> None:
+def test_nobody_at_the_address_is_asked_again_and_the_address_is_not_reported(tmp_path: Path) -> None:
     for kind in (*HTTP, "apprise"):
         url = "http://127.0.0.1:1/5ecret-path"
         made = sender(tmp_path, kind, "json://127.0.0.1:1/5ecret-path" if kind == "apprise" else url)
@@ -231,7 +231,7 @@ def test_apprise_sends_to_what_it_knows(tmp_path: Path) -> None:
         pytest.param("apprise", "url", "nosuch://5ecret", "line 1: expected an address", id="unknown to apprise"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_and_not_told(
+def test_a_file_that_cannot_be_used_is_named_and_not_reported(
     tmp_path: Path, kind: str, file: str, text: str, problem: str
 ) -> None:
     sender(tmp_path, kind, "json://localhost" if kind == "apprise" else "http://localhost").close()
@@ -314,7 +314,7 @@ def test_what_a_mail_server_says_decides(
     assert failed.value.again is again
 
 
-def test_a_wrong_password_is_not_told(tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]) -> None:
+def test_a_wrong_password_is_not_reported(tmp_path: Path, mail: tuple[Mailbox, dict[str, Any]]) -> None:
     (tmp_path / "password").write_text("wr0ng")
     with pytest.raises(Failed) as failed:
         sender(tmp_path, "email", "", **mail[1]).send(message(change()))

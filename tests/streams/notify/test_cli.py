@@ -69,7 +69,7 @@ def test_a_document_that_is_wrong_is_refused_with_its_line(
 
 
 @pytest.mark.parametrize("field", ["password", "key", "routing_key_file"])
-def test_a_secret_in_the_document_is_not_told(document: Path, field: str) -> None:
+def test_a_secret_in_the_document_is_not_reported(document: Path, field: str) -> None:
     document.write_text(DOCUMENT.replace("routing_key_file: key", f"{field}: [pa55word]"))
     refused = run("check", document)
     assert (refused.exit_code, "pa55word" in refused.output) == (2, False)
@@ -91,7 +91,7 @@ def test_check_reads_the_files_of_secrets_and_says_none_of_them(document: Path) 
     assert (refused.exit_code, "channels.hook: " in refused.output, "5hort" in refused.output) == (2, True, False)
 
 
-def test_plan_says_who_would_be_told_and_when(document: Path) -> None:
+def test_plan_says_who_would_be_notified_and_when(document: Path) -> None:
     records = [
         change(),
         change("escalated", 2, level="KILL"),

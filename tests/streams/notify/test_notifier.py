@@ -31,7 +31,7 @@ def sample(metrics: object, name: str, **labels: str) -> float | None:
     return value
 
 
-def test_each_change_is_told_once_though_its_record_comes_twice_and_after_a_restart(system: System) -> None:
+def test_each_change_is_reported_once_though_its_record_comes_twice_and_after_a_restart(system: System) -> None:
     with receiver("webhook") as there:
         system.configure(there.url)
         system.produce(change(), change(), change("counted", 2), change("escalated", 3))
@@ -54,7 +54,7 @@ def test_a_digest_is_one_message_and_each_of_its_changes_is_recorded(system: Sys
         assert {record.message_id for record in found} == set(ids(there.heard))
 
 
-def test_what_is_held_back_is_told_when_its_incident_gets_worse(system: System) -> None:
+def test_what_is_held_back_is_reported_when_its_incident_gets_worse(system: System) -> None:
     always_but_an_hour = {"from": "01:00", "to": "00:59"}
     with receiver("webhook") as there:
         system.configure(there.url, {"quiet": [always_but_an_hour], "at_once": {"level": "KILL"}}, oldest="30d")
@@ -104,7 +104,7 @@ def test_what_is_too_old_is_recorded_and_not_sent(system: System) -> None:
         assert len(there.heard) == 1
 
 
-def test_an_alert_that_is_open_is_said_again_also_after_a_restart(system: System, tmp_path: Path) -> None:
+def test_an_alert_that_is_open_is_reported_again_also_after_a_restart(system: System, tmp_path: Path) -> None:
     with receiver("webhook") as hook, receiver("alertmanager") as there:
         alerts = {"alerts": {"kind": "alertmanager", "url": there.url, "repeat": "1s"}}
         system.configure(hook.url, {"channels": ["alerts"]}, channels=alerts)
@@ -154,7 +154,7 @@ def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_
         assert "5ecret" not in text
 
 
-def test_partitions_that_go_to_another_notifier_are_told_of_once(
+def test_partitions_that_go_to_another_notifier_are_notified_once(
     kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
 ) -> None:
     system = System(kafka.bootstrap, kafka_topics, tmp_path)

@@ -75,7 +75,7 @@ def test_which_incidents_a_route_takes(match: dict[str, Any], record: IncidentRe
         pytest.param("assigned", False, id="assigned: not unless asked for"),
     ],
 )
-def test_which_changes_are_told_of_without_asking(what: str, reported: bool) -> None:
+def test_which_changes_are_notified_without_asking(what: str, reported: bool) -> None:
     assert bool(planned(change(what), at("12:00"), {})) is reported
     assert planned(change(what), at("12:00"), {"changes": [what]}) == ["chat r0 +0"]
 
@@ -167,7 +167,7 @@ routes = st.fixed_dictionaries(
 
 
 @given(changes, st.integers(T0_MS, T0_MS + 7 * DAY_MS), st.lists(routes, min_size=1, max_size=4))
-def test_a_channel_is_told_once_and_never_before_the_change(
+def test_a_channel_is_notified_once_and_never_before_the_change(
     record: IncidentRecord, at_ms: int, chosen: list[dict[str, Any]]
 ) -> None:
     found = plan(record, at_ms, config(*chosen), tuple(CHANNELS))

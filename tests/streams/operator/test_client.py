@@ -181,7 +181,7 @@ def test_an_operators_own_kill_has_no_rule_to_be_right_about(operator: Operator)
     assert len(commands(operator._bootstrap, "label-2")) == 1, "no label was sent"
 
 
-def test_nobody_is_waited_for_of_whom_nothing_was_heard(operator: Operator) -> None:
+def test_nobody_is_waited_for_of_whom_nothing_was_received(operator: Operator) -> None:
     killed = operator.kill(SESSION, "unheard-1", by="ada", reason="must not start").after
     assert killed is not None
     assert killed.unheard

@@ -136,7 +136,7 @@ def flown(up: float, ago_s: float) -> Callable[[Metrics], None]:
         pytest.param(lambda _: None, Verdict.NOTE, id="none has flown yet"),
     ],
 )
-def test_what_the_last_canary_came_to(tell: Callable[[Metrics], None], verdict: Verdict) -> None:
+def test_the_result_of_the_last_canary(tell: Callable[[Metrics], None], verdict: Verdict) -> None:
     metrics = Metrics("canary")
     tell(metrics)
     with serving(metrics) as url:

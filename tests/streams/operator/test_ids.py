@@ -32,7 +32,7 @@ def test_an_id_is_found_by_its_beginning(given: str, meant: str) -> None:
         pytest.param("", NotFound, "session not found: ", id="nothing is the beginning of nothing"),
     ],
 )
-def test_what_is_not_found_is_said(given: str, error: type[Exception], says: str) -> None:
+def test_what_is_not_found_is_reported(given: str, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         resolve("session", given, IDS, hint="try another")
 

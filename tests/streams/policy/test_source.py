@@ -235,7 +235,7 @@ def published(bootstrap: str, text: str) -> Policy:
     return policy
 
 
-def test_a_published_document_says_who_and_why_and_only_what_was_said(bootstrap: str) -> None:
+def test_a_published_document_says_who_and_why_and_only_what_was_set(bootstrap: str) -> None:
     text = "rules: {cycle: {mode: warn}}\noverrides: [{agent: a, rules: {budget: {settings: {limits: {calls: 9}}}}}]"
     assert published(bootstrap, text).version == 2
     (record,) = current(bootstrap, TOPICS.policies).values()

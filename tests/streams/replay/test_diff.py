@@ -223,7 +223,7 @@ def test_what_is_across_sessions_is_compared_for_a_choice_of_agents_too() -> Non
     assert again(log, sessions=["a", "b", "c"]).compared.across > 0
 
 
-def test_sessions_that_began_before_the_range_are_said(tmp_path: Path) -> None:
+def test_sessions_that_began_before_the_range_are_reported(tmp_path: Path) -> None:
     events = [one.model_copy(update={"seq": number}) for number, one in enumerate(deletes("s", 0, 6, 12))]
     table = LiveLog().events(events).audited(tmp_path / "audit")
     code, output = run(table, "--from", "2025-06-15T15:06:47Z", "--json")
@@ -265,6 +265,6 @@ def test_a_dry_run_counts_what_would_be_taken_in(table: Path) -> None:
         pytest.param(["audit", "--sink", "other"], "got 'other'", id="another sink"),
     ],
 )
-def test_what_cannot_be_read_is_said(table: Path, arguments: list[str], text: str) -> None:
+def test_what_cannot_be_read_is_reported(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(*arguments, "--table", table)
     assert (code, text in output) == (2, True), output

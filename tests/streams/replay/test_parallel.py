@@ -51,7 +51,7 @@ def test_several_processes_say_what_one_says_of_a_broker(log: LiveLog) -> None:
         assert replayed(*options) == replayed(*options, "--processes", 2)
 
 
-def test_what_a_process_cannot_do_is_said_by_the_command(log: LiveLog, tmp_path: Path) -> None:
+def test_what_a_process_cannot_do_is_reported_by_the_command(log: LiveLog, tmp_path: Path) -> None:
     table = log.audited(tmp_path / "audit")
     for file in table.rglob("*.parquet"):
         file.unlink()

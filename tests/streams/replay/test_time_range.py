@@ -22,7 +22,7 @@ def test_a_moment_is_a_time_or_offsets(text: str, expected: Moment) -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "-", "12", "0:1,", "-90", "0:-1"])
-def test_what_is_neither_is_refused_with_what_was_wanted(text: str) -> None:
+def test_what_is_neither_is_refused_with_what_was_expected(text: str) -> None:
     with pytest.raises(BadMoment, match="expected a time"):
         parse_moment(text, NOW_MS)
 

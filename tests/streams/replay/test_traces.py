@@ -107,7 +107,7 @@ def test_times_of_the_source_are_kept_as_they_are(tmp_path: Path) -> None:
     assert [e.time - T0_MS for _, e in session.events if e.kind is Kind.PROPOSED] == [0, 0, 1_000]
 
 
-def test_sessions_that_are_mixed_are_told_apart(tmp_path: Path) -> None:
+def test_sessions_that_are_mixed_are_distinguished(tmp_path: Path) -> None:
     rows = [ROW | {"session_id": name, "seq": seq} for seq in range(2) for name in ("a", "b")]
     sessions = read(written(tmp_path / "t.jsonl", *rows))
     assert [(s.session_id, s.length) for s in sessions] == [("a", 2), ("b", 2)]
@@ -134,7 +134,7 @@ def test_labels_come_from_the_file_beside(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_a_session_whose_task_is_told_begins_with_it(tmp_path: Path, result: Any, task: Task) -> None:
+def test_a_session_whose_task_is_known_begins_with_it(tmp_path: Path, result: Any, task: Task) -> None:
     path = written(tmp_path / "t.jsonl", ROW, ROW | {"seq": 5})
     written(tmp_path / "t.sessions.jsonl", {"session_id": "s", "task": result})
     (session,) = read(path)
@@ -147,7 +147,9 @@ def test_a_session_whose_task_is_told_begins_with_it(tmp_path: Path, result: Any
 
 
 @pytest.mark.parametrize("task", [None, ""])
-def test_a_session_of_whose_task_nothing_is_told_begins_with_its_first_action(tmp_path: Path, task: str | None) -> None:
+def test_a_session_of_whose_task_nothing_is_known_begins_with_its_first_action(
+    tmp_path: Path, task: str | None
+) -> None:
     path = written(tmp_path / "t.jsonl", ROW)
     written(tmp_path / "t.sessions.jsonl", {"session_id": "s", "labels": {"resolved": True}, "task": task})
     (session,) = read(path)

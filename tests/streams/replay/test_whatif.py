@@ -159,7 +159,7 @@ def test_a_sweep_prints_a_row_for_each_value_and_draws_it(table: Path, tmp_path:
         pytest.param(["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "expected numbers", id="no place on an axis"),
     ],
 )
-def test_what_cannot_be_swept_is_said(table: Path, arguments: list[str], text: str) -> None:
+def test_what_cannot_be_swept_is_reported(table: Path, arguments: list[str], text: str) -> None:
     code, output = run(table, *arguments)
     assert (code, text in output) == (2, True), output
 

@@ -120,7 +120,7 @@ def test_trips_that_vanish_the_other_way_round(history: Path, policies: Path) ->
     }
 
 
-def test_people_are_told_what_changes_and_the_story_of_each_would_be_kill(history: Path, policies: Path) -> None:
+def test_people_read_what_changes_and_the_story_of_each_would_be_kill(history: Path, policies: Path) -> None:
     result = run(history, "--policy", policies / "strict.yaml", "--against", policies / "now.yaml").splitlines()
     assert result[result.index(next(line for line in result if line.startswith("now: "))) :] == [
         f"now: 3 of 4 sessions stopped, 0 nudged; precision 67%; recall 100%; {COSTS.format(15, 10)}",

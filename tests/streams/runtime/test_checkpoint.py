@@ -214,7 +214,9 @@ def test_a_dropped_state_is_a_tombstone_and_gone_from_the_table(bench: Bench) ->
     assert [message.value() for message in bench.log.records(CHANGELOG)] == [b"1", None]
 
 
-def test_a_state_that_was_recovered_and_never_heard_of_again_is_dropped_unless_it_is_to_be_kept(bench: Bench) -> None:
+def test_a_recovered_state_without_further_records_is_dropped_unless_it_is_to_be_kept(
+    bench: Bench,
+) -> None:
     for number in (0, 1):
         part = bench.owned.slice(number)
         part.put(b"idle", b"1", written_ms=1000)

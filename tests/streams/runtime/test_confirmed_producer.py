@@ -69,7 +69,7 @@ def test_a_receipt_is_complete_when_its_own_records_are_confirmed(cluster: MockC
     assert outbox.cut().complete, "nothing sent is confirmed"
 
 
-def test_offsets_are_told_in_the_order_of_the_partition(cluster: MockCluster) -> None:
+def test_offsets_are_reported_in_the_order_of_the_partition(cluster: MockCluster) -> None:
     outbox = ConfirmedProducer(cluster.bootstrap)
     offsets: list[int] = []
     for _ in range(50):

@@ -49,7 +49,7 @@ def watch(cluster: MockCluster, place: Here, failures: list[BaseException], metr
     )
 
 
-def test_an_exception_that_nobody_expects_is_told_and_the_thread_ends(
+def test_an_exception_that_nobody_expects_is_reported_and_the_thread_ends(
     mock_cluster: Callable[[], MockCluster],
 ) -> None:
     failures: list[BaseException] = []
@@ -61,7 +61,7 @@ def test_an_exception_that_nobody_expects_is_told_and_the_thread_ends(
     assert place.asked == 1
 
 
-def test_a_broker_that_does_not_answer_is_asked_again(
+def test_a_broker_that_does_not_answer_is_retried(
     mock_cluster: Callable[[], MockCluster], caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[BaseException] = []
@@ -75,7 +75,7 @@ def test_a_broker_that_does_not_answer_is_asked_again(
     assert failures == []
 
 
-def test_where_a_partition_begins_and_ends_is_told(mock_cluster: Callable[[], MockCluster]) -> None:
+def test_where_a_partition_begins_and_ends_is_reported(mock_cluster: Callable[[], MockCluster]) -> None:
     cluster, metrics = mock_cluster(), Metrics()
     failures: list[BaseException] = []
     cluster.create_topic("events", 1)

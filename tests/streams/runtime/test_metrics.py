@@ -99,7 +99,7 @@ def test_children_are_made_once_and_count() -> None:
     assert metrics.registry.get_sample_value("haltline_rebalances_total") == 1
 
 
-def test_the_build_is_told() -> None:
+def test_the_build_is_reported() -> None:
     text = Metrics("worker").exposition().decode()
 
     assert re.search(r'haltline_build_info\{component="worker",python="3\.\d+\.\d+",version="[^"]+"\} 1\.0', text)

@@ -45,7 +45,7 @@ def test_a_mark_tells_which_topics_are_others(logs: Logs, mark: bytes, others: s
     assert logs.others(mark) == others
 
 
-def test_a_state_includes_nothing_of_a_topic_that_was_made_anew_nor_what_is_beyond_an_end() -> None:
+def test_a_state_includes_nothing_of_a_topic_that_was_recreated_nor_what_is_beyond_an_end() -> None:
     found, _ = lives(NOW, actions=7, commands=3)
     assert found.ends_for(0, BEFORE.mark) == {"actions": 0, "commands": 3}
     assert found.ends_for(0, b"") == {"actions": 7, "commands": 3}
@@ -81,7 +81,7 @@ def test_where_reading_begins(
     assert counted(metrics, "actions") == (reported or (0 if logs.ids else None))
 
 
-def test_a_changelog_that_was_made_anew_is_told_and_reading_goes_on_where_it_was() -> None:
+def test_a_changelog_that_was_recreated_is_reported_and_reading_goes_on_where_it_was() -> None:
     found, metrics = lives(Logs(BEFORE.ids, "s2"), actions=100)
     assert found.begins_at(("actions", 0), 40, BEFORE.in_commit("actions"), []) == 40
     assert counted(metrics, CHANGELOG) == 1

@@ -64,7 +64,7 @@ def test_the_product_s_embedded_broker_carries_a_worker(product_broker: Embedded
     desk.log.close()
 
 
-def test_every_record_is_counted_once_told_and_kept_in_the_changelog(desk: Desk) -> None:
+def test_every_record_is_counted_once_reported_and_kept_in_the_changelog(desk: Desk) -> None:
     desk.produce("events", 4000)
     desk.produce("commands", 400)
     with desk.worker() as worker:

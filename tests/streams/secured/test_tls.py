@@ -196,7 +196,7 @@ def wrong(cluster: Cluster, changes: dict[str, str | None]) -> dict[str, str]:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(("changes", "why"), WRONGS)
-def test_what_is_not_right_is_said_at_once_by_every_command(
+def test_what_is_not_right_is_reported_at_once_by_every_command(
     cluster: Cluster, changes: dict[str, str | None], why: str
 ) -> None:
     env = wrong(cluster, changes)

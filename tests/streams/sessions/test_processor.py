@@ -626,7 +626,7 @@ def test_what_cannot_be_read_of_an_agent_begins_anew_too(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("key", [b"s1", b"\xfe\xfd", SCOPE_KEY + b"agent:cleaner", SCOPE_KEY + b"\xfe"])
-def test_what_cannot_be_read_and_is_never_heard_of_again_is_dropped_when_it_is_idle(key: bytes) -> None:
+def test_what_cannot_be_read_and_is_without_further_records_is_dropped_when_it_is_idle(key: bytes) -> None:
     bench = read_from(key, b'{"due_ms":1,')
     bench.pipeline.tick()
     day_s = 2 * 24 * 3600.0

@@ -104,7 +104,7 @@ def test_a_refusal_is_stronger_than_changed_arguments(decision: str) -> None:
         export(5000)
 
 
-def test_a_rollback_names_the_checkpoint_that_the_agents_side_told_of() -> None:
+def test_a_rollback_names_the_checkpoint_that_the_agents_side_reported() -> None:
     levels = {severity.value: "ROLLBACK" for severity in Severity}
     rules = {"destructive_repeat": {"levels": levels}}
     guard = Guard(mode="local", policy=Policy.model_validate({"rules": rules}))

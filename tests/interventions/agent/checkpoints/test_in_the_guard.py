@@ -59,7 +59,7 @@ def test_the_guard_goes_back_proves_it_and_says_so(work: Path) -> None:
         pytest.param(None, "no checkpoint is safe", "a person has to look", id="none is safe"),
     ],
 )
-def test_what_could_not_be_put_back_is_told(work: Path, checkpoint: str | None, detail: str, says: str) -> None:
+def test_what_could_not_be_put_back_is_reported(work: Path, checkpoint: str | None, detail: str, says: str) -> None:
     guard = ScriptedGuard(back_to(checkpoint), checkpoints=FolderCheckpoints(work))
     with pytest.raises(Refused, match=says), guard.action("write"):
         pass

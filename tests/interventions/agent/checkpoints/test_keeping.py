@@ -245,7 +245,7 @@ def test_a_checkpoint_that_is_not_known_changes_nothing(tree: Path, make: Callab
     assert files(tree) == before
 
 
-def test_where_there_is_no_work_tree_it_is_said_at_once(tmp_path: Path) -> None:
+def test_where_there_is_no_work_tree_it_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="git work tree"):
         GitCheckpoints(tmp_path)
     with pytest.raises(ValueError, match="expected a folder"):

@@ -71,7 +71,7 @@ def test_in_mode_async_a_call_waits_when_it_may_destroy(action: str, args: dict[
 
 
 @pytest.mark.parametrize("command", DESTROYING_COMMANDS)
-def test_a_command_that_the_worker_has_to_read_is_asked_about(command: str) -> None:
+def test_a_command_that_the_worker_has_to_read_is_checked(command: str) -> None:
     guard = ScriptedGuard(Level.BLOCK, mode="async")
     assert prefilter.may_destroy(command)
     assert ran(guard, 1, "bash", command=command) == 0

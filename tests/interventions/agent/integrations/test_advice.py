@@ -109,7 +109,7 @@ INTEGRATIONS = [plain, langchain, langchain_async, openai_agents, claude_code, m
         pytest.param([hint(), block], 1, ["a", "b"], id="two of them, one before a refusal"),
     ],
 )
-def test_a_hint_is_heard_once(
+def test_a_hint_is_delivered_once(
     run: Callable[[ScriptedGuard, Sequence[str]], list[str]], verdicts: list[Verdict], late: int, paths: list[str]
 ) -> None:
     guard = ScriptedGuard(*verdicts, on_advice=ADVICE.append)
@@ -121,7 +121,9 @@ def test_a_hint_is_heard_once(
 
 
 @pytest.mark.parametrize("run", [openai_agents, claude_code, mcp, intake, plain], ids=lambda run: run.__name__)
-def test_a_hint_is_heard_once_though_its_call_fails(run: Callable[[ScriptedGuard, Sequence[str]], list[str]]) -> None:
+def test_a_hint_is_delivered_once_though_its_call_fails(
+    run: Callable[[ScriptedGuard, Sequence[str]], list[str]],
+) -> None:
     assert "\n".join(run(ScriptedGuard(hint(), on_advice=ADVICE.append), ["bad", "b"])).count(HINT) == 1
 
 

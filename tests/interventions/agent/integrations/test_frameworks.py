@@ -99,7 +99,7 @@ FRAMEWORKS = [langchain, langchain_async, openai_agents]
 
 
 @pytest.mark.parametrize("run", FRAMEWORKS)
-def test_calls_and_turns_are_told(run: Any) -> None:
+def test_calls_and_turns_are_reported(run: Any) -> None:
     guard = ScriptedGuard()
     assert run(guard, ["a", "b"]) == ["done a", "done b"]
     calls = [(e.kind, e.call_id, e.effect) for e in guard.events if e.kind in {Kind.PROPOSED, Kind.COMPLETED}]
@@ -119,7 +119,7 @@ def test_a_refused_call_is_not_made_and_the_model_reads_why(run: Any) -> None:
 
 @pytest.mark.parametrize("run", FRAMEWORKS)
 @pytest.mark.parametrize("level", [Level.NUDGE, Level.REINFORCE, Level.THROTTLE])
-def test_a_hint_and_the_task_told_again_come_with_the_result(run: Any, level: Level) -> None:
+def test_a_hint_and_the_task_repeated_come_with_the_result(run: Any, level: Level) -> None:
     message = "Think again.\nThe original request: tidy up"
     guard = ScriptedGuard(lambda e: decision(level, e, message=message))
     assert run(guard, ["a"]) == [f"done a\n\n{message}"]

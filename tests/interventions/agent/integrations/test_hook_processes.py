@@ -110,7 +110,7 @@ def test_a_kill_is_known_by_a_companion_that_was_killed_and_started_anew(
         assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: session_killed_loop_guard")
 
 
-def test_a_kill_that_was_heard_of_holds_with_companion_and_broker_gone(folder: Path) -> None:
+def test_a_kill_that_is_known_holds_with_companion_and_broker_gone(folder: Path) -> None:
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         claude = ClaudeCode(folder, broker.bootstrap, HALTLINE_START_BUDGET_S="3")
@@ -152,7 +152,7 @@ def test_with_the_broker_away_the_fail_policy_holds(folder: Path, tool: str, exp
     assert "continue" not in result
 
 
-def test_settings_that_cannot_work_are_told_and_the_fail_policy_holds(folder: Path) -> None:
+def test_settings_that_cannot_work_are_reported_and_the_fail_policy_holds(folder: Path) -> None:
     claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="soon")
     done = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
     assert (done.returncode, done.stdout) == (1, "")
@@ -175,7 +175,7 @@ def test_settings_that_cannot_work_are_told_and_the_fail_policy_holds(folder: Pa
         pytest.param('{"hook_event_name": "Stop"}', 1, id="no call, which there is nothing to block of"),
     ],
 )
-def test_what_is_no_hook_is_told_with_the_code_that_blocks_a_call(folder: Path, text: str, code: int) -> None:
+def test_what_is_no_hook_is_reported_with_the_code_that_blocks_a_call(folder: Path, text: str, code: int) -> None:
     done = ClaudeCode(folder, NOWHERE).run(text)
     assert done.returncode == code
     assert "expected a hook of Claude Code on standard input" in done.stderr

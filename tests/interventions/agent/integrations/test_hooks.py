@@ -153,7 +153,7 @@ def test_without_a_verdict_only_calls_that_destroy_are_refused(name: str, expect
     assert result.get("hookSpecificOutput", {}).get("permissionDecision") == expected
 
 
-def test_a_call_and_its_result_are_told_under_claude_codes_own_id() -> None:
+def test_a_call_and_its_result_are_reported_under_claude_codes_own_id() -> None:
     hooks = Hooks()
     hooks("SessionStart")
     assert hooks.pre(call_id="toolu_1") == {}
@@ -164,7 +164,7 @@ def test_a_call_and_its_result_are_told_under_claude_codes_own_id() -> None:
     assert completed.output_head == '{"stdout":"a.txt"}'
 
 
-def test_a_failed_call_is_told_with_its_error() -> None:
+def test_a_failed_call_is_reported_with_its_error() -> None:
     hooks = Hooks()
     hooks.pre()
     hooks("PostToolUseFailure", tool_use_id="t1", error="no such file")
@@ -226,7 +226,7 @@ def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() 
     assert (hooks.made, hooks.pre()) == (2, {})
 
 
-def test_what_the_model_used_is_told_once_a_message(tmp_path: Path) -> None:
+def test_what_the_model_used_is_reported_once_a_message(tmp_path: Path) -> None:
     transcript = tmp_path / "t.jsonl"
     hooks = Hooks()
     hooks("SessionStart", transcript_path=str(transcript))

@@ -58,7 +58,7 @@ def hook_output(path: Path, data: bytes) -> Any:
         return json.loads(b"".join(iter(lambda: connection.recv(65_536), b"")))
 
 
-def test_any_hook_is_answered_and_every_call_of_a_tool_is_asked_about(tmp_path: Path) -> None:
+def test_any_hook_is_answered_and_every_call_of_a_tool_is_checked(tmp_path: Path) -> None:
     guards: list[ScriptedGuard] = []
 
     def guard(with_settings: GuardSettings) -> ScriptedGuard:
@@ -98,7 +98,7 @@ def test_any_hook_is_answered_and_every_call_of_a_tool_is_asked_about(tmp_path: 
 
 
 @given(st.lists(st.sampled_from((*command.OPTIONS, "--bootstrap=x", "--no-such", "x", "")), max_size=4))
-def test_any_options_are_read_or_told_of(arguments: list[str]) -> None:
+def test_any_options_are_read_or_reported(arguments: list[str]) -> None:
     try:
         read, reported = command.environment(arguments), "expected nothing"
     except ValueError as why:

@@ -195,7 +195,7 @@ def test_calls_go_through_and_refused_ones_are_errors_that_the_model_reads(mode:
     assert [e.kind for e in guards.events][-1] is Kind.SESSION_ENDED
 
 
-def test_a_result_for_which_its_client_had_to_come_back_is_told() -> None:
+def test_a_result_for_which_its_client_had_to_come_back_is_reported() -> None:
     guards = Guards()
 
     async def talk(client: Client) -> str:
@@ -348,7 +348,7 @@ def test_a_refused_call_never_reaches_the_server(body: bytes) -> None:
     assert (status, result[:1] in {b"{", b"[", b""}) in {(200, True), (202, True), (400, True)}, result
 
 
-def test_a_call_that_is_compressed_is_asked_about_and_what_is_not_what_it_says_is_told() -> None:
+def test_a_call_that_is_compressed_is_checked_and_what_is_not_what_it_says_is_reported() -> None:
     (status, result), actual = posted(
         gzip.compress(orjson.dumps(CALL)), Guards(ALL_BLOCKED), **{"Content-Encoding": "gzip"}
     )
@@ -377,7 +377,7 @@ def test_of_a_batch_what_is_allowed_goes_on_and_the_rest_is_answered() -> None:
         ({"Host": "localhost:1"}, 200),
     ],
 )
-def test_pages_in_a_browser_are_not_heard(headers: dict[str, str], status: int) -> None:
+def test_pages_in_a_browser_are_refused(headers: dict[str, str], status: int) -> None:
     (actual, _), reached = posted(b'{"jsonrpc":"2.0","id":1,"method":"ping"}', Guards(), **headers)
     assert (actual, len(reached)) == (status, int(status == 200))
 
@@ -385,7 +385,7 @@ def test_pages_in_a_browser_are_not_heard(headers: dict[str, str], status: int) 
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("POST", "/mcp/x", 404), ("GET", "/", 404), ("PUT", "/mcp", 405)]
 )
-def test_what_is_no_request_of_the_protocol_is_told(method: str, path: str, status: int) -> None:
+def test_what_is_no_request_of_the_protocol_is_reported(method: str, path: str, status: int) -> None:
     async def talk(http: Http) -> tuple[int, Any]:
         async with http.request(method, path, json=CALL) as response:
             return response.status, await response.json()

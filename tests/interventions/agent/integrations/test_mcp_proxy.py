@@ -222,14 +222,14 @@ def test_lines_of_any_shape_in_both_directions_lose_no_line(lines: list[bytes]) 
 
 
 @pytest.mark.parametrize("params", [None, [], {"name": 7, "arguments": "text"}, {}])
-def test_a_call_of_any_shape_is_asked_about(params: object) -> None:
+def test_a_call_of_any_shape_is_checked(params: object) -> None:
     guard, out = ScriptedGuard(Level.BLOCK), io.BytesIO()
     call = {"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params}
     Proxy(guard).run([sys.executable, "-c", ECHO], io.BytesIO(orjson.dumps(call)), out)
     assert orjson.loads(out.getvalue())["result"]["isError"] is True
 
 
-def test_a_server_that_does_not_start_is_told() -> None:
+def test_a_server_that_does_not_start_is_reported() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "haltline.cli", "mcp-proxy", "--bootstrap", "127.0.0.1:9", "--", "/no/such/server"],
         capture_output=True,

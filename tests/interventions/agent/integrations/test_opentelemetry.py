@@ -103,7 +103,7 @@ def child(tracer: Tracer, provider: TracerProvider) -> None:
     provider.force_flush()
 
 
-def test_a_child_that_was_forked_is_heard_too(embedded: EmbeddedBroker) -> None:
+def test_a_child_that_was_forked_is_covered_too(embedded: EmbeddedBroker) -> None:
     provider = TracerProvider()
     provider.add_span_processor(HaltlineSpanProcessor(settings_for(embedded)))
     tracer = provider.get_tracer("agent")

@@ -71,7 +71,7 @@ def watch(embedded: EmbeddedBroker, tmp_path: Path) -> Iterator[Watch]:
 
 
 @pytest.mark.parametrize("form", ["claude", "plain"])
-def test_an_agent_that_ends_by_itself_is_told_of_and_its_exit_code_is_kept(
+def test_an_agent_that_ends_by_itself_is_reported_and_its_exit_code_is_kept(
     embedded: EmbeddedBroker, watch: Watch, form: str
 ) -> None:
     with StandIn(embedded.bootstrap) as worker:
@@ -134,7 +134,7 @@ def test_an_agent_whose_session_is_killed_already_is_not_started(
         assert (process.returncode, family(tmp_path)) == (90, {})
 
 
-def test_what_the_model_should_hear_is_told_to_who_watches(embedded: EmbeddedBroker, watch: Watch) -> None:
+def test_what_the_model_should_hear_is_reported_to_its_watcher(embedded: EmbeddedBroker, watch: Watch) -> None:
     with StandIn(embedded.bootstrap) as worker:
         process = watch("endless")
         wait_until(lambda: worker.of(Kind.PROPOSED, "s1"), "it runs")
@@ -254,7 +254,7 @@ def test_the_lines_of_codex_are_read() -> None:
     assert turn == Turn(Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4))
 
 
-def test_a_line_with_half_a_surrogate_pair_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_with_half_a_surrogate_pair_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[object] = []
 
     def propose(_: Desk, call_id: str, name: str, args: object) -> Answer:

@@ -76,7 +76,7 @@ def test_arguments(value: dict[object, object], expected: object) -> None:
         pytest.param({"\ud800": {"\ud801": 2**70}}, id="keys that cannot be written"),
     ],
 )
-def test_anything_can_be_told(value: object) -> None:
+def test_anything_can_be_reported(value: object) -> None:
     described = plain(value, max_bytes=8192)
     assert len(orjson.dumps(described.value)) <= 8192
     assert len(described.digest) == 32
@@ -97,7 +97,7 @@ def test_whatever_it_is_it_fits_and_digests_alike_each_time(value: object, max_b
 
 
 @given(text=st.text(), max_chars=st.integers(0, 20))
-def test_a_text_is_told_up_to_its_limit(text: str, max_chars: int) -> None:
+def test_a_text_is_reported_up_to_its_limit(text: str, max_chars: int) -> None:
     assert len(plain_text(text, max_chars=max_chars)) <= max_chars + len("[cut]")
 
 
@@ -109,7 +109,7 @@ def test_long_arguments_are_cut_and_short_ones_beside_them_stay() -> None:
     assert described.value["content"].endswith("[cut]")
 
 
-def test_what_is_cut_is_told_without_secrets() -> None:
+def test_what_is_cut_is_reported_without_secrets() -> None:
     described = plain({"content": "x" * 100_000, "password": "hunter22", "note": "token=abcdef"}, max_bytes=8192)
     assert described.value["password"] == "[redacted:password]"
     assert described.value["note"] == "token=[redacted:token]"
@@ -133,7 +133,7 @@ def test_with_a_key_digests_are_others() -> None:
     assert plain({"pin": 1234}, max_bytes=0, key=b"k").digest != plain({"pin": 1234}, max_bytes=0).digest
 
 
-def test_a_secret_across_the_cut_is_not_told_in_part() -> None:
+def test_a_secret_across_the_cut_is_not_reported_in_part() -> None:
     for before in range(4060, 4100):
         described = plain({"a": "x" * before + " AKIAIOSFODNN7EXAMPLE", "b": "y" * 100_000}, max_bytes=8192)
         assert "AKIA" not in str(described.value)
@@ -161,7 +161,7 @@ def test_the_head_of_an_output_can_be_left_out() -> None:
     assert described["output_bytes"] == 4
 
 
-def test_a_result_of_megabytes_is_told_by_its_beginning_and_its_size() -> None:
+def test_a_result_of_megabytes_is_reported_by_its_beginning_and_its_size() -> None:
     described = describe_output("x" * 20_000_000, SETTINGS)
     assert described["output_bytes"] == 20_000_000
     assert described["output_head"] == "x" * 512 + "[cut]"

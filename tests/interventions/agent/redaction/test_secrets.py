@@ -51,7 +51,7 @@ JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
         pytest.param("/src/token.py", "/src/token.py", id="nothing in a path"),
     ],
 )
-def test_a_text_is_told_without(text: str, expected: str) -> None:
+def test_a_text_is_reported_without(text: str, expected: str) -> None:
     assert redact_text(text) == expected
     assert redact_text(redact_text(text)) == expected
 
@@ -155,7 +155,7 @@ def test_the_time_grows_with_the_length_only(part: str) -> None:
         pytest.param({"note": "AKIAIOSFODNN7EXAMPLE"}, {"note": "[redacted:aws_access_key]"}, id="a value by its form"),
     ],
 )  # fmt: skip
-def test_arguments_are_told_without(value: object, expected: object) -> None:
+def test_arguments_are_reported_without(value: object, expected: object) -> None:
     assert redact(value) == expected
 
 
@@ -167,7 +167,7 @@ def test_what_is_too_deep_is_cut() -> None:
     assert "AKIA" not in str(redact(deep))
 
 
-def test_arguments_targets_error_and_output_of_a_call_are_told_without_secrets() -> None:
+def test_arguments_targets_error_and_output_of_a_call_are_reported_without_secrets() -> None:
     guard = ScriptedGuard()
     secret = "ghp_" + "a1B2" * 9
 

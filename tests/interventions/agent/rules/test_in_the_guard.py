@@ -52,7 +52,7 @@ def test_a_refused_call_says_to_its_author_what_was_measured_and_to_the_model_wh
     assert guard.feedback == []
 
 
-def test_a_budget_counts_calls_and_turns_of_the_model_and_is_told_to_the_worker() -> None:
+def test_a_budget_counts_calls_and_turns_of_the_model_and_is_reported_to_the_worker() -> None:
     received: list[str] = []
     guard = ScriptedGuard(
         rules=ClientRules(session_budget=1.0, prices={"search": 0.3}),

@@ -70,7 +70,7 @@ def test_a_budget_is_warned_of(spent: Sequence[float], reported: Sequence[float 
         st.tuples(st.integers(0, 9), st.sampled_from(["end", "fail", "release", "leave open"])), max_size=30
     ),
 )
-def test_a_budget_is_never_overdrawn_by_calls_that_cost_what_they_said(
+def test_a_budget_is_never_overdrawn_by_calls_that_cost_what_they_estimated(
     limit: int, calls: list[tuple[int, str]]
 ) -> None:
     book = RuleBook(ClientRules(session_budget=float(limit)))
@@ -238,7 +238,7 @@ def test_what_allows_does_so_under_the_whole_name_only(action: str, refused: boo
     assert (ticket.refused is not None) is refused
 
 
-def test_required_arguments_and_all_that_is_wrong_are_told_at_once() -> None:
+def test_required_arguments_and_all_that_is_wrong_are_reported_at_once() -> None:
     expected = Arguments(required=("to", "amount"), properties={"note": Constraint(type="string")})
     objection = constraints.against("pay", expected, {"to": None, "note": 3})
     assert objection is not None
@@ -438,7 +438,7 @@ def test_the_stricter_of_two_files_holds_in_everything() -> None:
     assert {name for name, objection in refused.items() if objection is None} == {"put_a"}
 
 
-def test_what_is_not_strict_is_only_told() -> None:
+def test_what_is_not_strict_is_only_reported() -> None:
     ticket = RuleBook(ClientRules(denied_actions=("x",), strict_mode=False)).begin("x", {}, 0)
     assert ticket is not None
     assert ticket.refused is None

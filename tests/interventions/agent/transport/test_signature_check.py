@@ -114,7 +114,7 @@ def test_without_a_key_the_broker_says_who_may_write(embedded: EmbeddedBroker, w
         pytest.param("worker.pem", "expected an ed25519 public key", id="the private key"),
     ],
 )
-def test_a_key_that_cannot_be_used_is_told_at_once(tmp_path: Path, sealer: Sealer, file: str, wrong: str) -> None:
+def test_a_key_that_cannot_be_used_is_reported_at_once(tmp_path: Path, sealer: Sealer, file: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         guard_of("127.0.0.1:9", verify_key=str(tmp_path / file))
 

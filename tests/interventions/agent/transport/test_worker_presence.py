@@ -47,14 +47,14 @@ def test_a_topic_that_stays_as_it_is_says_nothing(watched: WorkerPresence, clock
     assert watched.why_not() is None
 
 
-def test_a_topic_that_is_gone_is_said_until_it_is_there_again(watched: WorkerPresence) -> None:
+def test_a_topic_that_is_gone_is_reported_until_it_is_there_again(watched: WorkerPresence) -> None:
     watched.looked(None)
     assert watched.why_not(STAYS) == GONE
     watched.looked(4)
     assert watched.why_not(STAYS) is None
 
 
-def test_offsets_that_begin_again_tell_that_it_was_made_anew_for_as_long_as_workers_take(
+def test_offsets_that_begin_again_tell_that_it_was_recreated_for_as_long_as_workers_take(
     watched: WorkerPresence, clock: Clock
 ) -> None:
     watched.delivered(2, 50)

@@ -28,7 +28,7 @@ def act(guard: Guard) -> None:
         pass
 
 
-def test_an_agent_is_told_that_nobody_watches_it_while_its_topic_is_gone_or_was_made_anew(
+def test_an_agent_learns_that_nobody_watches_it_while_its_topic_is_gone_or_was_recreated(
     kafka: LocalKafka, kafka_topics: Topics, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
@@ -57,7 +57,7 @@ def test_an_agent_is_told_that_nobody_watches_it_while_its_topic_is_gone_or_was_
     assert f"haltline: what this process does goes unwatched: {GONE}" in caplog.text
 
 
-def test_an_agent_is_told_that_its_session_is_in_a_partition_that_nobody_reads(
+def test_an_agent_learns_that_its_session_is_in_a_partition_that_nobody_reads(
     kafka: LocalKafka, kafka_topics: Topics
 ) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
