@@ -90,7 +90,7 @@ _BAD: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Taken(BaseModel):
+class TracesAccepted(BaseModel):
     """What became of traces. The same trace sent again counts once."""
 
     model_config = like(status="accepted", accepted=1, failed=0, errors=[], batch_id=None, trace_id=_TRACE)
@@ -124,17 +124,17 @@ Body = Annotated[Any, Depends(_body)]
 
 
 @router.post("/ingest/traces", status_code=202, responses=_BAD, openapi_extra=_BODY)
-def trace(here: Here, who: Teller, body: Body) -> Taken:
+def trace(here: Here, who: Teller, body: Body) -> TracesAccepted:
     """Publishes one trace, so that it is watched as anything else."""
     events, problem = _events(body, who, None, "trace")
     if problem is not None:
         raise HTTPException(400, problem)
     publish(here, events)
-    return Taken(accepted=1, failed=0, errors=[], trace_id=body["trace_id"])
+    return TracesAccepted(accepted=1, failed=0, errors=[], trace_id=body["trace_id"])
 
 
 @router.post("/ingest/traces/batch", status_code=202, responses=_BAD, openapi_extra=_BATCH)
-def batch(here: Here, who: Teller, body: Body) -> Taken:
+def batch(here: Here, who: Teller, body: Body) -> TracesAccepted:
     """Publishes traces; gzip is read. What cannot be read is told trace by trace, and holds nothing else back."""
     listed = body.get("events") if isinstance(body, dict) else None
     if not isinstance(listed, list):
@@ -150,7 +150,7 @@ def batch(here: Here, who: Teller, body: Body) -> Taken:
         problems += [] if problem is None else [problem]
     publish(here, events)
     batch_id = body.get("batch_id")
-    return Taken(
+    return TracesAccepted(
         accepted=len(listed) - len(problems),
         failed=len(problems),
         errors=problems[:100],

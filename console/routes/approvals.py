@@ -92,7 +92,7 @@ class Reason(BaseModel):
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["checked with the owner"])]
 
 
-class Answered(BaseModel):
+class ApprovalsAnswered(BaseModel):
     """What became of an answer, by request."""
 
     answered: Yes
@@ -191,7 +191,7 @@ def answer(
     word: Literal["approve", "reject", "ask"],
     body: Reason,
     identical: Annotated[bool, Query(description="Also every other open request about the same call.")] = False,
-) -> Answered:
+) -> ApprovalsAnswered:
     """Approves or rejects a request, or asks for more. What is answered is what was seen; a timeout never allows."""
     kind = _WORDS[word]
     deadline_s = time.monotonic() + here.settings.answer_within_s
@@ -212,7 +212,7 @@ def answer(
                 ) from None
             time.sleep(_LOOK_EVERY_S)
     last = [one.after or one.before for one in answers]
-    return Answered(
+    return ApprovalsAnswered(
         answered=all(one.after is not None for one in answers),
         approvals=[_request(one.approval, one, _now_ms()) for one in last],
     )

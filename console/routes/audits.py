@@ -17,8 +17,7 @@ from haltline.console.http.strict_json import StrictRoute
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.keys import BadKey, load_public_key
 from haltline.streams.audit.query import QueryFailed, literal, open_query
-from haltline.streams.audit.verify import Verdict as Proved
-from haltline.streams.audit.verify import Verifier
+from haltline.streams.audit.verify import Verdict, Verifier
 
 router = APIRouter(prefix="/api/v1/audit", tags=["audit"], route_class=StrictRoute)
 
@@ -34,7 +33,7 @@ _AT_A_TIME: Final = threading.Lock()
 """A verification reads the whole table: one of them is enough."""
 
 
-class Where(BaseModel):
+class TableInfo(BaseModel):
     """Which table this console asks."""
 
     model_config = like(table="s3://audit/haltline", signed=True)
@@ -103,7 +102,7 @@ class AuditRecords(BaseModel):
     """There are older ones."""
 
 
-class Problem(BaseModel):
+class VerifyProblem(BaseModel):
     """Something that is wrong."""
 
     model_config = like(place="haltline.actions[0]", offset=3, what="a record is missing")
@@ -113,7 +112,7 @@ class Problem(BaseModel):
     what: str
 
 
-class Verdict(BaseModel):
+class VerifyResult(BaseModel):
     """What a verification has found."""
 
     model_config = like(
@@ -129,21 +128,21 @@ class Verdict(BaseModel):
     )
 
     ok: bool
-    verdict: Proved
+    verdict: Verdict
     """`verified` by signatures; `intact_unsigned` where no public key is configured; else `not_intact`."""
     partitions: int
     rows: int
     erased: int
     checkpoints: int
     unsigned: int
-    problems: list[Problem]
+    problems: list[VerifyProblem]
     took_ms: int
 
 
 @router.get("")
-def where(here: Here, _: Looker) -> Where:
+def where(here: Here, _: Looker) -> TableInfo:
     """Which audit table this console asks, if any."""
-    return Where(table=here.settings.audit_table, signed=here.settings.audit_public_key is not None)
+    return TableInfo(table=here.settings.audit_table, signed=here.settings.audit_public_key is not None)
 
 
 @router.get("/records", responses=_NONE)
@@ -182,7 +181,7 @@ def records(
 
 
 @router.post("/verify", responses=_NONE)
-def verify(here: Here, _: Actor) -> Verdict:
+def verify(here: Here, _: Actor) -> VerifyResult:
     """Proves that no record was changed, removed, added, doubled or moved, or names the first that was.
 
     One at a time (409): it reads the whole table, as it was when it began.
@@ -202,7 +201,7 @@ def verify(here: Here, _: Actor) -> Verdict:
     finally:
         _AT_A_TIME.release()
     found = verifier.found
-    return Verdict(
+    return VerifyResult(
         ok=found.ok,
         verdict=found.verdict,
         partitions=found.partitions,
@@ -210,7 +209,7 @@ def verify(here: Here, _: Actor) -> Verdict:
         erased=found.erased,
         checkpoints=found.checkpoints,
         unsigned=found.unsigned,
-        problems=[Problem(place=one.place, offset=one.offset, what=one.what) for one in found.problems[:1000]],
+        problems=[VerifyProblem(place=one.place, offset=one.offset, what=one.what) for one in found.problems[:1000]],
         took_ms=round((time.monotonic() - begun_s) * 1000),
     )
 

@@ -62,7 +62,7 @@ class KillSwitch(BaseModel):
     by: str | None = None
 
 
-class Act(BaseModel):
+class ControlRequest(BaseModel):
     """An operator's command: scope, id and reason. The id of a session, agent or mission may be shortened."""
 
     scope: ScopeKind = ScopeKind.SESSION
@@ -72,7 +72,7 @@ class Act(BaseModel):
     """Accept an `id` that no event has named yet; it is stopped when it starts."""
 
 
-class Answered(BaseModel):
+class CommandOutcome(BaseModel):
     """What became of an act."""
 
     command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
@@ -84,9 +84,9 @@ class Answered(BaseModel):
     """What holds now."""
 
 
-def _answered(answer: CommandResult) -> Answered:
+def _answered(answer: CommandResult) -> CommandOutcome:
     after = None if answer.after is None else orjson.loads(answer.after.to_json())
-    return Answered(
+    return CommandOutcome(
         command_id=answer.command.command_id,
         answered=answer.answered,
         second_wanted=answer.second_wanted,
@@ -94,7 +94,7 @@ def _answered(answer: CommandResult) -> Answered:
     )
 
 
-def _whole(here: Context, act: Act) -> str:
+def _whole(here: Context, act: ControlRequest) -> str:
     return whole(here, act.scope, act.id, unknown=act.unknown)
 
 
@@ -134,7 +134,7 @@ def standing(here: Here, _: Looker) -> list[Standing]:
 
 
 @router.post("/kill", responses=_UNHEARD)
-def kill(here: Here, who: Actor, act: Act) -> Answered:
+def kill(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
     """Stops a session, agent, mission, tool, target or the fleet (`*`, by two operators), now.
 
     A session, agent or mission without any events is refused (404), unless `unknown` says that it is meant.
@@ -143,24 +143,24 @@ def kill(here: Here, who: Actor, act: Act) -> Answered:
 
 
 @router.post("/freeze", responses=_UNHEARD)
-def freeze(here: Here, who: Actor, act: Act) -> Answered:
+def freeze(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
     """Refuses every call of what the scope covers until it is lifted. What is killed stays killed: 409."""
     return _answered(here.inbox.hold(CommandKind.FREEZE, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
 @router.post("/contain", responses=_UNHEARD)
-def contain(here: Here, who: Actor, act: Act) -> Answered:
+def contain(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
     """Lets what the scope covers look and touch nothing until it is lifted. What is killed stays killed: 409."""
     return _answered(here.inbox.hold(CommandKind.CONTAIN, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
 @router.post("/lift", responses=_UNHEARD)
-def lift(here: Here, who: Actor, act: Act) -> Answered:
+def lift(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
     """Ends what was frozen or contained. A kill needs a reset: 409."""
     return _answered(here.inbox.hold(CommandKind.LIFT, act.scope, _whole(here, act), by=who.name, reason=act.reason))
 
 
 @router.post("/reset", responses=_UNHEARD)
-def reset(here: Here, who: Actor, act: Act) -> Answered:
+def reset(here: Here, who: Actor, act: ControlRequest) -> CommandOutcome:
     """Releases what was killed."""
     return _answered(here.inbox.reset(act.scope, _whole(here, act), by=who.name, reason=act.reason))

@@ -69,7 +69,7 @@ class Lag(BaseModel):
     """Of one partition."""
 
 
-class Reached(BaseModel):
+class AffectedSession(BaseModel):
     """A session that a kill, a freeze or a containment would reach."""
 
     model_config = like(session_id="night-7", agent_id="cleaner", mission_id=None, last_ms=1767268812000, by_tree=False)
@@ -91,7 +91,7 @@ class Preview(BaseModel):
     """No events of a session, agent or mission with this id were found: an act on it needs `unknown` too."""
     lookback_s: Annotated[int, Field(examples=[3600])]
     agents: Annotated[list[str], Field(examples=[["cleaner"]])]
-    sessions: list[Reached]
+    sessions: list[AffectedSession]
     """The last active first."""
 
 
@@ -143,7 +143,7 @@ def whom(
         client=here.settings.client,
     )
     sessions = [
-        Reached(
+        AffectedSession(
             session_id=seen.session_id,
             agent_id=seen.agent_id,
             mission_id=seen.mission_id,

@@ -150,14 +150,14 @@ class Change(BaseModel):
     summary: str
 
 
-class Act(BaseModel):
+class IncidentAction(BaseModel):
     """The reason; and the assignee, for `assign`."""
 
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["looking at it"])]
     assignee: Annotated[str | None, Field(min_length=1, max_length=256, examples=["bo"])] = None
 
 
-class Acted(BaseModel):
+class IncidentActionResult(BaseModel):
     """What became of an act."""
 
     command_id: Annotated[str, Field(examples=["4b1d7c52a9"])]
@@ -243,8 +243,8 @@ def act(
     who: Actor,
     incident_id: IncidentId,
     word: Literal["acknowledge", "assign", "comment", "resolve"],
-    body: Act,
-) -> Acted:
+    body: IncidentAction,
+) -> IncidentActionResult:
     """Acknowledges, assigns, comments or resolves an incident. With its end its open request is closed: refused.
 
     What is resolved stays resolved, and what is acknowledged is so once: 409.
@@ -255,7 +255,7 @@ def act(
     if acted.place is not None:
         here.feeder.wait_for(acted.place, TAKEN_IN_WITHIN_S)
     (shown,) = _shown(here, [acted.after or acted.before])
-    return Acted(command_id=acted.command.command_id, answered=acted.after is not None, incident=shown)
+    return IncidentActionResult(command_id=acted.command.command_id, answered=acted.after is not None, incident=shown)
 
 
 def _one(here: Here, name: str) -> IncidentRecord:

@@ -20,7 +20,7 @@ Moment = Annotated[str, Field(max_length=64, examples=["-1d", "2026-01-01T10:00:
 Doc = Annotated[str | JsonObject | None, Field(examples=["rules:\n  destructive_repeat:\n    mode: warn\n"])]
 
 
-class Wanted(BaseModel):
+class JobRequest(BaseModel):
     """What is to be run."""
 
     model_config = like(
@@ -39,7 +39,7 @@ class Wanted(BaseModel):
     """Only these; none: all."""
 
 
-class Shown(BaseModel):
+class JobStatus(BaseModel):
     """How far a job is, and its result."""
 
     model_config = like(
@@ -71,7 +71,7 @@ class Shown(BaseModel):
 
 
 @router.post("", status_code=202)
-def create(here: Here, who: Actor, order: Wanted, response: Response) -> Shown:
+def create(here: Here, who: Actor, order: JobRequest, response: Response) -> JobStatus:
     """Has a replay or a backtest run, when its turn comes; one runs at a time."""
     policy = None if order.policy is None else read_document(order.policy)
     against = None if order.against is None else read_document(order.against)
@@ -96,19 +96,19 @@ def create(here: Here, who: Actor, order: Wanted, response: Response) -> Shown:
 
 
 @router.get("")
-def jobs(here: Here, _: Looker) -> list[Shown]:
+def jobs(here: Here, _: Looker) -> list[JobStatus]:
     """The last ones, the latest first, without their results."""
     return [_shown(job).model_copy(update={"result": None}) for job in here.jobs.all()]
 
 
 @router.get("/{job_id}", responses=_NONE)
-def job(here: Here, _: Looker, job_id: str) -> Shown:
+def job(here: Here, _: Looker, job_id: str) -> JobStatus:
     """One of them."""
     return _shown(_find(here, job_id))
 
 
 @router.delete("/{job_id}", responses=_NONE)
-def cancel(here: Here, _: Actor, job_id: str) -> Shown:
+def cancel(here: Here, _: Actor, job_id: str) -> JobStatus:
     """Ends one that waits or runs."""
     found = _find(here, job_id)
     found.cancelled.set()
@@ -122,8 +122,8 @@ def _find(here: Here, job_id: str) -> Job:
     return found
 
 
-def _shown(job: Job) -> Shown:
-    return Shown(
+def _shown(job: Job) -> JobStatus:
+    return JobStatus(
         id=job.job_id,
         kind=job.kind,
         state=job.state,

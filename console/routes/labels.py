@@ -23,21 +23,21 @@ _DECISIONS = 1000
 Why = Annotated[str, Field(min_length=1, max_length=4096, examples=["the table was to be removed"])]
 
 
-class Label(BaseModel):
+class LabelRequest(BaseModel):
     """What an operator says of a decision."""
 
     label: Literal["confirmed", "false_alarm"]
     reason: Why
 
 
-class Missed(BaseModel):
+class MissedRequest(BaseModel):
     """A rule that should have found something in a session."""
 
     rule: Annotated[str, Field(min_length=1, max_length=256, examples=["error_repetition"])]
     reason: Why
 
 
-class Noted(BaseModel):
+class LabelResult(BaseModel):
     """What became of it."""
 
     model_config = like(command_id="4b1d7c52a9", answered=True)
@@ -62,7 +62,7 @@ class Quality(BaseModel):
     """Of the sessions that it should have found, the part that it did."""
 
 
-class Said(BaseModel):
+class LabelRecord(BaseModel):
     """One label."""
 
     model_config = like(
@@ -108,7 +108,7 @@ class Precision(BaseModel):
 
     rules: list[Quality]
     labels: Total
-    latest: list[Said]
+    latest: list[LabelRecord]
     advice: list[Advice]
     """Of the last 1000 decisions, by rule: whether hints helped."""
 
@@ -124,7 +124,7 @@ def precision(here: Here, _: Looker) -> Precision:
         labels=len(labels),
         advice=[Advice(**one.to_dict()) for one in helped_of(here.engine, _DECISIONS)],
         latest=[
-            Said(
+            LabelRecord(
                 label=one.label or "",
                 rule=one.code or rule_of.get(one.decision_id or "", ""),
                 session_id=one.id,
@@ -139,18 +139,18 @@ def precision(here: Here, _: Looker) -> Precision:
 
 
 @router.post("/decisions/{decision_id}/label", responses={404: {"description": "There is none of this id."}})
-def label(here: Here, who: Actor, decision_id: str, body: Label) -> Noted:
+def label(here: Here, who: Actor, decision_id: str, body: LabelRequest) -> LabelResult:
     """Says whether a rule's decision was right, and changes nothing of it. An operator's own kill has no rule: 409."""
     decision = decision_in(here.engine, decision_id)
     answer = here.inbox.label(decision, body.label, by=who.name, reason=body.reason)
-    return Noted(command_id=answer.command.command_id, answered=answer.answered)
+    return LabelResult(command_id=answer.command.command_id, answered=answer.answered)
 
 
 @router.post("/sessions/{session_id:path}/missed", responses={404: {"description": "There is no such rule."}})
-def missed(here: Here, who: Actor, session_id: str, body: Missed) -> Noted:
+def missed(here: Here, who: Actor, session_id: str, body: MissedRequest) -> LabelResult:
     """Says that a rule should have found something in a session, and did not."""
     if body.rule not in PATTERNS and not body.rule.startswith("correlation_"):
         raise HTTPException(404, f"rule: expected one of {', '.join(sorted(PATTERNS))}, got {body.rule!r:.80}")
     session_id = whole(here, ScopeKind.SESSION, session_id, hint="no events of it were found")
     answer = here.inbox.missed(session_id, body.rule, by=who.name, reason=body.reason)
-    return Noted(command_id=answer.command.command_id, answered=answer.answered)
+    return LabelResult(command_id=answer.command.command_id, answered=answer.answered)

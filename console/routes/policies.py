@@ -37,7 +37,7 @@ Said = Annotated[
 JsonSchema = Annotated[dict[str, Any], Field(examples=[{"type": "object", "properties": {"name": {"type": "string"}}}])]
 
 
-class Synced(BaseModel):
+class SyncedPolicies(BaseModel):
     """What Agent Sentinel's SDK takes over, in its own fields."""
 
     model_config = like(
@@ -59,7 +59,7 @@ class Synced(BaseModel):
     conflicts: list[dict[str, Any]]
 
 
-class Listed(BaseModel):
+class PolicySummary(BaseModel):
     """One published document."""
 
     model_config = like(
@@ -93,7 +93,7 @@ class Publication(Document):
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["clean-up of staging is over"])]
 
 
-class Checked(BaseModel):
+class PolicyCheck(BaseModel):
     """What a worker makes of a document."""
 
     name: Annotated[str, Field(examples=["default"])]
@@ -102,7 +102,7 @@ class Checked(BaseModel):
     """Lines about settings without effect."""
 
 
-class Published(Checked):
+class PolicyPublished(PolicyCheck):
     """Where it is now."""
 
     partition: Annotated[int, Field(examples=[0])]
@@ -113,11 +113,11 @@ _BAD: dict[int | str, dict[str, Any]] = {400: {"description": "It cannot be used
 
 
 @router.get("/sync")
-def sync(here: Here, _: Teller, agent_id: str | None = None, run_id: str | None = None) -> Synced:
+def sync(here: Here, _: Teller, agent_id: str | None = None, run_id: str | None = None) -> SyncedPolicies:
     """The author's rules for an agent's SDK, which keeps them in its own process. They are the same for each agent."""
     rules = here.settings.rules.for_sdk(known(here.engine))
     policy = {"id": SYNCED, "name": SYNCED, "enabled": True, "agent_id": agent_id, "run_id": run_id, **rules}
-    return Synced(policies=[policy], conflicts=[])
+    return SyncedPolicies(policies=[policy], conflicts=[])
 
 
 @router.get("/schema", response_model=JsonSchema)
@@ -132,7 +132,7 @@ def _schema() -> bytes:
 
 
 @router.get("")
-def policies(here: Here, _: Looker) -> list[Listed]:
+def policies(here: Here, _: Looker) -> list[PolicySummary]:
     """Every published document. None of a name: its workers have the defaults."""
     return [_listed(name, document) for name, document in sorted(_documents(here).items())]
 
@@ -147,14 +147,14 @@ def policy(here: Here, _: Looker, name: str) -> Said:
 
 
 @router.post("/check", responses=_BAD)
-def check(_: Looker, body: Document) -> Checked:
+def check(_: Looker, body: Document) -> PolicyCheck:
     """Whether a worker could use a document."""
     found = read_document(body.document)
-    return Checked(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
+    return PolicyCheck(name=found.name, version=found.version, in_vain=in_vain(found, installed()))
 
 
 @router.post("", status_code=201, responses=_BAD)
-def put_in_force(here: Here, who: Changer, body: Publication) -> Published:
+def put_in_force(here: Here, who: Changer, body: Publication) -> PolicyPublished:
     """Puts a document in force in every worker that follows its name, without a restart."""
     found = read_document(body.document)
     try:
@@ -170,7 +170,7 @@ def put_in_force(here: Here, who: Changer, body: Publication) -> Published:
     except BadPolicy as older:
         raise NotAllowed(str(older)) from None
     here.feeder.wait_for(place, 5.0)
-    return Published(
+    return PolicyPublished(
         name=written.name,
         version=written.version,
         in_vain=in_vain(written, installed()),
@@ -201,10 +201,10 @@ def _documents(here: Context) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _listed(name: str, document: dict[str, Any]) -> Listed:
+def _listed(name: str, document: dict[str, Any]) -> PolicySummary:
     published = document["published"]
     when = published["time"]
-    return Listed(
+    return PolicySummary(
         name=name,
         version=document.get("version", Policy().version),
         by=published.get("by", "?"),

@@ -78,7 +78,7 @@ class ApprovalRequest(BaseModel):
     context: JsonObject | None = None
 
 
-class Wait(BaseModel):
+class ApprovalStatusResponse(BaseModel):
     """How a request stands, in the fields of the SDK."""
 
     model_config = like(
@@ -110,7 +110,7 @@ class Wait(BaseModel):
     info_request_message: str | None = None
 
 
-class Check(BaseModel):
+class ApprovalCheck(BaseModel):
     """Whether a call wants an approval before it is made."""
 
     model_config = like(requires_approval=True, reason="the action is transfer_funds", timeout_seconds=3600)
@@ -120,7 +120,7 @@ class Check(BaseModel):
     timeout_seconds: int | None = None
 
 
-class Answer(BaseModel):
+class ApprovalAnswer(BaseModel):
     """An answer to an operator's question."""
 
     response: Annotated[str, Field(min_length=1, max_length=4096, examples=["the owner asked for it in the chat"])]
@@ -132,11 +132,13 @@ def check(
     _: Teller,
     action_name: Annotated[str, Query(min_length=1, max_length=512)],
     cost_usd: Annotated[float, Query(ge=0, le=1e15)] = 0.0,
-) -> Check:
+) -> ApprovalCheck:
     """Whether the rules want a person's approval of such a call. It is asked for by itself."""
     patterns = here.settings.rules.approvals
     why = patterns.why(action_name, cost_usd)
-    return Check(requires_approval=why is not None, reason=why, timeout_seconds=patterns.timeout_s if why else None)
+    return ApprovalCheck(
+        requires_approval=why is not None, reason=why, timeout_seconds=patterns.timeout_s if why else None
+    )
 
 
 @router.post("", status_code=201)
@@ -148,7 +150,7 @@ def ask(
     response: Response,
     x_sentinel_agent_id: Annotated[str | None, Header()] = None,
     x_sentinel_run_id: Annotated[str | None, Header()] = None,
-) -> Wait:
+) -> ApprovalStatusResponse:
     """Puts a request into the inbox. It is refused unless a person approves it in time."""
     agent_id = (body.agent_id or x_sentinel_agent_id or who.name)[:256]
     session_id = (body.run_id or x_sentinel_run_id or f"run-of-{agent_id}")[:256]
@@ -182,7 +184,7 @@ def ask(
 
 
 @router.get("/{request_id}/poll", responses=_NONE)
-def poll(here: Here, who: Teller, request_id: str) -> Wait:
+def poll(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
     """How a request stands. Who asked is told once that it is approved, to make that one call: then it is used.
 
     What was used, or approved and not asked after until its end, is `expired`.
@@ -202,7 +204,7 @@ def poll(here: Here, who: Teller, request_id: str) -> Wait:
 
 
 @router.post("/{request_id}/cancel", responses=_NONE)
-def cancel(here: Here, who: Teller, request_id: str) -> Wait:
+def cancel(here: Here, who: Teller, request_id: str) -> ApprovalStatusResponse:
     """Takes a request back; what was decided by then stays."""
     decision, approval = _find(here, who, request_id)
     if not _is_open(approval):
@@ -212,7 +214,7 @@ def cancel(here: Here, who: Teller, request_id: str) -> Wait:
 
 
 @router.post("/{request_id}/respond", responses=_NONE)
-def respond(here: Here, who: Teller, request_id: str, body: Answer) -> Wait:
+def respond(here: Here, who: Teller, request_id: str, body: ApprovalAnswer) -> ApprovalStatusResponse:
     """Answers an operator's question; the request waits on. Only a person approves it."""
     decision, approval = _find(here, who, request_id)
     if approval.state is not ApprovalState.INFO_REQUESTED or not _is_open(approval):
@@ -273,13 +275,13 @@ def _find(here: Context, who: Who, request_id: str) -> tuple[Decision, Approval]
     return decision, approval
 
 
-def _wait(here: Context, decision: Decision, approval: Approval) -> Wait:
+def _wait(here: Context, decision: Decision, approval: Approval) -> ApprovalStatusResponse:
     by = approval.rejected_by if approval.state is ApprovalState.REJECTED else approval.approved_by
     state = approval.state
     if _now_ms() >= approval.expires and state not in {ApprovalState.REJECTED, ApprovalState.CANCELLED}:
         state = ApprovalState.EXPIRED
     decided = state in {ApprovalState.APPROVED, ApprovalState.REJECTED}
-    stands = Wait(
+    stands = ApprovalStatusResponse(
         id=approval.request_id,
         approval_id=approval.request_id,
         status=state.value,

@@ -60,7 +60,7 @@ class Bundle(BaseModel):
     """False: the session has more events than are told at once."""
 
 
-class Result(BaseModel):
+class ReplayReport(BaseModel):
     """The result of a replay, in the fields of the SDK."""
 
     model_config = ConfigDict(
@@ -78,7 +78,7 @@ class Result(BaseModel):
     cost_savings: Annotated[float, Field(ge=0, le=1e15)] = 0.0
 
 
-class Kept(BaseModel):
+class StoredReplay(BaseModel):
     """A result, and who told it when."""
 
     model_config = like(
@@ -117,7 +117,7 @@ def bundle(here: Here, _: Teller, run_id: Id) -> Bundle:
 
 
 @router.post("/{run_id}/results", status_code=201)
-def report(here: Here, who: Teller, run_id: Id, body: Result) -> Kept:
+def report(here: Here, who: Teller, run_id: Id, body: ReplayReport) -> StoredReplay:
     """Keeps the result of a replay; it stands in the session's story."""
     result = Replayed(
         status=body.status,
@@ -135,7 +135,7 @@ def report(here: Here, who: Teller, run_id: Id, body: Result) -> Kept:
 
 
 @router.get("/{run_id}/results")
-def results(here: Here, _: Looker, run_id: Id) -> list[Kept]:
+def results(here: Here, _: Looker, run_id: Id) -> list[StoredReplay]:
     """The results of the replays of a session, the latest first; the last 100."""
     table = tables.records.c
     statement = (
@@ -187,7 +187,7 @@ def _plain(fields: JsonObject) -> JsonObject:
     return json.loads(whole) if len(whole) <= 8192 else {"type": str(fields.get("type"))[:64], "cut": True}
 
 
-def _kept(command: Command, result: Replayed) -> Kept:
-    return Kept(
+def _kept(command: Command, result: Replayed) -> StoredReplay:
+    return StoredReplay(
         run_id=command.id, reported_at=rfc3339(command.time), by=command.by, result=result.model_dump(mode="json")
     )

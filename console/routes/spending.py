@@ -25,7 +25,7 @@ class Reservation(BaseModel):
     run_id: Id | None = None
 
 
-class Held(BaseModel):
+class HeldBudget(BaseModel):
     """What is held for it until it is reported, for 15 minutes at most."""
 
     model_config = like(reservation_id="res_1c9e", action_name="train_model", amount_usd=2.5, held_s=900)
@@ -48,14 +48,17 @@ class Exceeded(BaseModel):
     limit: float
 
 
-class TooMuch(BaseModel):
+class BudgetExceeded(BaseModel):
     """Why it is not held."""
 
     detail: Exceeded
 
 
 @router.post(
-    "/reserve", status_code=201, response_model=Held, responses={402: {"model": TooMuch, "description": "Too much."}}
+    "/reserve",
+    status_code=201,
+    response_model=HeldBudget,
+    responses={402: {"model": BudgetExceeded, "description": "Too much."}},
 )
 def reserve(
     here: Here,
@@ -63,15 +66,15 @@ def reserve(
     reservation: Reservation,
     idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
     x_sentinel_run_id: Annotated[str | None, Header(max_length=256)] = None,
-) -> Held | JSONResponse:
+) -> HeldBudget | JSONResponse:
     """Holds what a call will cost, if every budget has room for it. The same `Idempotency-Key` again is that one."""
     session_id = reservation.run_id or x_sentinel_run_id or ""
     call = budgets.Call(reservation.action_name, reservation.estimated_cost_usd, session_id, reservation.group_id or "")
     name, refused = budgets.reserve(here.engine, here.settings.rules, call, idempotency_key)
     if refused is not None:
         exceeded = Exceeded(budget_type=refused.budget_type, spent=refused.spent, limit=refused.limit)
-        return JSONResponse(TooMuch(detail=exceeded).model_dump(), 402)
-    return Held(
+        return JSONResponse(BudgetExceeded(detail=exceeded).model_dump(), 402)
+    return HeldBudget(
         reservation_id=name,
         action_name=reservation.action_name,
         amount_usd=reservation.estimated_cost_usd,

@@ -35,7 +35,7 @@ Document = Annotated[
 ]
 
 
-class Standing(BaseModel):
+class PolicyInForce(BaseModel):
     """A published policy, or the defaults."""
 
     model_config = like(
@@ -59,7 +59,7 @@ class Standing(BaseModel):
     """Of all that are published."""
 
 
-class Move(BaseModel):
+class ThresholdChange(BaseModel):
     """One setting with another value."""
 
     model_config = like(rule="destructive_volume", setting="max_deletes", value=5)
@@ -69,7 +69,7 @@ class Move(BaseModel):
     value: float | int | bool | str
 
 
-class Question(BaseModel):
+class WhatIfRequest(BaseModel):
     """What would have become of past sessions, had this been in force."""
 
     model_config = like(
@@ -78,14 +78,14 @@ class Question(BaseModel):
 
     document: Document | None = None
     """Left out: what is in force."""
-    move: Move | None = None
+    move: ThresholdChange | None = None
     """And in it, this setting."""
     since_s: Annotated[int, Field(ge=1, le=_LONGEST_S)] = 7 * 86_400
     source: Literal["read_model", "audit"] = "read_model"
     limit: Annotated[int, Field(ge=1, le=_MOST)] = 200
 
 
-class Fate(BaseModel):
+class SessionOutcome(BaseModel):
     """What becomes of a session under one policy."""
 
     model_config = like(level="KILL", first={"seq": 6, "rule": "destructive_volume", "level": "KILL"})
@@ -95,7 +95,7 @@ class Fate(BaseModel):
     """The first decision at PAUSE or above: number of the event, rule and level."""
 
 
-class Changed(BaseModel):
+class ChangedSession(BaseModel):
     """A session that fares differently."""
 
     model_config = like(
@@ -111,11 +111,11 @@ class Changed(BaseModel):
     """The operators' labels of it."""
     change: str
     """Its trip `appears`, `vanishes` or `moves`."""
-    before: Fate
-    after: Fate
+    before: SessionOutcome
+    after: SessionOutcome
 
 
-class Answer(BaseModel):
+class WhatIfResult(BaseModel):
     """What would have been different."""
 
     document: Annotated[str, Field(examples=["rules: {destructive_volume: {settings: {max_deletes: 5}}}"])]
@@ -126,21 +126,23 @@ class Answer(BaseModel):
     before: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 5, "nudged": 9}])]
     after: Annotated[dict[str, Any], Field(examples=[{"sessions": 200, "stopped": 4, "nudged": 10}])]
     """Sessions stopped and nudged, costs, and the quality by labels."""
-    changed: list[Changed]
+    changed: list[ChangedSession]
 
 
 @router.get("")
-def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
+def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> PolicyInForce:
     """The policy that was published under a name, or the defaults; workers with a file of their own have another."""
     documents = current(here.settings.bootstrap, here.settings.topics.policies, client=here.settings.client)
     names = sorted(documents)
     found = documents.get(name)
     if found is None:
-        return Standing(name=name, version=1, document=f"name: {name}\n", by=None, reason=None, time=None, names=names)
+        return PolicyInForce(
+            name=name, version=1, document=f"name: {name}\n", by=None, reason=None, time=None, names=names
+        )
     document = orjson.loads(found.value or b"{}")
     published = document.pop("published", {})
     version = document.pop("version", 1)  # the next one is given when it is published
-    return Standing(
+    return PolicyInForce(
         name=name,
         version=version,
         document=_yaml(document),
@@ -152,7 +154,7 @@ def standing(here: Here, _: Looker, name: str = DEFAULT_NAME) -> Standing:
 
 
 @router.post("/what-if", responses=_BAD)
-def what_if(here: Here, _: Looker, body: Question) -> Answer:
+def what_if(here: Here, _: Looker, body: WhatIfRequest) -> WhatIfResult:
     """What would have become of past sessions under another policy, beside the one in force. Changes nothing."""
     policy = None if body.document is None else _parsed(body.document)
     before = in_force(here.settings)
@@ -179,19 +181,19 @@ def what_if(here: Here, _: Looker, body: Question) -> Answer:
     document = after.model_dump(mode="json", exclude_unset=True)
     for name in ("published", "version"):
         document.pop(name, None)
-    return Answer(
+    return WhatIfResult(
         document=body.document if body.document is not None and body.move is None else _yaml(document),
         sessions=len(past.sessions),
         of=past.of,
         before=found.before.to_dict(),
         after=found.after.to_dict(),
         changed=[
-            Changed(
+            ChangedSession(
                 session_id=old.session_id,
                 label=old.label,
                 change=change,
-                before=Fate(**as_json(old)),
-                after=Fate(**as_json(new)),
+                before=SessionOutcome(**as_json(old)),
+                after=SessionOutcome(**as_json(new)),
             )
             for old, new, change in found.changed
         ],
