@@ -19,14 +19,14 @@ from typing import Any, Final, TypeVar
 import orjson
 from rich.console import Console
 
-from benchmarks import capacity_tables
-from benchmarks.capacity import Demand, Limits, Prices, TooFewFigures, constants, plan
-from benchmarks.compare import Verdict, compare, only_in_one, remarks
 from benchmarks.quality.sessions import TRACES
-from benchmarks.report import NotResults, load
+from benchmarks.reporting import capacity_tables
+from benchmarks.reporting.capacity import Demand, Limits, Prices, TooFewFigures, constants, plan
+from benchmarks.reporting.compare import Verdict, compare, only_in_one, remarks
+from benchmarks.reporting.report import NotResults, load
+from benchmarks.reporting.table import Table
+from benchmarks.reporting.tables import COMMITTED, PAGES, show, written
 from benchmarks.run import EXTRA_PARTS, PARTS, run
-from benchmarks.table import Table
-from benchmarks.tables import COMMITTED, PAGES, show, written
 from haltline.streams.local.kafka_jars import LocalKafkaError, missing_tools
 from haltline.streams.local.subprocesses import interruptible
 

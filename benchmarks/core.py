@@ -20,7 +20,9 @@ import orjson
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks.core_report import (
+from benchmarks.detector_timer import DetectorTimer
+from benchmarks.quality.sessions import default_files, read
+from benchmarks.reporting.core_report import (
     BOTH,
     CALIBRATION,
     CORE,
@@ -34,8 +36,6 @@ from benchmarks.core_report import (
     States,
     show,
 )
-from benchmarks.detector_timer import DetectorTimer
-from benchmarks.quality.sessions import default_files, read
 from benchmarks.rules import CORE as FIRST_RULES
 from haltline.detectors import ALL
 from haltline.interventions.state.defaults import default_mode

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from benchmarks import processes, verdicts
 from benchmarks.cluster import QUIET, Cluster, Group
 from benchmarks.load import Load, generate
-from benchmarks.machine import available_bytes
+from benchmarks.reporting.machine import available_bytes
 from haltline.schemas.topics import Topics
 from haltline.streams.local.subprocesses import Child, Children
 

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from benchmarks import processes
 from benchmarks.cluster import Cluster
-from benchmarks.machine import machine
+from benchmarks.reporting.machine import machine
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker

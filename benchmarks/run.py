@@ -13,15 +13,15 @@ import orjson
 from rich.console import Console
 
 from benchmarks import core, growth, latency, overhead, profiling, sink, throughput
-from benchmarks.capacity import LIVE_SESSIONS
 from benchmarks.cluster import Cluster
 from benchmarks.engines import kafka_streams
 from benchmarks.load import Load, generate
-from benchmarks.machine import available_bytes, calibration
 from benchmarks.quality.sessions import default_files
-from benchmarks.report import Results
+from benchmarks.reporting.capacity import LIVE_SESSIONS
+from benchmarks.reporting.machine import available_bytes, calibration
+from benchmarks.reporting.report import Results
+from benchmarks.reporting.tables import show
 from benchmarks.rules import CORE
-from benchmarks.tables import show
 from benchmarks.throughput import Engine
 from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka

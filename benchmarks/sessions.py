@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from benchmarks import processes, verdicts
 from benchmarks.cluster import PARTITIONS, QUIET, Cluster, Group
 from benchmarks.quality.sessions import default_files, read
-from benchmarks.report import machine
+from benchmarks.reporting.report import machine
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.topics import Topics

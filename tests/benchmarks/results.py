@@ -6,8 +6,8 @@ from typing import Any
 from benchmarks import latency, overhead, sink, throughput
 from benchmarks.growth import Grown
 from benchmarks.latency import Latency
-from benchmarks.quiet import Watch
-from benchmarks.report import Document, Results
+from benchmarks.reporting.quiet import Watch
+from benchmarks.reporting.report import Document, Results
 from benchmarks.sink import Sunk
 from benchmarks.throughput import Throughput
 

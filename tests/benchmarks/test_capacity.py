@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import capacity
 from benchmarks.__main__ import main
-from benchmarks.capacity import (
+from benchmarks.reporting import capacity
+from benchmarks.reporting.capacity import (
     Demand,
     Limits,
     Prices,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.__main__ import main
-from benchmarks.compare import Change, Verdict, compare, only_in_one, remarks
-from benchmarks.report import Document, NotResults, load
+from benchmarks.reporting.compare import Change, Verdict, compare, only_in_one, remarks
+from benchmarks.reporting.report import Document, NotResults, load
 from benchmarks.throughput import BARE_COUNT, OURS
 from tests.benchmarks.results import document, rate
 

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from benchmarks.core import main
-from benchmarks.core_report import BOTH, CALIBRATION, CORE, DECODE, ENFORCING, FIRST, NOTHING
+from benchmarks.reporting.core_report import BOTH, CALIBRATION, CORE, DECODE, ENFORCING, FIRST, NOTHING
 from haltline.detectors import ALL
 from tests.benchmarks.recorded import alike, deletes, reads, write
 

@@ -5,7 +5,17 @@ import time
 
 import pytest
 
-from benchmarks.quiet import LOUD_FROM, Reading, Watch, is_quiet, note, others_share, read, tree_ticks, used_ticks
+from benchmarks.reporting.quiet import (
+    LOUD_FROM,
+    Reading,
+    Watch,
+    is_quiet,
+    note,
+    others_share,
+    read,
+    tree_ticks,
+    used_ticks,
+)
 
 STAT = """cpu  100 20 30 5000 40 7 8 9 0 0
 cpu0 50 10 15 2500 20 4 4 5 0 0

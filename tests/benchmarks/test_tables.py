@@ -5,12 +5,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks import tables
 from benchmarks.__main__ import main
 from benchmarks.engines.kafka_streams import POM
-from benchmarks.machine import kafka_version
-from benchmarks.report import load
-from benchmarks.table import Table, mib, times, us
+from benchmarks.reporting import tables
+from benchmarks.reporting.machine import kafka_version
+from benchmarks.reporting.report import load
+from benchmarks.reporting.table import Table, mib, times, us
 from tests.benchmarks.results import document, grown
 
 PAGE = "# Page\n\n<!-- measured:latency -->\nold\n<!-- /measured:latency -->\n\nafter\n"

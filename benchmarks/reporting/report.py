@@ -9,8 +9,8 @@ import orjson
 
 from benchmarks.growth import Grown
 from benchmarks.latency import Latency
-from benchmarks.machine import machine
-from benchmarks.quiet import Watch
+from benchmarks.reporting.machine import machine
+from benchmarks.reporting.quiet import Watch
 from benchmarks.sink import Sunk
 from benchmarks.throughput import Throughput
 

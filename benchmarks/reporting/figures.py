@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks import latency, overhead, sink, throughput
-from benchmarks.report import Document
+from benchmarks.reporting.report import Document
 
 CALIBRATION: Final = "calibration: CPU us a step"
 _REPEATED: Final = 0.05

@@ -14,11 +14,11 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks import latency, overhead, sink, throughput
-from benchmarks.capacity_tables import CAPACITY_TABLES
-from benchmarks.report import Document
-from benchmarks.table import Table, mib, ratio, times, us
+from benchmarks.reporting.capacity_tables import CAPACITY_TABLES
+from benchmarks.reporting.report import Document
+from benchmarks.reporting.table import Table, mib, ratio, times, us
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "measured.json"
 PAGES: Final = (ROOT / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "capacity.md")
 """Those with tables from results."""

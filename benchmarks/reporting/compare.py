@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from benchmarks.figures import figures, relative
-from benchmarks.report import Document
+from benchmarks.reporting.figures import figures, relative
+from benchmarks.reporting.report import Document
 
 
 class Verdict(StrEnum):

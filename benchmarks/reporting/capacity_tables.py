@@ -1,12 +1,22 @@
-"""The tables of capacity: constants, checks, and the worked plan, as `benchmarks.capacity` computes them."""
+"""The tables of capacity: constants, checks, and the worked plan, as `benchmarks.reporting.capacity` computes them."""
 
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Final
 
-from benchmarks.capacity import LIVE_SESSIONS, Demand, Limits, Plan, Prices, TooFewFigures, checks, constants, plan
-from benchmarks.report import Document
-from benchmarks.table import Table, mib, us
+from benchmarks.reporting.capacity import (
+    LIVE_SESSIONS,
+    Demand,
+    Limits,
+    Plan,
+    Prices,
+    TooFewFigures,
+    checks,
+    constants,
+    plan,
+)
+from benchmarks.reporting.report import Document
+from benchmarks.reporting.table import Table, mib, us
 
 _DEMAND: Final = {
     "agents": "agents at work at the same time, each with one session",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from benchmarks.report import Document
+from benchmarks.reporting.report import Document
 from benchmarks.sink import OURS as SINK
 from haltline.schemas.topics import LAYOUT
 from haltline.streams.sessions.processor import MAX_LIVE_SESSIONS

@@ -14,7 +14,7 @@ import confluent_kafka
 import orjson
 
 _PACKAGES: Final = ("haltline", "confluent-kafka", "faust-streaming", "aiokafka", "pydantic", "msgspec", "orjson")
-_ROOT: Final = Path(__file__).parents[1]
+_ROOT: Final = Path(__file__).parents[2]
 _KAFKA_POM: Final = _ROOT / "streams" / "local" / "pom.xml"
 _CALIBRATION_ROUNDS: Final = 7
 _CALIBRATION_STEPS: Final = 4_000

@@ -1,0 +1,1 @@
+"""What was measured, as one document, tables and comparisons."""
